@@ -1,0 +1,84 @@
+use std::borrow::Cow;
+
+use super::{Headers, OutboxMessage};
+use crate::codec::CodecError;
+
+/// A message put together by hand: any topic, any bytes, or a tombstone.
+///
+/// ```
+/// use diesel_outbox::{Message, OutboxMessage};
+///
+/// let tombstone = Message::to("customers").key("42").header("reason", "erased");
+/// assert_eq!(tombstone.payload().unwrap(), None);
+///
+/// let raw = Message::to("images").kind("image.stored").payload_bytes(vec![0xff, 0xd8]);
+/// assert_eq!(raw.topic(), "images");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    topic: String,
+    kind: String,
+    key: Option<String>,
+    headers: Headers,
+    payload: Option<Vec<u8>>,
+}
+
+impl Message {
+    /// A message for `topic`: without kind, key or headers, and without payload until one is given (a tombstone).
+    pub fn to(topic: impl Into<String>) -> Self {
+        Self { topic: topic.into(), kind: String::new(), key: None, headers: Headers::new(), payload: None }
+    }
+
+    /// Says what happened.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+        self.kind = kind.into();
+        self
+    }
+
+    /// Says what the message is about.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Adds a header behind those it has.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.headers.push(name, value);
+        self
+    }
+
+    /// Gives the payload; without one the message is a tombstone.
+    #[must_use]
+    pub fn payload_bytes(mut self, payload: impl Into<Vec<u8>>) -> Self {
+        self.payload = Some(payload.into());
+        self
+    }
+}
+
+impl OutboxMessage for Message {
+    const TOPIC: Option<&'static str> = None;
+    const KIND: &'static str = "";
+
+    fn topic(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.topic)
+    }
+
+    fn kind(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.kind)
+    }
+
+    fn key(&self) -> Option<Cow<'_, str>> {
+        self.key.as_deref().map(Cow::Borrowed)
+    }
+
+    fn headers(&self) -> Headers {
+        self.headers.clone()
+    }
+
+    fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
+        Ok(self.payload.clone())
+    }
+}

@@ -1,0 +1,72 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::{Headers, MessageId};
+
+/// A message as a transport gets it.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Envelope {
+    /// The same in every copy of the message.
+    pub message_id: MessageId,
+    /// Where it goes.
+    pub topic: Arc<str>,
+    /// What it is about.
+    pub key: Option<String>,
+    /// What happened; may be empty.
+    pub kind: String,
+    /// The user's headers.
+    pub headers: Headers,
+    /// The encoded event; `None` is a tombstone.
+    pub payload: Option<Vec<u8>>,
+    /// When the row was written, by the database's clock.
+    pub created_at: SystemTime,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+}
+
+impl Envelope {
+    /// A first attempt at a message without key, kind, headers or payload; set what it has.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use diesel_outbox::{Envelope, MessageId};
+    /// let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+    /// envelope.key = Some("42".to_owned());
+    /// assert_eq!(envelope.attempt, 1);
+    /// ```
+    pub fn new(message_id: MessageId, topic: Arc<str>, created_at: SystemTime) -> Self {
+        Self {
+            message_id,
+            topic,
+            key: None,
+            kind: String::new(),
+            headers: Headers::new(),
+            payload: None,
+            created_at,
+            attempt: 1,
+        }
+    }
+
+    /// Bytes of payload, key and headers: what the limits on size count.
+    pub fn size_bytes(&self) -> usize {
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.payload.as_ref().map_or(0, Vec::len) + self.key.as_ref().map_or(0, String::len) + headers
+    }
+}
+
+// The payload is the application's data and has no place in a log.
+impl fmt::Debug for Envelope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Envelope")
+            .field("message_id", &self.message_id)
+            .field("topic", &self.topic)
+            .field("key", &self.key)
+            .field("kind", &self.kind)
+            .field("headers", &self.headers)
+            .field("payload_bytes", &self.payload.as_ref().map(Vec::len))
+            .field("attempt", &self.attempt)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,132 @@
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+
+/// Headers of a message: ordered, repeatable, with bytes as values.
+///
+/// ```
+/// use diesel_outbox::Headers;
+/// let headers: Headers = [("trace", "a"), ("trace", "b")].into_iter().collect();
+/// assert_eq!(headers.get("trace"), Some(&b"a"[..]));
+/// assert_eq!(headers.iter().count(), 2);
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, Vec<u8>)>);
+
+impl Headers {
+    /// No headers.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a header behind those that are there, also where the name is there already.
+    pub fn push(&mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) {
+        self.0.push((name.into(), value.into()));
+    }
+
+    /// The first value under `name`.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[u8])> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+    }
+
+    /// How many headers there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The form of the `headers` column: a JSON array of `[name, value]`, or `[name, {"b64": ..}]` where the value is no text.
+    ///
+    /// An array and not an object, because names repeat and order counts; text where it is text, because rows are for people too.
+    ///
+    /// ```
+    /// use diesel_outbox::Headers;
+    /// let mut headers = Headers::new();
+    /// headers.push("source", "shop");
+    /// headers.push("digest", vec![0xff]);
+    /// assert_eq!(headers.to_json(), r#"[["source","shop"],["digest",{"b64":"/w=="}]]"#);
+    /// assert_eq!(Headers::from_json(&headers.to_json()).unwrap(), headers);
+    /// ```
+    pub fn to_json(&self) -> String {
+        if self.0.is_empty() {
+            return "[]".to_owned();
+        }
+        let column: Vec<(&str, Value)> = self.iter().map(|(name, value)| (name, Value::from(value))).collect();
+        serde_json::to_string(&column).unwrap_or_else(|error| unreachable!("strings always encode as JSON: {error}"))
+    }
+
+    /// Reads the form of the `headers` column.
+    ///
+    /// # Errors
+    /// When the text is not of that form.
+    pub fn from_json(column: &str) -> Result<Self, HeaderError> {
+        if column == "[]" {
+            return Ok(Self::new());
+        }
+        let column: Vec<(String, Value)> = serde_json::from_str(column).map_err(HeaderError::Json)?;
+        let headers = column.into_iter().map(|(name, value)| Ok((name, value.into_bytes()?)));
+        headers.collect::<Result<_, HeaderError>>().map(Self)
+    }
+}
+
+/// Why a `headers` column could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeaderError {
+    /// It is no JSON array of pairs.
+    #[error("the headers column is no JSON array of [name, value]: {0}")]
+    Json(#[source] serde_json::Error),
+    /// A value under `b64` is no base64.
+    #[error("a header's b64 value is no base64: {0}")]
+    Base64(#[source] base64::DecodeError),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Text(String),
+    Bytes { b64: String },
+}
+
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            // PostgreSQL's jsonb and text refuse U+0000, so a value with one travels as base64.
+            Ok(text) if !text.contains('\0') => Self::Text(text.to_owned()),
+            _ => Self::Bytes { b64: BASE64.encode(bytes) },
+        }
+    }
+}
+
+impl Value {
+    fn into_bytes(self) -> Result<Vec<u8>, HeaderError> {
+        match self {
+            Self::Text(text) => Ok(text.into_bytes()),
+            Self::Bytes { b64 } => BASE64.decode(b64).map_err(HeaderError::Base64),
+        }
+    }
+}
+
+impl<N: Into<String>, V: Into<Vec<u8>>> FromIterator<(N, V)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(headers: I) -> Self {
+        Self(headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+// Values can hold tokens and personal data: names are enough to recognise a message in a log.
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}

@@ -1,0 +1,99 @@
+//! What an application publishes: the [`OutboxMessage`] trait, the hand-made [`Message`], and the parts of both.
+
+mod by_hand;
+mod envelope;
+mod headers;
+mod id;
+
+pub use by_hand::Message;
+pub use envelope::Envelope;
+pub use headers::{HeaderError, Headers};
+pub use id::MessageId;
+
+use std::borrow::Cow;
+
+use crate::codec::CodecError;
+
+/// An event that can be enqueued.
+///
+/// Usually derived; write it by hand where the topic is chosen at run time or the payload is not one `serde` makes.
+///
+/// ```
+/// use std::borrow::Cow;
+/// use diesel_outbox::{CodecError, OutboxMessage};
+///
+/// struct Reading { sensor: u32, celsius: f32 }
+///
+/// impl OutboxMessage for Reading {
+///     const TOPIC: Option<&'static str> = Some("readings");
+///     const KIND: &'static str = "reading.taken";
+///
+///     fn key(&self) -> Option<Cow<'_, str>> {
+///         Some(self.sensor.to_string().into())
+///     }
+///
+///     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
+///         Ok(Some(self.celsius.to_be_bytes().to_vec()))
+///     }
+/// }
+/// assert_eq!(Reading { sensor: 7, celsius: 21.5 }.key().as_deref(), Some("7"));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an outbox message",
+    label = "cannot be enqueued",
+    note = "add `#[derive(serde::Serialize, diesel_outbox::OutboxMessage)]` and `#[outbox(topic = \"..\")]` to it"
+)]
+pub trait OutboxMessage {
+    /// The topic, where it is the same for every value of the type; `None` where [`topic`](Self::topic) chooses it.
+    const TOPIC: Option<&'static str>;
+
+    /// What happened, as consumers tell events of one topic apart, such as `order.placed`.
+    const KIND: &'static str;
+
+    /// The topic this value goes to.
+    fn topic(&self) -> Cow<'_, str> {
+        Cow::Borrowed(Self::TOPIC.unwrap_or_default())
+    }
+
+    /// What happened; [`KIND`](Self::KIND) unless the value itself knows better.
+    fn kind(&self) -> Cow<'_, str> {
+        Cow::Borrowed(Self::KIND)
+    }
+
+    /// What the message is about; decides the partition, and later the order.
+    fn key(&self) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    /// Headers to send along, in this order.
+    fn headers(&self) -> Headers {
+        Headers::new()
+    }
+
+    /// The encoded event; `None` is a tombstone, a message without payload.
+    ///
+    /// # Errors
+    /// Whatever the codec says of the value; [`enqueue`](crate::Outbox::enqueue) hands it to its caller.
+    fn payload(&self) -> Result<Option<Vec<u8>>, CodecError>;
+}
+
+impl<M: OutboxMessage + ?Sized> OutboxMessage for &M {
+    const TOPIC: Option<&'static str> = M::TOPIC;
+    const KIND: &'static str = M::KIND;
+
+    fn topic(&self) -> Cow<'_, str> {
+        (**self).topic()
+    }
+    fn kind(&self) -> Cow<'_, str> {
+        (**self).kind()
+    }
+    fn key(&self) -> Option<Cow<'_, str>> {
+        (**self).key()
+    }
+    fn headers(&self) -> Headers {
+        (**self).headers()
+    }
+    fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
+        (**self).payload()
+    }
+}
