@@ -1,8 +1,19 @@
 //! Transactional outbox for Diesel.
 #![forbid(unsafe_code)]
 
+pub mod clock;
 pub mod codec;
+pub mod limits;
 mod message;
+pub mod metrics;
+mod naming;
+pub mod retry;
+pub mod store;
+mod topic;
+pub mod transport;
 
 pub use codec::CodecError;
+pub use limits::Limits;
 pub use message::{Envelope, HeaderError, Headers, Message, MessageId, OutboxMessage};
+pub use naming::{NameError, TableNames};
+pub use topic::{Topic, TopicError};

@@ -1,0 +1,67 @@
+//! Time as terms are measured: a clock that counts while the machine sleeps, and that nobody sets.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// A moment on a [`Clock`], comparable only with moments of the same clock.
+///
+/// Not [`std::time::Instant`]: on Linux that one stands still while the machine is suspended, and a holder that wakes
+/// up would believe that its term goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BootInstant(Duration);
+
+impl BootInstant {
+    /// The moment `since_boot` after the clock's beginning.
+    pub const fn from_boot(since_boot: Duration) -> Self {
+        Self(since_boot)
+    }
+
+    /// The time from `self` until `later`, or zero where that lies behind.
+    pub fn until(self, later: Self) -> Duration {
+        later.0.saturating_sub(self.0)
+    }
+}
+
+impl Add<Duration> for BootInstant {
+    type Output = Self;
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
+    }
+}
+
+/// Saturates at the clock's beginning: a term that would end before it has ended.
+impl Sub<Duration> for BootInstant {
+    type Output = Self;
+    fn sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(duration))
+    }
+}
+
+/// Where a relay reads the time; replaced in tests.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// Now.
+    fn now(&self) -> BootInstant;
+}
+
+/// The machine's clock: `CLOCK_BOOTTIME` on Linux, the monotonic clock elsewhere.
+///
+/// ```
+/// use diesel_outbox::clock::{Clock, SystemClock};
+/// assert!(SystemClock.now() <= SystemClock.now());
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> BootInstant {
+        use rustix::time::{ClockId, clock_gettime};
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let reading = clock_gettime(ClockId::Boottime);
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let reading = clock_gettime(ClockId::Monotonic);
+        let seconds = u64::try_from(reading.tv_sec).unwrap_or(0);
+        let nanos = u32::try_from(reading.tv_nsec).unwrap_or(0);
+        BootInstant(Duration::new(seconds, nanos))
+    }
+}

@@ -1,0 +1,130 @@
+//! Every bound and default, each with its argument.
+//!
+//! The values are defaults of [`Limits`] and can be changed per relay; the constants bound what is fixed.
+
+use std::time::Duration;
+
+/// Staleness `t` of a topic: how long a new row belongs to the process that wrote it before a sweeper may take it.
+///
+/// Three seconds cover a commit, the confirm read and a send under load many times over, and bound what a crash delays.
+pub const STALENESS: Duration = Duration::from_secs(3);
+
+/// The least staleness: below it a garbage pause or a slow COMMIT makes two holders of one row an everyday event.
+pub const STALENESS_MIN: Duration = Duration::from_secs(2);
+
+/// Attempts before a message is dead: with the default back-off these span about an hour.
+pub const ATTEMPTS_MAX: u32 = 12;
+
+/// The longest wait after a temporary failure (time-out, leader election, quota), which says nothing about the message.
+pub const TEMPORARY_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes of payload, key and headers together: 1 MB is what Kafka's brokers take by default (`message.max.bytes`).
+pub const MESSAGE_BYTES_MAX: usize = 1_000_000;
+
+/// Characters of a topic: Kafka's own bound, and the width of the column on MySQL.
+pub const TOPIC_CHARS_MAX: usize = 249;
+
+/// Characters of a kind; the width of the column on MySQL.
+pub const KIND_CHARS_MAX: usize = 255;
+
+/// Bytes of a key: the width of the column on MySQL, and far above any identifier.
+pub const KEY_BYTES_MAX: usize = 1_024;
+
+/// Failures kept on a row: enough to see a pattern, few enough that a failing row does not grow.
+pub const ERRORS_KEPT_MAX: usize = 10;
+
+/// Bytes of one kept failure's text.
+pub const ERROR_TEXT_BYTES_MAX: usize = 1_024;
+
+/// Rows of one multi-row INSERT; larger calls take several, because MySQL and SQLite bound the binds of a statement
+/// (65,535 and 32,766).
+pub const ENQUEUE_ROWS_MAX: usize = 256;
+
+/// Refs a connection's hook keeps for one transaction: what is beyond goes to the sweeper. More than the queue takes
+/// could not be handed over anyhow.
+pub const HOOK_REFS_MAX: usize = 16_384;
+
+/// Bounds and times of one relay.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::Limits;
+/// let limits = Limits { poll_interval: Duration::from_millis(500), ..Limits::default() };
+/// assert!(limits.lease_duration > limits.claim_window_duration);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a held row belongs to its holder. 30 s outlasts a broker's leader election and the delivery time-out;
+    /// it is also what a crash in mid-send delays those rows.
+    pub lease_duration: Duration,
+    /// Safety distance kept from the end of a term: round trips and clock reads fit into it many times.
+    pub term_margin_duration: Duration,
+    /// How long a claim transaction stays open for outcomes. 250 ms: in the healthy case all outcomes are there after
+    /// milliseconds; a longer one would hold back vacuum and pin a connection during an outage.
+    pub claim_window_duration: Duration,
+    /// Rows of one claim. Measured: 1,000 is where the cost per row stops falling.
+    pub claim_rows_max: usize,
+    /// Bytes of one claim, so that rows of 50 kB do not take 50 MB a batch.
+    pub claim_bytes_max: usize,
+    /// Claims open at once. Two overlap sending with reading (75,000 against 127,000 msg/s); a third gains nothing.
+    pub claim_workers: usize,
+    /// Refs waiting for confirm. At 16,384 a queue that drains at all drains within t/2.
+    pub queue_refs_max: usize,
+    /// Rows of one confirm: beyond 500 the cost per row no longer falls.
+    pub confirm_rows_max: usize,
+    /// Messages in flight in all, sent but not settled. 20,000 keep a broker at full speed and bound the memory.
+    pub in_flight_max: usize,
+    /// Bytes in flight in all; with rows of 50 kB this bounds the memory, not the count.
+    pub in_flight_bytes_max: usize,
+    /// Rows of one settle.
+    pub settle_rows_max: usize,
+    /// How long the settler waits for company before it writes a small group. Nobody waits for the row to go, while each
+    /// write is a commit; the price is a few more duplicates after a crash.
+    pub settle_linger_duration: Duration,
+    /// Settles at once: one that groups while the other writes.
+    pub settle_workers: usize,
+    /// The longest sleep of the sweeper while nothing is due: bounds how late a row written by another node is seen.
+    pub poll_interval: Duration,
+    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once.
+    pub watermark_slack_duration: Duration,
+    /// How often the sweeper forgets its watermark and reads from the beginning, for what the slack did not cover.
+    pub full_sweep_interval: Duration,
+    /// Client-side deadline of each statement; then its connection is discarded.
+    pub statement_timeout: Duration,
+    /// How often held rows are looked through for leases near their end.
+    pub extend_interval: Duration,
+    /// First wait of a probe after the breaker opened; doubles up to [`probe_interval_max`](Self::probe_interval_max).
+    pub probe_interval_min: Duration,
+    /// Longest wait between probes: bounds how long a broker is back before it is used again.
+    pub probe_interval_max: Duration,
+    /// How long a topic that the broker refuses (unknown, not authorized) is left alone before one more try.
+    pub topic_park_duration: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            lease_duration: Duration::from_secs(30),
+            term_margin_duration: Duration::from_millis(500),
+            claim_window_duration: Duration::from_millis(250),
+            claim_rows_max: 1_000,
+            claim_bytes_max: 8 << 20,
+            claim_workers: 2,
+            queue_refs_max: 16_384,
+            confirm_rows_max: 500,
+            in_flight_max: 20_000,
+            in_flight_bytes_max: 32 << 20,
+            settle_rows_max: 1_000,
+            settle_linger_duration: Duration::from_millis(5),
+            settle_workers: 2,
+            poll_interval: Duration::from_secs(1),
+            watermark_slack_duration: Duration::from_secs(10),
+            full_sweep_interval: Duration::from_secs(60),
+            statement_timeout: Duration::from_secs(5),
+            extend_interval: Duration::from_millis(250),
+            probe_interval_min: Duration::from_millis(100),
+            probe_interval_max: Duration::from_secs(1),
+            topic_park_duration: Duration::from_secs(10),
+        }
+    }
+}

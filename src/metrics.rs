@@ -1,0 +1,74 @@
+//! Every metric: its name, kind, unit and meaning. `docs/operations.md` lists the same, and a test compares the two.
+
+use metrics::Unit;
+
+/// One metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: MetricKind,
+    /// What it counts or measures in.
+    pub unit: Unit,
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// What a metric is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution.
+    Histogram,
+}
+
+macro_rules! metrics {
+    ($($constant:ident = $name:literal, $kind:ident, $unit:ident, $help:literal;)+) => {
+        $(#[doc = $help] pub const $constant: &str = $name;)+
+
+        /// Every metric of the crate.
+        pub const ALL: &[Metric] = &[
+            $(Metric { name: $name, kind: MetricKind::$kind, unit: Unit::$unit, help: $help },)+
+        ];
+    };
+}
+
+metrics! {
+    ENQUEUED = "outbox_enqueued_total", Counter, Count, "Rows written by enqueue, by `topic`; includes those rolled back later.";
+    HANDED_OVER = "outbox_handed_over_total", Counter, Count, "Rows that the commit hook handed to the relay, by `topic`.";
+    HOOK_LOST = "outbox_hook_lost_total", Counter, Count, "Rows the hook could not hand over and left to the sweeper, by `reason`: queue_full, stale, too_many, no_hook, outage.";
+    CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, "Rows handed over and not found: rolled back, not visible yet, or already claimed.";
+    SENT = "outbox_sent_total", Counter, Count, "Messages handed to the transport, by `topic` and `path`: direct, confirmed or swept. The direct-send ratio is that of direct and confirmed to all.";
+    DELIVERED = "outbox_delivered_total", Counter, Count, "Messages the broker acknowledged, by `topic`.";
+    FAILED = "outbox_failed_total", Counter, Count, "Failed sends, by `topic` and `class`.";
+    GIVEN_UP = "outbox_given_up_total", Counter, Count, "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
+    RESENT = "outbox_resent_total", Counter, Count, "Messages this process sent although an earlier send of its own may have been stored, by `topic`.";
+    TERM_MISSED = "outbox_term_missed_total", Counter, Count, "Rows not sent because their term was over, by `path`; another holder may have them.";
+    LEASE_LOST = "outbox_lease_lost_total", Counter, Count, "Held rows whose lease could not be prolonged or written: a duplicate may follow.";
+    CLAIM_FAILED = "outbox_claim_failed_total", Counter, Count, "Claims that did not commit.";
+    SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were no longer there, by `found`: dead_letter or nowhere.";
+    SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were tried again.";
+    BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0.";
+    TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";
+    QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed.";
+    IN_FLIGHT = "outbox_in_flight", Gauge, Count, "Messages sent and not yet settled.";
+    OLDEST_DUE = "outbox_oldest_due_seconds", Gauge, Seconds, "For how long the oldest due row of the topic has been due, by `topic`.";
+    COMMIT_TO_ACK = "outbox_commit_to_ack_seconds", Histogram, Seconds, "From the end of COMMIT to the broker's acknowledgement, of messages the hook handed over.";
+    CONFIRM_ROWS = "outbox_confirm_rows", Histogram, Count, "Rows read by one confirm.";
+    SETTLE_ROWS = "outbox_settle_rows", Histogram, Count, "Rows removed by one settle.";
+}
+
+/// Tells the installed recorder every unit and description. Called by the relay's start; harmless when repeated.
+pub fn describe() {
+    for metric in ALL {
+        match metric.kind {
+            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.unit, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.unit, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.unit, metric.help),
+        }
+    }
+}

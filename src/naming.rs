@@ -1,0 +1,103 @@
+//! Where the tables are: the schema and the prefix of their names.
+
+use std::fmt;
+
+/// Schema and prefix of the outbox's tables; by default `outbox_messages` and `outbox_dead_letters` on the search path.
+///
+/// ```
+/// use diesel_outbox::TableNames;
+/// let names = TableNames::default().prefix("shop_outbox_")?.schema("events")?;
+/// assert_eq!(names.messages(), "events.shop_outbox_messages");
+/// assert!(TableNames::default().prefix("shop; DROP TABLE").is_err());
+/// # Ok::<_, diesel_outbox::NameError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TableNames {
+    schema: Option<String>,
+    prefix: String,
+}
+
+impl Default for TableNames {
+    fn default() -> Self {
+        Self { schema: None, prefix: "outbox_".to_owned() }
+    }
+}
+
+impl TableNames {
+    /// Puts another prefix before `messages` and `dead_letters`.
+    ///
+    /// # Errors
+    /// When it is no plain identifier: names stand unquoted in the statements.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Result<Self, NameError> {
+        self.prefix = identifier("prefix", prefix.into())?;
+        Ok(self)
+    }
+
+    /// Names the schema (on MySQL and SQLite the database) that holds the tables.
+    ///
+    /// # Errors
+    /// When it is no plain identifier.
+    pub fn schema(mut self, schema: impl Into<String>) -> Result<Self, NameError> {
+        self.schema = Some(identifier("schema", schema.into())?);
+        Ok(self)
+    }
+
+    /// The schema, where one is named.
+    pub fn schema_name(&self) -> Option<&str> {
+        self.schema.as_deref()
+    }
+
+    /// The table of live messages, with its schema.
+    pub fn messages(&self) -> String {
+        self.qualified("messages")
+    }
+
+    /// The table of dead letters, with its schema.
+    pub fn dead_letters(&self) -> String {
+        self.qualified("dead_letters")
+    }
+
+    /// A table or index of the outbox, without its schema.
+    pub fn bare(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn qualified(&self, name: &str) -> String {
+        match &self.schema {
+            Some(schema) => format!("{schema}.{}{name}", self.prefix),
+            None => self.bare(name),
+        }
+    }
+}
+
+/// Characters of a prefix or schema: with the longest suffix of ours, PostgreSQL's 63 still hold.
+const IDENTIFIER_CHARS_MAX: usize = 40;
+
+fn identifier(what: &'static str, name: String) -> Result<String, NameError> {
+    let starts_well = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
+    let rest_is_plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if starts_well && rest_is_plain && name.len() <= IDENTIFIER_CHARS_MAX {
+        Ok(name)
+    } else {
+        Err(NameError { what, name })
+    }
+}
+
+/// A prefix or schema that cannot stand in a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameError {
+    what: &'static str,
+    name: String,
+}
+
+impl std::error::Error for NameError {}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the table {} {:?} is not a plain identifier: use 1 to {IDENTIFIER_CHARS_MAX} of a-z, 0-9 and _, not starting with a digit",
+            self.what, self.name
+        )
+    }
+}

@@ -1,0 +1,123 @@
+//! How long a failed message waits for its next attempt.
+
+use std::fmt;
+use std::time::Duration;
+
+use backoff::backoff::Backoff as _;
+
+/// The wait before the next attempt, as a function of the failures so far.
+///
+/// The count stands in the row, so a policy keeps no state and survives restarts.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::retry::RetryPolicy;
+///
+/// /// Tries again at once three times, then every hour.
+/// #[derive(Debug)]
+/// struct Impatient;
+///
+/// impl RetryPolicy for Impatient {
+///     fn wait(&self, failures: u32) -> Duration {
+///         if failures <= 3 { Duration::ZERO } else { Duration::from_secs(3_600) }
+///     }
+/// }
+/// assert_eq!(Impatient.wait(4), Duration::from_secs(3_600));
+/// ```
+pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
+    /// The wait after the failure number `failures`, counted from 1.
+    fn wait(&self, failures: u32) -> Duration;
+}
+
+/// Doubles from failure to failure, with jitter, up to a bound: the default.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::retry::{Exponential, RetryPolicy};
+/// let policy = Exponential::new(Duration::from_secs(1), Duration::from_secs(600));
+/// let third = policy.wait(3);
+/// assert!(third >= Duration::from_secs(2) && third <= Duration::from_secs(6), "4 s, give or take half");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Exponential {
+    initial: Duration,
+    max: Duration,
+    multiplier: f64,
+    jitter: f64,
+}
+
+impl Exponential {
+    /// Starts at `initial` and grows to at most `max`, doubling, each wait 50 % shorter to 50 % longer by chance.
+    pub const fn new(initial: Duration, max: Duration) -> Self {
+        Self { initial, max, multiplier: 2.0, jitter: 0.5 }
+    }
+
+    /// Grows by another factor than 2; one below 1 counts as 1.
+    #[must_use]
+    pub const fn multiplier(mut self, factor: f64) -> Self {
+        self.multiplier = factor.max(1.0);
+        self
+    }
+
+    /// The share by which a wait is shortened or lengthened by chance, from 0 (never) to 1.
+    #[must_use]
+    pub const fn jitter(mut self, share: f64) -> Self {
+        self.jitter = share.clamp(0.0, 1.0);
+        self
+    }
+}
+
+impl Default for Exponential {
+    /// From one second to ten minutes.
+    fn default() -> Self {
+        Self::new(Duration::from_secs(1), Duration::from_secs(600))
+    }
+}
+
+impl RetryPolicy for Exponential {
+    fn wait(&self, failures: u32) -> Duration {
+        let steps = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
+        let grown = self.initial.as_secs_f64() * self.multiplier.powi(steps);
+        let bounded = Duration::try_from_secs_f64(grown).unwrap_or(self.max).min(self.max);
+        // The crate's own growth is stateful; rows are not, so it only draws the jitter of this one step.
+        let mut schedule = backoff::ExponentialBackoffBuilder::new()
+            .with_initial_interval(bounded)
+            .with_max_interval(bounded)
+            .with_randomization_factor(self.jitter)
+            .with_max_elapsed_time(None)
+            .build();
+        schedule.next_backoff().unwrap_or(bounded)
+    }
+}
+
+/// A list of waits, the last of which repeats.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::retry::{Fixed, RetryPolicy};
+/// let policy = Fixed::seconds(&[10, 30, 60, 120, 300]);
+/// assert_eq!(policy.wait(2), Duration::from_secs(30));
+/// assert_eq!(policy.wait(9), Duration::from_secs(300));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Fixed(Vec<Duration>);
+
+impl Fixed {
+    /// Waits these seconds after the first, second, .. failure. An empty list never waits.
+    pub fn seconds(waits: &[u64]) -> Self {
+        Self(waits.iter().copied().map(Duration::from_secs).collect())
+    }
+}
+
+impl From<Vec<Duration>> for Fixed {
+    fn from(waits: Vec<Duration>) -> Self {
+        Self(waits)
+    }
+}
+
+impl RetryPolicy for Fixed {
+    fn wait(&self, failures: u32) -> Duration {
+        let step = usize::try_from(failures.saturating_sub(1)).unwrap_or(usize::MAX);
+        self.0.get(step).or(self.0.last()).copied().unwrap_or(Duration::ZERO)
+    }
+}

@@ -1,0 +1,176 @@
+//! The port to the database: what the relay asks of it, and nothing about how.
+//!
+//! A store holds rows in one column's regime: a row may be taken by a sweeper from its `due_at` on; until then it
+//! belongs to whoever set it. Every instant is of the database's clock, every write of an outcome names
+//! `(id, message_id)`, and a write under an epoch changes nothing where the row has another one.
+
+mod error;
+mod row;
+
+pub use error::{SchemaProblem, StoreError};
+pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowRef};
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::message::MessageId;
+
+/// A database that holds an outbox.
+///
+/// Implementations are held to the public conformance suite (feature `testing`). Every method is bounded in time by the
+/// implementation (`Limits::statement_timeout`); after a time-out the connection is discarded, never reused.
+///
+/// # Cancel safety
+/// A dropped future may or may not have had its effect: all statements are written so that repeating them is harmless.
+#[async_trait]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Looks whether the tables are there and of this version, and whether the database keeps what it commits.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`] says what is missing; anything else means that the database could not be asked.
+    async fn check(&self) -> Result<Vec<StoreWarning>, StoreError>;
+
+    /// Reads handed-over rows by primary key: those of `refs` that are there, never claimed (`epoch` 0), and not delayed.
+    ///
+    /// This read, and not the commit hook, is the proof that a transaction committed.
+    async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError>;
+
+    /// Takes due rows of one topic, oldest first, passing over what others hold locked.
+    async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError>;
+
+    /// Removes delivered rows, whatever their epoch, and returns those that were removed.
+    ///
+    /// With [`Locking::Skip`] rows locked by others are passed over and not returned; with [`Locking::Wait`] they are
+    /// waited for.
+    async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
+
+    /// Removes delivered messages that meanwhile became dead letters; returns how many.
+    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError>;
+
+    /// Prolongs the lease of held rows to `lease` from now; returns those prolonged.
+    async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError>;
+
+    /// Gives held rows up: due now, under the next epoch. Returns those released.
+    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError>;
+
+    /// Notes failures: due after the wait, under the next epoch, with the error kept. Returns those noted.
+    async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError>;
+
+    /// Moves given-up rows to the dead letters. Returns those moved.
+    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError>;
+
+    /// When the earliest row of each of `topics` is due; a topic without rows is left out. One statement.
+    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError>;
+}
+
+/// What to claim.
+#[derive(Debug, Clone)]
+pub struct ClaimSpec {
+    /// Of which topic.
+    pub topic: Arc<str>,
+    /// Rows due at or before this are known to be gone or held: a hint that spares walking over dead index entries.
+    pub after: Option<DueMark>,
+    /// At most so many rows.
+    pub rows_max: usize,
+    /// At most so many bytes of payload, but always one row.
+    pub bytes_max: usize,
+    /// How long locked rows stay locked; the store makes the database end the claim soon after by itself.
+    pub window_duration: Duration,
+    /// How long rows are leased, by a store that leases at the claim and for what is held at its close.
+    pub lease_duration: Duration,
+    /// Slack of the watermark that the claim returns.
+    pub watermark_slack_duration: Duration,
+}
+
+/// Claimed rows, and what to do with them in the end.
+#[derive(Debug)]
+pub struct Claim {
+    /// The rows, oldest first.
+    pub rows: Vec<Loaded>,
+    /// How the rows are held until the batch is closed.
+    pub term: Term,
+    /// Up to where nothing claimable is left, where the claim found less than it asked for.
+    pub watermark: Option<DueMark>,
+    /// Closes the claim.
+    pub batch: Box<dyn ClaimBatch>,
+}
+
+/// How the rows of an open claim are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Term {
+    /// By row locks of an open transaction: until the claim window is over.
+    Locked,
+    /// By a lease that the claim wrote (`epoch` is already the new one): until it ends.
+    Leased,
+}
+
+/// An open claim. Dropping it gives its rows back; leased ones when their lease ends.
+#[async_trait]
+pub trait ClaimBatch: fmt::Debug + Send {
+    /// Ends the claim in one transaction: `delivered` rows are removed; `held` ones, handed to the transport and not yet
+    /// answered, become leased under the next epoch; every other row is left as it was.
+    ///
+    /// # Errors
+    /// Nothing may be assumed of any row then: what was delivered must be settled outside, by id.
+    async fn close(self: Box<Self>, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError>;
+}
+
+/// What closing a claim did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// Rows removed.
+    pub settled: Vec<RowKey>,
+    /// Rows now leased, each under its new epoch.
+    pub held: Vec<Held>,
+}
+
+/// Whether a statement waits for rows that others hold locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locking {
+    /// Pass them over.
+    Skip,
+    /// Wait for them.
+    Wait,
+}
+
+/// A `due_at` of the database's clock, as a store compares it; opaque to the relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DueMark(pub i64);
+
+/// When a topic's earliest row is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextDue {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// How long until then; zero where it is due.
+    pub due_in: Duration,
+    /// For how long it has been due; zero where it is not.
+    pub overdue_by: Duration,
+}
+
+/// A setting of the database under which a guarantee does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreWarning {
+    /// A crash of the database can lose commits it has answered, and with them the proof that a message was to be sent.
+    NotDurable {
+        /// The setting that says so.
+        setting: &'static str,
+    },
+}
+
+impl fmt::Display for StoreWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotDurable { setting } => {
+                write!(
+                    f,
+                    "{setting}: a crash of the database can lose commits, so a message may be sent whose row is gone"
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::message::{Envelope, MessageId};
+
+/// The identity of a row: never its `id` alone, which a database can give twice (SQLite without AUTOINCREMENT, a
+/// sequence that lags after fail-over, `TRUNCATE .. RESTART IDENTITY`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RowKey {
+    /// The primary key.
+    pub id: i64,
+    /// The message.
+    pub message_id: MessageId,
+}
+
+/// Where enqueue wrote a row; what the hook hands over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RowRef {
+    /// The primary key, where the INSERT returned it: MySQL's does not.
+    pub id: Option<i64>,
+    /// The message.
+    pub message_id: MessageId,
+}
+
+/// A row as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Which one.
+    pub key: RowKey,
+    /// The epoch under which it is held.
+    pub epoch: i32,
+    /// Failures so far, which drive the back-off.
+    pub failures: u32,
+    /// The message; its `attempt` is one more than the attempts spent.
+    pub envelope: Envelope,
+}
+
+/// A row that could not be decoded.
+#[derive(Debug)]
+pub struct Poisoned {
+    /// Which one.
+    pub key: RowKey,
+    /// The epoch under which it is held.
+    pub epoch: i32,
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// What is wrong with it.
+    pub error: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// A row read by a claim or a confirm: each is decoded on its own, so that one bad row stops no other.
+#[derive(Debug)]
+pub enum Loaded {
+    /// It can be sent.
+    Row(Row),
+    /// It cannot be decoded, and goes to the dead letters.
+    Poisoned(Poisoned),
+}
+
+impl Loaded {
+    /// Which row it is.
+    pub fn key(&self) -> RowKey {
+        match self {
+            Self::Row(row) => row.key,
+            Self::Poisoned(row) => row.key,
+        }
+    }
+}
+
+/// A handed-over row that was found committed.
+#[derive(Debug)]
+pub struct Confirmed {
+    /// The row.
+    pub row: Loaded,
+    /// What was left of its born lease when it was read; zero where that was over.
+    pub lease_left: Duration,
+}
+
+/// A row held under an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// Which one.
+    pub key: RowKey,
+    /// Under which epoch.
+    pub epoch: i32,
+}
+
+/// A failure to note on a held row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Which one, under which epoch.
+    pub held: Held,
+    /// How long to wait before the next attempt.
+    pub wait: Duration,
+    /// Whether an attempt is spent: only where the answer was about the record.
+    pub spends_attempt: bool,
+    /// The class of the failure, as it is kept on the row.
+    pub class: &'static str,
+    /// What happened, as it is kept on the row.
+    pub error: String,
+}
+
+/// A held row to give up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dead {
+    /// Which one, under which epoch.
+    pub held: Held,
+    /// Why.
+    pub reason: String,
+}

@@ -1,0 +1,159 @@
+//! A topic as the outbox treats it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, STALENESS, STALENESS_MIN, TOPIC_CHARS_MAX};
+use crate::retry::{Exponential, RetryPolicy};
+
+/// A topic and its policies.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::Topic;
+/// use diesel_outbox::retry::Fixed;
+///
+/// let orders = Topic::new("orders")
+///     .staleness(Duration::from_secs(5))
+///     .retry(Fixed::seconds(&[10, 30, 60, 120, 300]))
+///     .attempts_max(5);
+/// assert_eq!(orders.name(), "orders");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Topic {
+    name: Arc<str>,
+    staleness: Duration,
+    retry: Arc<dyn RetryPolicy>,
+    attempts_max: u32,
+    message_bytes_max: usize,
+}
+
+impl Topic {
+    /// A topic with the default policies. Its name is checked by
+    /// [`OutboxBuilder::build`](crate::OutboxBuilder::build).
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            staleness: STALENESS,
+            retry: Arc::new(Exponential::default()),
+            attempts_max: ATTEMPTS_MAX,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+        }
+    }
+
+    /// How long a new message belongs to the process that enqueued it before a sweeper may take it: `t`.
+    ///
+    /// It bounds what a crash between COMMIT and send delays a message. At least two seconds.
+    #[must_use]
+    pub fn staleness(mut self, staleness: Duration) -> Self {
+        self.staleness = staleness;
+        self
+    }
+
+    /// How long a failed message waits for its next attempt.
+    #[must_use]
+    pub fn retry(mut self, policy: impl RetryPolicy) -> Self {
+        self.retry = Arc::new(policy);
+        self
+    }
+
+    /// After how many attempts a message is given up and becomes a dead letter.
+    ///
+    /// Only answers about the message count: an outage, a time-out or a leader election never does.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts: u32) -> Self {
+        self.attempts_max = attempts;
+        self
+    }
+
+    /// The most bytes of payload, key and headers together; more is an error at enqueue. Keep it at or below what the
+    /// broker takes, or the message fails there.
+    #[must_use]
+    pub fn message_bytes_max(mut self, bytes: usize) -> Self {
+        self.message_bytes_max = bytes;
+        self
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    pub(crate) fn staleness_duration(&self) -> Duration {
+        self.staleness
+    }
+
+    pub(crate) fn retry_policy(&self) -> &dyn RetryPolicy {
+        &*self.retry
+    }
+
+    pub(crate) fn attempts_limit(&self) -> u32 {
+        self.attempts_max
+    }
+
+    pub(crate) fn message_bytes_limit(&self) -> usize {
+        self.message_bytes_max
+    }
+
+    pub(crate) fn check(&self) -> Result<(), TopicError> {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let name = &*self.name;
+        let problem = if name.is_empty() || name.len() > TOPIC_CHARS_MAX || name == "." || name == ".." {
+            TopicProblem::NameLength
+        } else if !name.chars().all(legal) {
+            TopicProblem::NameCharacters
+        } else if self.staleness < STALENESS_MIN {
+            TopicProblem::Staleness(self.staleness)
+        } else if self.attempts_max == 0 {
+            TopicProblem::AttemptsMax
+        } else if self.message_bytes_max == 0 {
+            TopicProblem::MessageBytesMax
+        } else {
+            return Ok(());
+        };
+        Err(TopicError { topic: name.to_owned(), problem })
+    }
+}
+
+/// What is wrong with a configured topic, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicError {
+    topic: String,
+    problem: TopicProblem,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum TopicProblem {
+    NameLength,
+    NameCharacters,
+    Staleness(Duration),
+    AttemptsMax,
+    MessageBytesMax,
+}
+
+impl std::error::Error for TopicError {}
+
+impl fmt::Display for TopicError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "topic {:?}: ", self.topic)?;
+        match self.problem {
+            TopicProblem::NameLength => {
+                write!(f, "a name has 1 to {TOPIC_CHARS_MAX} characters and is neither \".\" nor \"..\"")
+            }
+            TopicProblem::NameCharacters => f.write_str("a name holds only a-z, A-Z, 0-9, \".\", \"_\" and \"-\""),
+            TopicProblem::Staleness(given) => {
+                write!(
+                    f,
+                    "staleness is {given:?}; give at least {STALENESS_MIN:?}, or two holders of a row become common"
+                )
+            }
+            TopicProblem::AttemptsMax => f.write_str("attempts_max is 0; give at least 1, or no message is ever sent"),
+            TopicProblem::MessageBytesMax => f.write_str("message_bytes_max is 0; give what the broker takes"),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The port to the broker: what the relay asks of it, and nothing about how.
+
+mod outcome;
+mod receipt;
+
+pub use outcome::{FailureClass, Outcome, TransportError};
+pub use receipt::{Receipt, ReceiptSink};
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::message::Envelope;
+use crate::topic::Topic;
+
+/// Something that takes messages: Kafka, or a stand-in for it.
+///
+/// Implementations are held to the public conformance suite (feature `testing`).
+#[async_trait]
+pub trait Transport: fmt::Debug + Send + Sync + 'static {
+    /// The longest time from [`send`](Self::send) to its outcome. With the term's margin it must stay below the lease.
+    fn delivery_timeout(&self) -> Duration;
+
+    /// Makes or checks the topics, once, at start and again after an outage where it failed.
+    ///
+    /// # Errors
+    /// A class of outage where the broker is absent: the relay starts all the same and tries again. Any other class
+    /// means that the configuration does not fit the broker, and the relay does not start.
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError>;
+
+    /// Hands one message to the client. Never blocks, never waits for the broker.
+    ///
+    /// The outcome comes through the receipt, on any thread, once. Messages of one topic and key that are handed over in
+    /// an order reach the broker in it, as long as none of them fails.
+    fn send(&self, envelope: Envelope, receipt: Receipt);
+
+    /// Asks the broker for a sign of life, for instance its metadata.
+    ///
+    /// # Errors
+    /// What keeps it from answering.
+    async fn probe(&self) -> Result<(), TransportError>;
+
+    /// Waits until everything handed over has its outcome, at most `within`; returns how many have none yet.
+    ///
+    /// # Cancel safety
+    /// Cancelling stops the waiting only.
+    async fn flush(&self, within: Duration) -> usize;
+}

@@ -1,0 +1,113 @@
+use std::error::Error;
+use std::fmt;
+
+/// What became of a message handed to a transport.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The broker has it.
+    Delivered,
+    /// The client took nothing, because its own queue is full. Nothing was sent and nothing is spent.
+    Busy,
+    /// It was not delivered, as far as the client can tell.
+    Failed(TransportError),
+}
+
+/// What a failure is about; each class has one treatment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FailureClass {
+    /// The broker refuses this record for good, or its batch because of one such record: it is tried once more alone,
+    /// then given up.
+    RecordRefused,
+    /// An answer about this record that may differ next time: spends an attempt.
+    Record,
+    /// Time-out, leader election, quota: says nothing about the record, which may even be stored. Waits, spends nothing.
+    Temporary,
+    /// The topic does not exist or may not be written: the topic is left alone for a while.
+    Topic,
+    /// No broker can be reached: an outage.
+    Connection,
+    /// The broker is there and does not know us: an outage with another remedy.
+    Authentication,
+    /// The client is broken and has been replaced; what it held may be stored.
+    Fatal,
+}
+
+impl FailureClass {
+    /// Every class.
+    pub const ALL: [Self; 7] = [
+        Self::RecordRefused,
+        Self::Record,
+        Self::Temporary,
+        Self::Topic,
+        Self::Connection,
+        Self::Authentication,
+        Self::Fatal,
+    ];
+
+    /// Whether the failure is of the whole broker rather than of a message or topic.
+    pub const fn is_outage(self) -> bool {
+        matches!(self, Self::Connection | Self::Authentication | Self::Fatal)
+    }
+
+    /// Whether the answer was about the record, so that it spends an attempt.
+    pub const fn spends_attempt(self) -> bool {
+        matches!(self, Self::RecordRefused | Self::Record)
+    }
+
+    /// The name under which it stands in rows, metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RecordRefused => "record_refused",
+            Self::Record => "record",
+            Self::Temporary => "temporary",
+            Self::Topic => "topic",
+            Self::Connection => "connection",
+            Self::Authentication => "authentication",
+            Self::Fatal => "fatal",
+        }
+    }
+}
+
+/// A failure of a transport, classified.
+///
+/// ```
+/// use diesel_outbox::transport::{FailureClass, TransportError};
+/// let error = TransportError::new(FailureClass::Temporary, std::io::Error::other("leader not available"));
+/// assert!(error.is_retriable());
+/// assert_eq!(error.to_string(), "temporary: leader not available");
+/// ```
+#[derive(Debug)]
+pub struct TransportError {
+    class: FailureClass,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl TransportError {
+    /// A failure of a class, with what the client said. That text is kept on the row and logged: no secrets in it.
+    pub fn new(class: FailureClass, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { class, source: source.into() }
+    }
+
+    /// What the failure is about.
+    pub const fn class(&self) -> FailureClass {
+        self.class
+    }
+
+    /// Whether the same message may succeed later.
+    pub const fn is_retriable(&self) -> bool {
+        !matches!(self.class, FailureClass::RecordRefused)
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class.as_str(), self.source)
+    }
+}
+
+impl Error for TransportError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
