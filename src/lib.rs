@@ -7,6 +7,7 @@ pub mod limits;
 mod message;
 pub mod metrics;
 mod naming;
+mod relay;
 pub mod retry;
 pub mod store;
 mod topic;
