@@ -1,3 +1,3 @@
-//! The one test binary.
+//! The one test binary: servers start once for all of it, and it links once.
 
-fn main() {}
+mod servers;

@@ -1,2 +1,2 @@
-//! x
+//! Every step of CI as one command.
 fn main() {}

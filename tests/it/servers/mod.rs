@@ -1,0 +1,30 @@
+//! The servers that the other tests stand on: they keep what they confirmed through `kill -9`, and go with their owner.
+
+mod kafka;
+mod mariadb;
+mod postgres;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A process that is gone, or that only waits for its parent's call.
+fn is_gone(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
+}
+
+fn is_refused(port: u16) -> bool {
+    std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
+}
+
+/// Polls until a value is there.
+fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(value) = poll() {
+            return value;
+        }
+        assert!(Instant::now() < end, "not within a minute: {what}");
+        std::thread::yield_now();
+    }
+}

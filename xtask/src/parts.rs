@@ -1,0 +1,68 @@
+//! What a test asks before it uses a server: the address of the shared instance, or a skip that is recorded.
+//!
+//! `cargo xtask test` and `cargo xtask servers` start the shared instances and hand over, by variables: the address
+//! ([`Part::variable`]), or why there is none (the same name with `_MISSING`), and the file for the skips
+//! (`OUTBOX_TEST_SKIPS`).
+
+use std::fs::File;
+use std::io::Write;
+use std::thread;
+
+use crate::servers::{Part, Unavailable};
+
+/// The variable that names the file of the skips: a line each, test, part and reason apart by tabs.
+pub const SKIPS: &str = "OUTBOX_TEST_SKIPS";
+
+/// The address of the shared instance of `part`: a URL, or for Kafka `host:port`.
+///
+/// `None` where there is none; the skip is then recorded and printed, and the test returns. Call it on the test's own
+/// thread: the thread's name is the test's.
+///
+/// # Panics
+///
+/// There is none, and `CI=true`.
+pub fn require(part: Part) -> Option<String> {
+    if let Ok(address) = std::env::var(part.variable()) {
+        return Some(address);
+    }
+    let reason = std::env::var(missing_variable(part));
+    skip(part, &reason.unwrap_or_else(|_| "not started: run the tests by `cargo xtask test`".to_owned()));
+    None
+}
+
+/// A server of the test's own, from the result of its `start`.
+///
+/// `None` where this machine has no such server; the skip is then recorded and printed, and the test returns.
+///
+/// # Panics
+///
+/// The server is there and does not start; or there is none, and `CI=true`.
+pub fn own<S>(started: anyhow::Result<S>) -> Option<S> {
+    let error = match started {
+        Ok(server) => return Some(server),
+        Err(error) => error,
+    };
+    match error.downcast_ref::<Unavailable>() {
+        Some(unavailable) => skip(unavailable.part, &unavailable.reason),
+        None => panic!("{error:?}"),
+    }
+    None
+}
+
+/// The variable that says why `part` was not started.
+pub fn missing_variable(part: Part) -> String {
+    format!("{}_MISSING", part.variable())
+}
+
+fn skip(part: Part, reason: &str) {
+    let thread = thread::current();
+    let test = thread.name().unwrap_or("a thread without a name");
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs {part}, and CI skips nothing: {reason}");
+    eprintln!("skipped {test}: no {part}: {reason}");
+    let Ok(file) = std::env::var(SKIPS) else { return };
+    let line = format!("{test}\t{part}\t{}\n", reason.replace(['\n', '\t'], " "));
+    // One write each: the tests of one run append side by side.
+    let written =
+        File::options().create(true).append(true).open(&file).and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("record a skip in {file}: {error}"));
+}

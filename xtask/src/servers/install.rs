@@ -1,0 +1,182 @@
+//! What the servers need from this machine: found, or installed where that is possible.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+
+use super::process::run;
+
+/// The release of Apache Kafka that the tests run against; `kafka/pom.xml` takes it from here.
+pub const KAFKA_VERSION: &str = "4.1.0";
+
+/// A server that may be missing on a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// PostgreSQL.
+    Postgres,
+    /// MariaDB.
+    Mariadb,
+    /// Apache Kafka, its Java and its Maven.
+    Kafka,
+}
+
+impl Part {
+    /// Every part.
+    pub const ALL: [Self; 3] = [Self::Postgres, Self::Mariadb, Self::Kafka];
+
+    /// Its name on the command line and in the names of tests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Mariadb => "mariadb",
+            Self::Kafka => "kafka",
+        }
+    }
+
+    /// The variable in which `cargo xtask test` hands the address of the shared instance to the tests.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Self::Postgres => "OUTBOX_TEST_POSTGRES_URL",
+            Self::Mariadb => "OUTBOX_TEST_MARIADB_URL",
+            Self::Kafka => "OUTBOX_TEST_KAFKA",
+        }
+    }
+
+    /// Debian's packages for it.
+    pub fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Postgres => &["postgresql"],
+            Self::Mariadb => &["mariadb-server"],
+            Self::Kafka => &["default-jre-headless", "maven", "openssl"],
+        }
+    }
+
+    /// Looks for everything the server needs, without installing anything.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub fn check(self) -> Result<(), Unavailable> {
+        match self {
+            Self::Postgres => postgres_binaries().map(drop),
+            Self::Mariadb => mariadb_server().map(drop),
+            Self::Kafka => kafka_tools().map(drop),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A part that this machine does not have and cannot get.
+#[derive(Debug, Clone)]
+pub struct Unavailable {
+    /// What is missing.
+    pub part: Part,
+    /// Why, and what to do about it.
+    pub reason: String,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is unavailable: {}", self.part, self.reason)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+impl Unavailable {
+    fn missing(part: Part, what: &str) -> Self {
+        let packages = part.packages().join(" ");
+        Self { part, reason: format!("no {what} here; Debian has it in: apt-get install {packages}") }
+    }
+}
+
+/// The folder that holds `postgres`, `initdb` and `psql`.
+pub(super) fn postgres_binaries() -> Result<PathBuf, Unavailable> {
+    let complete = |folder: &PathBuf| ["postgres", "initdb", "psql"].iter().all(|name| folder.join(name).is_file());
+    let mut debian: Vec<_> = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().collect();
+    // Several major versions can stand side by side; the newest serves.
+    debian.sort_by_key(|entry| entry.file_name().to_string_lossy().parse::<u32>().unwrap_or(0));
+    let debian = debian.iter().rev().map(|entry| entry.path().join("bin"));
+    search_path().chain(debian).find(complete).ok_or_else(|| Unavailable::missing(Part::Postgres, "PostgreSQL server"))
+}
+
+/// The path of `mariadbd`; Debian keeps it where an ordinary user's PATH does not look.
+pub(super) fn mariadb_server() -> Result<PathBuf, Unavailable> {
+    let complete = find("mariadb-install-db").and_then(|_| find("mariadb")).and_then(|_| find("mariadbd"));
+    complete.ok_or_else(|| Unavailable::missing(Part::Mariadb, "MariaDB server"))
+}
+
+/// The path of `java`, where everything else is there too.
+pub(super) fn kafka_tools() -> Result<PathBuf, Unavailable> {
+    let java = find("java").ok_or_else(|| Unavailable::missing(Part::Kafka, "Java"))?;
+    let jars_or_maven = jars_folder().is_dir() || find("mvn").is_some();
+    if !jars_or_maven {
+        return Err(Unavailable::missing(Part::Kafka, "Maven to fetch Apache Kafka's jars"));
+    }
+    match find("openssl") {
+        Some(_) => Ok(java),
+        None => Err(Unavailable::missing(Part::Kafka, "openssl to make certificates")),
+    }
+}
+
+/// The folder with Kafka's jars; the first call on a machine fetches them through Maven.
+///
+/// # Errors
+///
+/// [`Unavailable`] where Maven is missing or cannot fetch them.
+pub(super) fn kafka_jars() -> Result<PathBuf, Unavailable> {
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    kafka_tools()?;
+    let folder = jars_folder();
+    if !folder.is_dir() {
+        fetch_jars(&folder).map_err(|error| Unavailable { part: Part::Kafka, reason: format!("{error:#}") })?;
+    }
+    Ok(folder)
+}
+
+fn fetch_jars(folder: &Path) -> Result<()> {
+    let parent = folder.parent().context("the folder of the jars has no parent")?;
+    std::fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+    // Filled beside its place and moved there whole, so that an interrupted fetch is not taken for a finished one.
+    let partial = tempfile::tempdir_in(parent)?;
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B", "dependency:copy-dependencies", "-f"]);
+    maven.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml"));
+    maven.arg(format!("-Dkafka.version={KAFKA_VERSION}"));
+    maven.arg(format!("-Dlib.dir={}", partial.path().join("lib").display()));
+    run(&mut maven).context("fetch Apache Kafka's jars")?;
+    match std::fs::rename(partial.path().join("lib"), folder) {
+        Err(_) if folder.is_dir() => Ok(()), // another process was faster
+        moved => moved.with_context(|| format!("move the jars to {}", folder.display())),
+    }
+}
+
+fn jars_folder() -> PathBuf {
+    target_folder().join("servers").join(format!("kafka-{KAFKA_VERSION}"))
+}
+
+/// Cargo's target folder: outside the sources, and kept between runs.
+fn target_folder() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"));
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |folder| workspace.join(folder))
+}
+
+fn search_path() -> impl Iterator<Item = PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&path).collect();
+    folders.into_iter().chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+}
+
+/// The first program of that name.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    search_path().map(|folder| folder.join(program)).find(|path| path.is_file())
+}

@@ -1,0 +1,199 @@
+//! Apache Kafka: one KRaft node, broker and controller in one process.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+
+use super::account::Account;
+use super::folder::{Folder, random_bytes};
+use super::install;
+use super::kafka_access::Keys;
+pub use super::kafka_access::{Access, Login, Sasl};
+use super::kafka_wire;
+use super::port::free_port;
+use super::process::{Server, run};
+
+/// How a Kafka node is started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Who may connect, and how. [`Access::Open`] by default.
+    pub access: Access,
+    /// `auto.create.topics.enable`. Off by default: a test that means an unknown topic gets one, and a misspelt topic
+    /// is an error rather than an empty topic.
+    pub auto_create_topics: bool,
+    /// `message.max.bytes`; by default Kafka's own (1 MiB and 12 bytes).
+    pub message_max_bytes: Option<u32>,
+    /// The heap of the JVM in MiB; 512 by default.
+    pub heap_mib: u32,
+    /// The folder below which the data is laid. By default the system's folder for temporary files.
+    pub folder: Option<PathBuf>,
+    /// Further settings, as in `server.properties`; they win over ours.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            access: Access::Open,
+            auto_create_topics: false,
+            message_max_bytes: None,
+            heap_mib: 512,
+            folder: None,
+            settings: Vec::new(),
+        }
+    }
+}
+
+/// A Kafka node of our own. Topics have one replica and by default 3 partitions. Dropping it kills it and removes the data.
+#[derive(Debug)]
+pub struct Kafka {
+    server: Option<Server>,
+    java: PathBuf,
+    java_options: Vec<String>,
+    port: u16,
+    sasl: Option<Sasl>,
+    folder: Folder,
+}
+
+impl Kafka {
+    /// Formats a new data folder and starts the node; returns when it answers a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
+    /// Kafka's jars nor a way to them; anything else is a node that does not start, with the end of its log.
+    pub fn start(options: &Options) -> Result<Self> {
+        let jars = install::kafka_jars()?;
+        let java = install::kafka_tools()?;
+        let account = Account::current();
+        let folder = Folder::new(options.folder.as_deref(), "kafka", account)?;
+        let port = free_port()?;
+        let keys = match options.access {
+            Access::Open => None,
+            Access::Sasl | Access::Acls => Some(Keys::make(&folder, free_port()?, options.access)?),
+        };
+        let log_config = folder.write("log4j2.properties", include_str!("../../kafka/log4j2.properties"), account)?;
+        let properties = properties(options, &folder, port, free_port()?, keys.as_ref());
+        let properties = folder.write("server.properties", &properties, account)?;
+        let java_options = vec![
+            format!("-Xms{heap}m", heap = options.heap_mib / 2),
+            format!("-Xmx{}m", options.heap_mib),
+            "-XX:+UseSerialGC".to_owned(), // the collector with the fewest threads
+            "-Djava.awt.headless=true".to_owned(),
+            format!("-Dlog4j2.configurationFile={}", log_config.display()),
+            "-cp".to_owned(),
+            jars.join("*").display().to_string(),
+        ];
+        let mut format = Command::new(&java);
+        format.args(&java_options).args(["kafka.tools.StorageTool", "format", "--cluster-id", &cluster_id()?]);
+        format.arg("--config").arg(&properties).args(keys.iter().flat_map(Keys::format_arguments)).current_dir("/");
+        run(&mut format).context("format Kafka's data folder")?;
+        let mut this = Self { server: None, java, java_options, port, sasl: keys.map(Keys::into_sasl), folder };
+        this.start_again()?;
+        Ok(this)
+    }
+
+    /// The address of the plain listener, for `bootstrap.servers`: no TLS, no login, every right.
+    pub fn bootstrap(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The listener with TLS and a login; `None` with [`Access::Open`].
+    pub fn sasl(&self) -> Option<&Sasl> {
+        self.sasl.as_ref()
+    }
+
+    /// The port of the plain listener, the same one as long as this value lives.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The id of the node's process; `None` while it is down.
+    pub fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(Server::id)
+    }
+
+    /// `kill -9`; returns when the node is gone. Does nothing when it is down.
+    ///
+    /// # Errors
+    ///
+    /// The process does not end.
+    pub fn kill9(&mut self) -> Result<()> {
+        self.server.take().map_or(Ok(()), Server::kill9)
+    }
+
+    /// Ends the node in order and keeps the data. Does nothing when it is down.
+    ///
+    /// # Errors
+    ///
+    /// It had to be killed.
+    pub fn stop(&mut self) -> Result<()> {
+        self.server.take().map_or(Ok(()), |server| server.stop(Signal::TERM))
+    }
+
+    /// Starts the node on the data and the ports it had; returns when it answers a request. Does nothing when it runs.
+    ///
+    /// # Errors
+    ///
+    /// It does not start; the message closes with the end of its log.
+    pub fn start_again(&mut self) -> Result<()> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        let properties = self.folder.path().join("server.properties").display().to_string();
+        let args = self.java_options.iter().cloned().chain(["kafka.Kafka".to_owned(), properties]);
+        let args: Vec<_> = args.collect();
+        let mut server = Server::spawn(&self.java, &args, Account::current(), &self.folder.log())?;
+        server.wait_ready(|| kafka_wire::answers(self.port)).context("Kafka does not start")?;
+        self.server = Some(server);
+        Ok(())
+    }
+}
+
+impl Drop for Kafka {
+    fn drop(&mut self) {
+        // The data goes with it, so an orderly end would be for nothing. A failure cannot be returned from here.
+        let _ = self.kill9();
+    }
+}
+
+fn properties(options: &Options, folder: &Folder, port: u16, controller: u16, keys: Option<&Keys>) -> String {
+    let mut text = include_str!("../../kafka/server.properties").to_owned();
+    let mut set = |name: &str, value: &str| {
+        // A later line wins over an earlier one.
+        let _ = writeln!(text, "{name}={value}");
+    };
+    let (tls_listener, tls_protocol) = match keys {
+        Some(keys) => (format!(",SASL_SSL://127.0.0.1:{}", keys.port()), ",SASL_SSL:SASL_SSL"),
+        None => (String::new(), ""),
+    };
+    set("controller.quorum.voters", &format!("1@127.0.0.1:{controller}"));
+    set("listeners", &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener},CONTROLLER://127.0.0.1:{controller}"));
+    set("advertised.listeners", &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener}"));
+    set("listener.security.protocol.map", &format!("CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{tls_protocol}"));
+    set("log.dirs", &folder.path().join("data").display().to_string());
+    set("auto.create.topics.enable", if options.auto_create_topics { "true" } else { "false" });
+    if let Some(bytes) = options.message_max_bytes {
+        set("message.max.bytes", &bytes.to_string());
+    }
+    for (name, value) in keys.map(Keys::settings).unwrap_or_default() {
+        set(&name, &value);
+    }
+    for (name, value) in &options.settings {
+        set(name, value);
+    }
+    text
+}
+
+/// Sixteen random bytes in url-safe base64 without padding, which is what `random-uuid` prints; making it here saves the
+/// start of a JVM. The first letter is fixed because a leading dash would read as an option.
+fn cluster_id() -> Result<String> {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let letters =
+        random_bytes()?.into_iter().chain(random_bytes()?).map(|byte| char::from(ALPHABET[usize::from(byte % 64)]));
+    // 22 letters are 132 bits: the last one may only use the first two of its six.
+    Ok(["A".to_owned(), letters.take(20).collect(), "A".to_owned()].concat())
+}

@@ -1,0 +1,30 @@
+//! Servers of our own for one test run: loopback only, free ports, throw-away data, ended with their owner.
+//!
+//! Starting and stopping block the thread. Whatever happens to this process, its servers end with it: the kernel kills
+//! them (`setpriv --pdeathsig KILL`).
+//!
+//! ```no_run
+//! use xtask::servers::{Postgres, postgres};
+//!
+//! let mut server = Postgres::start(&postgres::Options::default())?;
+//! println!("{}", server.url());
+//! server.kill9()?;
+//! server.start_again()?; // the same data, the same port
+//! # anyhow::Ok(())
+//! ```
+
+mod account;
+mod folder;
+pub mod install;
+pub mod kafka;
+mod kafka_access;
+mod kafka_wire;
+pub mod mariadb;
+mod port;
+pub mod postgres;
+mod process;
+
+pub use install::{Part, Unavailable};
+pub use kafka::Kafka;
+pub use mariadb::Mariadb;
+pub use postgres::Postgres;
