@@ -1,8 +1,10 @@
 //! The port to the broker: what the relay asks of it, and nothing about how.
 
+mod memory;
 mod outcome;
 mod receipt;
 
+pub use memory::{Answer, MemoryTransport, NotReached};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use receipt::{Receipt, ReceiptSink};
 

@@ -1,3 +1,4 @@
 //! The one test binary: servers start once for all of it, and it links once.
 
 mod servers;
+mod transport;

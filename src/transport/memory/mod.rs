@@ -1,0 +1,235 @@
+//! A broker inside the process, for tests.
+
+mod script;
+mod state;
+
+pub use script::Answer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use self::state::{Inner, Sent};
+use super::{FailureClass, Receipt, Transport, TransportError};
+use crate::message::Envelope;
+use crate::topic::Topic;
+
+/// A transport that keeps what it delivers, and fails as it is told.
+///
+/// A cheap handle: clones share one log and one script, so a test keeps a clone and gives the other to the relay.
+/// Without a script every message is delivered at once, in the call to [`send`](Transport::send). A
+/// [latency](Self::set_latency) runs on tokio's time, which a test can pause.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use diesel_outbox::transport::{Answer, FailureClass, MemoryTransport, Transport};
+///
+/// let broker = MemoryTransport::new();
+/// broker.answer_next(2, Answer::Fail(FailureClass::Temporary));
+/// broker.go_down();
+/// assert_eq!(broker.probe().await.unwrap_err().class(), FailureClass::Connection);
+/// broker.go_up();
+/// assert!(broker.probe().await.is_ok());
+/// assert!(broker.wait_for_delivered(1, Duration::from_millis(1)).await.is_err());
+/// # })
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryTransport {
+    inner: Arc<Inner>,
+}
+
+/// What is delivered, and waiting for it.
+impl MemoryTransport {
+    /// A broker that is up and takes everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every message stored so far, in the order of storing; one that was sent again stands here again.
+    pub fn delivered(&self) -> Vec<Envelope> {
+        self.inner.state().stored.clone()
+    }
+
+    /// The messages stored for one topic.
+    pub fn delivered_to(&self, topic: &str) -> Vec<Envelope> {
+        self.inner.state().stored.iter().filter(|envelope| &*envelope.topic == topic).cloned().collect()
+    }
+
+    /// How many messages were handed over in all, whatever became of them.
+    pub fn sends(&self) -> usize {
+        self.inner.state().sends
+    }
+
+    /// How many messages have no outcome yet.
+    pub fn unanswered(&self) -> usize {
+        self.inner.state().unanswered()
+    }
+
+    /// Waits until at least `count` messages are stored, and returns them all.
+    ///
+    /// # Errors
+    /// With what is there, when `within` is over.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn wait_for_delivered(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, NotReached> {
+        self.wait_until(within, |stored| stored.len() >= count).await
+    }
+
+    /// Waits until the stored messages fulfil a condition, and returns them all.
+    ///
+    /// # Errors
+    /// With what is there, when `within` is over.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub async fn wait_until(
+        &self,
+        within: Duration,
+        mut reached: impl FnMut(&[Envelope]) -> bool,
+    ) -> Result<Vec<Envelope>, NotReached> {
+        let reached = self.inner.wait_until(within, |state| reached(&state.stored)).await;
+        self.waited(reached, within)
+    }
+
+    /// [`wait_for_delivered`](Self::wait_for_delivered) for tests without tokio: blocks the thread.
+    ///
+    /// # Errors
+    /// With what is there, when `within` is over.
+    pub fn wait_for_delivered_blocking(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, NotReached> {
+        let reached = self.inner.wait_until_blocking(within, |state| state.stored.len() >= count);
+        self.waited(reached, within)
+    }
+
+    /// Waits until at least `count` messages were handed over, whatever became of them: a test's way to see that the
+    /// relay tried.
+    ///
+    /// # Errors
+    /// With what is stored, when `within` is over.
+    pub async fn wait_for_sends(&self, count: usize, within: Duration) -> Result<(), NotReached> {
+        let reached = self.inner.wait_until(within, |state| state.sends >= count).await;
+        self.waited(reached, within).map(drop)
+    }
+
+    fn waited(&self, reached: bool, within: Duration) -> Result<Vec<Envelope>, NotReached> {
+        let stored = self.delivered();
+        if reached { Ok(stored) } else { Err(NotReached { within, stored, sends: self.sends() }) }
+    }
+}
+
+/// The script: what becomes of messages. Rules are asked in the order they were given; the first that applies decides.
+impl MemoryTransport {
+    /// Answers the next `count` messages that no earlier rule takes.
+    pub fn answer_next(&self, count: usize, answer: Answer) {
+        self.inner.state().script.next(count, answer);
+    }
+
+    /// Answers every message that `applies`, until [`forget_answers`](Self::forget_answers).
+    pub fn answer_matching(&self, answer: Answer, applies: impl FnMut(&Envelope) -> bool + Send + 'static) {
+        self.inner.state().script.matching(answer, applies);
+    }
+
+    /// Drops every rule; the broker takes everything again.
+    pub fn forget_answers(&self) {
+        self.inner.state().script.clear();
+    }
+
+    /// Keeps messages back, neither stored nor answered, until [`release`](Self::release).
+    pub fn hold(&self) {
+        self.inner.state().holding = true;
+    }
+
+    /// Lets the `count` oldest held messages go; later ones are still held.
+    pub fn release_next(&self, count: usize) {
+        self.inner.release(count, true);
+    }
+
+    /// Lets every held message go and holds no more.
+    pub fn release(&self) {
+        self.inner.release(usize::MAX, false);
+    }
+
+    /// Until [`go_up`](Self::go_up) every send, probe and prepare fails with [`FailureClass::Connection`].
+    pub fn go_down(&self) {
+        self.go_down_as(FailureClass::Connection);
+    }
+
+    /// [`go_down`](Self::go_down) with another class, for instance [`FailureClass::Authentication`].
+    pub fn go_down_as(&self, class: FailureClass) {
+        self.inner.state().down = Some(class);
+    }
+
+    /// Ends [`go_down`](Self::go_down).
+    pub fn go_up(&self) {
+        self.inner.state().down = None;
+    }
+
+    /// How long a message takes from now on. Anything but zero makes [`send`](Transport::send) need a tokio runtime
+    /// with time.
+    pub fn set_latency(&self, latency: Duration) {
+        self.inner.state().latency = latency;
+    }
+
+    /// How many messages may be without outcome: more are [`Busy`](super::Outcome::Busy). Without bound by default.
+    pub fn set_queue_max(&self, messages: usize) {
+        self.inner.state().queue_max = messages;
+    }
+
+    /// What [`delivery_timeout`](Transport::delivery_timeout) says; 25 s by default. Nothing times out by it.
+    pub fn set_delivery_timeout(&self, timeout: Duration) {
+        self.inner.state().delivery_timeout = timeout;
+    }
+}
+
+#[async_trait]
+impl Transport for MemoryTransport {
+    fn delivery_timeout(&self) -> Duration {
+        self.inner.state().delivery_timeout
+    }
+
+    async fn prepare(&self, _topics: &[Topic]) -> Result<(), TransportError> {
+        self.inner.is_up()
+    }
+
+    /// # Panics
+    /// With a latency, outside of a tokio runtime.
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        Inner::take(&self.inner, Sent { envelope, receipt });
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.inner.is_up()
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.inner.wait_until(within, |state| state.unanswered() == 0).await;
+        self.unanswered()
+    }
+}
+
+impl fmt::Debug for MemoryTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.inner.state();
+        f.debug_struct("MemoryTransport")
+            .field("stored", &state.stored.len())
+            .field("sends", &state.sends)
+            .field("unanswered", &state.unanswered())
+            .field("down", &state.down)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A wait on a [`MemoryTransport`] ended without what it waited for.
+#[derive(Debug, thiserror::Error)]
+#[error("after {within:?} the broker was handed {sends} messages and stored {}", stored.len())]
+pub struct NotReached {
+    /// How long the wait was.
+    pub within: Duration,
+    /// What was stored by then.
+    pub stored: Vec<Envelope>,
+    /// How many messages were handed over by then.
+    pub sends: usize,
+}

@@ -1,0 +1,60 @@
+use std::fmt;
+
+use crate::message::Envelope;
+use crate::transport::FailureClass;
+
+/// What a [`MemoryTransport`](super::MemoryTransport) does with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answer {
+    /// Stores it and says so.
+    Deliver,
+    /// Takes nothing: the client's queue is full.
+    Busy,
+    /// Stores nothing and says that it failed.
+    Fail(FailureClass),
+    /// Stores it and says that it failed: an acknowledgement that got lost.
+    StoreThenFail(FailureClass),
+    /// Stores nothing and says nothing, ever.
+    Silence,
+}
+
+/// What decides the answers.
+#[derive(Default)]
+pub(super) struct Script(Vec<Rule>);
+
+struct Rule {
+    applies: Box<dyn FnMut(&Envelope) -> bool + Send>,
+    /// How many more messages it takes; `None` is without end.
+    left: Option<usize>,
+    answer: Answer,
+}
+
+impl Script {
+    pub(super) fn next(&mut self, count: usize, answer: Answer) {
+        self.0.push(Rule { applies: Box::new(|_| true), left: Some(count), answer });
+    }
+
+    pub(super) fn matching(&mut self, answer: Answer, applies: impl FnMut(&Envelope) -> bool + Send + 'static) {
+        self.0.push(Rule { applies: Box::new(applies), left: None, answer });
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn answer(&mut self, envelope: &Envelope) -> Answer {
+        self.0.retain(|rule| rule.left != Some(0));
+        let Some(rule) = self.0.iter_mut().find_map(|rule| (rule.applies)(envelope).then_some(rule)) else {
+            return Answer::Deliver;
+        };
+        rule.left = rule.left.map(|left| left - 1);
+        rule.answer
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|rule| (rule.left, rule.answer))).finish()
+    }
+}

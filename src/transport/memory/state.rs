@@ -1,0 +1,198 @@
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::script::{Answer, Script};
+use crate::message::Envelope;
+use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
+
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) envelope: Envelope,
+    pub(super) receipt: Receipt,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    state: Mutex<State>,
+    changed: Notify,
+    changed_blocking: Condvar,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) stored: Vec<Envelope>,
+    pub(super) sends: usize,
+    pub(super) script: Script,
+    pub(super) down: Option<FailureClass>,
+    pub(super) latency: Duration,
+    pub(super) queue_max: usize,
+    pub(super) delivery_timeout: Duration,
+    pub(super) holding: bool,
+    /// Kept back until released.
+    pub(super) held: VecDeque<Sent>,
+    /// On their way for the latency.
+    travelling: VecDeque<Sent>,
+    /// Never answered. Kept, because a dropped receipt is an answer.
+    silenced: Vec<Sent>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            stored: Vec::new(),
+            sends: 0,
+            script: Script::default(),
+            down: None,
+            latency: Duration::ZERO,
+            queue_max: usize::MAX,
+            delivery_timeout: Duration::from_secs(25),
+            holding: false,
+            held: VecDeque::new(),
+            travelling: VecDeque::new(),
+            silenced: Vec::new(),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn unanswered(&self) -> usize {
+        self.held.len() + self.travelling.len() + self.silenced.len()
+    }
+
+    fn arrive(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
+        if self.holding {
+            self.held.push_back(sent);
+            None
+        } else {
+            self.decide(sent)
+        }
+    }
+
+    /// What becomes of a message now; `None` is silence for ever.
+    fn decide(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
+        if let Some(class) = self.down {
+            return Some((sent.receipt, down(class)));
+        }
+        let Sent { envelope, receipt } = sent;
+        let outcome = match self.script.answer(&envelope) {
+            Answer::Deliver => {
+                self.stored.push(envelope);
+                Outcome::Delivered
+            }
+            Answer::Busy => Outcome::Busy,
+            Answer::Fail(class) => scripted(class),
+            Answer::StoreThenFail(class) => {
+                self.stored.push(envelope);
+                scripted(class)
+            }
+            Answer::Silence => {
+                self.silenced.push(Sent { envelope, receipt });
+                return None;
+            }
+        };
+        Some((receipt, outcome))
+    }
+}
+
+impl Inner {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_up(&self) -> Result<(), TransportError> {
+        self.state().down.map_or(Ok(()), |class| Err(TransportError::new(class, Down)))
+    }
+
+    pub(super) fn take(this: &Arc<Self>, sent: Sent) {
+        let latency = {
+            let mut state = this.state();
+            state.sends += 1;
+            if state.unanswered() >= state.queue_max {
+                drop(state);
+                this.tell();
+                return sent.receipt.settle(Outcome::Busy);
+            }
+            if state.latency.is_zero() {
+                drop(state);
+                return this.arrive(sent);
+            }
+            state.travelling.push_back(sent);
+            state.latency
+        };
+        this.tell();
+        let this = Arc::clone(this);
+        // One task a message, each answering the oldest: wake-ups may come in any order, arrivals do not.
+        tokio::spawn(async move {
+            tokio::time::sleep(latency).await;
+            let oldest = this.state().travelling.pop_front();
+            oldest.into_iter().for_each(|sent| this.arrive(sent));
+        });
+    }
+
+    // Decided under the lock, reported outside of it: the sink may call back.
+    fn arrive(&self, sent: Sent) {
+        let answered = self.state().arrive(sent);
+        self.report(answered);
+    }
+
+    /// Answers the `count` oldest held messages; `holding` says what becomes of later ones.
+    pub(super) fn release(&self, count: usize, holding: bool) {
+        let answered: Vec<_> = {
+            let mut state = self.state();
+            state.holding = holding;
+            let count = count.min(state.held.len());
+            let released: Vec<Sent> = state.held.drain(..count).collect();
+            released.into_iter().filter_map(|sent| state.decide(sent)).collect()
+        };
+        self.report(answered);
+    }
+
+    fn report(&self, answered: impl IntoIterator<Item = (Receipt, Outcome)>) {
+        answered.into_iter().for_each(|(receipt, outcome)| receipt.settle(outcome));
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.changed.notify_waiters();
+        self.changed_blocking.notify_all();
+    }
+
+    pub(super) async fn wait_until(&self, within: Duration, mut reached: impl FnMut(&State) -> bool) -> bool {
+        let waiting = async {
+            loop {
+                let mut changed = pin!(self.changed.notified());
+                changed.as_mut().enable();
+                if reached(&self.state()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(within, waiting).await.is_ok()
+    }
+
+    pub(super) fn wait_until_blocking(&self, within: Duration, mut reached: impl FnMut(&State) -> bool) -> bool {
+        let waited = self.changed_blocking.wait_timeout_while(self.state(), within, |state| !reached(state));
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+fn down(class: FailureClass) -> Outcome {
+    Outcome::Failed(TransportError::new(class, Down))
+}
+
+fn scripted(class: FailureClass) -> Outcome {
+    Outcome::Failed(TransportError::new(class, Scripted))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the memory broker is down")]
+struct Down;
+
+#[derive(Debug, thiserror::Error)]
+#[error("a scripted failure")]
+struct Scripted;

@@ -1,0 +1,4 @@
+//! Transports, against the conformance suite and against what is particular to each.
+
+mod memory;
+mod outcomes;
