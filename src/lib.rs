@@ -14,6 +14,8 @@ mod topic;
 pub mod transport;
 
 pub use codec::CodecError;
+#[cfg(feature = "derive")]
+pub use diesel_outbox_derive::OutboxMessage;
 pub use limits::Limits;
 pub use message::{Envelope, HeaderError, Headers, Message, MessageId, OutboxMessage};
 pub use naming::{NameError, TableNames};

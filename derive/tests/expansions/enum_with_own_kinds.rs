@@ -1,0 +1,53 @@
+#[automatically_derived]
+impl ::diesel_outbox::OutboxMessage for CustomerChange {
+    const TOPIC: ::core::option::Option<&'static str> = ::core::option::Option::Some(
+        "customers",
+    );
+    const KIND: &'static str = "customer_change";
+    fn kind(&self) -> ::std::borrow::Cow<'_, str> {
+        ::std::borrow::Cow::Borrowed(
+            match self {
+                Self::Changed { .. } => "customer.changed",
+                Self::Erased { .. } => "erased",
+            },
+        )
+    }
+    fn key(&self) -> ::core::option::Option<::std::borrow::Cow<'_, str>> {
+        match self {
+            Self::Changed { id: field_0, .. } => {
+                ::core::option::Option::Some(
+                    ::std::borrow::Cow::Owned(
+                        ::std::string::ToString::to_string(&(*field_0)),
+                    ),
+                )
+            }
+            Self::Erased { id: field_0, .. } => {
+                ::core::option::Option::Some(
+                    ::std::borrow::Cow::Owned(
+                        ::std::string::ToString::to_string(&(*field_0)),
+                    ),
+                )
+            }
+        }
+    }
+    fn payload(
+        &self,
+    ) -> ::core::result::Result<
+        ::core::option::Option<::std::vec::Vec<u8>>,
+        ::diesel_outbox::CodecError,
+    > {
+        match self {
+            Self::Erased { .. } => {
+                ::core::result::Result::Ok(::core::option::Option::None)
+            }
+            _ => {
+                ::core::result::Result::map(
+                    <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<
+                        Self,
+                    >>::encode(self),
+                    ::core::option::Option::Some,
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! One binary: what is generated, what it does, and what the compiler says of mistakes.
+
+mod behaviour;
+mod expansion;
+mod names;
+mod ui;
