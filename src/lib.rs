@@ -3,11 +3,12 @@
 
 pub mod clock;
 pub mod codec;
+mod crash_points;
 pub mod limits;
 mod message;
 pub mod metrics;
 mod naming;
-mod relay;
+pub mod relay;
 pub mod retry;
 pub mod store;
 mod topic;

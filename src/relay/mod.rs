@@ -1,3 +1,99 @@
 //! The engine: takes what was committed and sees to it that it is sent.
+//!
+//! ```text
+//! commit hook ─ queue ─ dispatcher ─ confirm ─┐                       ┌─ settler ─ settle, fail, dead
+//!                                             ├─ transport ─ outcomes ┤
+//! scout ─ (what is due) ─ sweeper ─ claim ────┘                       └─ the claim's own transaction
+//! ```
+//!
+//! The keeper prolongs leases, the prober looks for a sign of life while the breaker is open. The engine knows the two
+//! ports and no adapter.
 
+mod batch;
+mod blocking;
+mod breaker;
+mod builder;
+mod dispatcher;
+mod engine;
+mod failures;
+mod inbox;
+mod keeper;
+mod ledger;
+mod prober;
 pub(crate) mod queue;
+mod round;
+mod scout;
+mod settler;
+mod shutdown;
+mod status;
+mod stop;
+mod sweeper;
+mod topics;
+mod wakes;
+
+pub use blocking::BlockingRelay;
+pub use builder::{LimitsProblem, RelayBuilder, StartError};
+pub use shutdown::ShutdownReport;
+pub use status::{RelayStatus, TransportStatus};
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use self::engine::Engine;
+use self::queue::Link;
+use self::stop::Stage;
+
+/// A running relay. Made by [`RelayBuilder::start`].
+///
+/// Dropping it without [`shutdown`](Self::shutdown) is like a crash, only gentler: open claims still end by themselves,
+/// and what was in flight is found again by a sweeper, possibly as a duplicate.
+pub struct Relay {
+    engine: Arc<Engine>,
+    link: Arc<Link>,
+    /// Claim workers end by themselves and are never aborted, so that no claim is left open.
+    sweepers: JoinSet<()>,
+    others: JoinSet<()>,
+}
+
+impl Relay {
+    /// Waits until everything handed over so far has been sent and settled, at most `within`; says whether it has.
+    ///
+    /// # Cancel safety
+    /// Cancelling stops the waiting only.
+    pub async fn flush(&self, within: Duration) -> bool {
+        let idle = || self.engine.queue.len() == 0 && self.engine.ledger.is_idle() && self.engine.inbox.len() == 0;
+        tokio::time::timeout(within, self.engine.ledger.changed(idle)).await.is_ok()
+    }
+
+    /// How it goes.
+    pub fn status(&self) -> RelayStatus {
+        status::of(&self.engine)
+    }
+
+    /// Ends: takes nothing new, sends and settles what is here, at most for `grace` (at least for the claim window), and
+    /// reports what was left. What was left is found again by a sweeper.
+    ///
+    /// # Cancel safety
+    /// Cancelling it is like dropping the relay.
+    pub async fn shutdown(mut self, grace: Duration) -> ShutdownReport {
+        self.link.disconnect();
+        shutdown::drain(&self.engine, &mut self.sweepers, &mut self.others, grace).await
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.link.disconnect();
+        self.engine.stop.advance(Stage::Ending);
+        self.sweepers.detach_all();
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").field("status", &self.status()).finish_non_exhaustive()
+    }
+}

@@ -19,6 +19,8 @@ pub(crate) struct HandedOver {
     pub(crate) topic: Arc<str>,
     /// The topic's staleness when it was enqueued: after half of it in the queue the sweeper is the better way.
     pub(crate) staleness: Duration,
+    /// Bytes of payload, key and headers: a confirm reads no more than there is room for.
+    pub(crate) bytes: usize,
     /// The row itself, where its commit is proven already and it needs no confirm.
     pub(crate) carried: Option<Box<Carried>>,
 }
@@ -27,8 +29,8 @@ pub(crate) struct HandedOver {
 #[derive(Debug)]
 pub(crate) struct Carried {
     pub(crate) row: Row,
-    /// Until when it may be sent: boot clock before the INSERT, plus staleness, less the margin.
-    pub(crate) term_ends_at: BootInstant,
+    /// The relay's clock ([`Link::now`]) before the INSERT was sent: the born lease counts from here.
+    pub(crate) inserted_at: BootInstant,
 }
 
 /// A handed-over row with the moment it came, which is the end of COMMIT.
@@ -75,6 +77,11 @@ impl Link {
         }
     }
 
+    /// The relay's clock; `None` where no relay runs.
+    pub(crate) fn now(&self) -> Option<BootInstant> {
+        self.queue().map(|queue| queue.clock.now())
+    }
+
     fn queue(&self) -> Option<Arc<Queue>> {
         self.queue.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -108,32 +115,41 @@ impl Queue {
         self.arrived.notify_one();
     }
 
-    /// Waits for rows and takes up to `max` of them, oldest first. Rows that waited for half their staleness are dropped
-    /// and counted: by the time they were confirmed and sent the sweeper might have them.
-    ///
-    /// Cancel safe: rows are taken only when it returns.
-    pub(crate) async fn take(&self, max: usize) -> Vec<Queued> {
+    /// Waits until rows are there. Cancel safe.
+    pub(crate) async fn arrival(&self) {
         loop {
             let arrived = self.arrived.notified();
-            let taken = self.try_take(max);
-            if !taken.is_empty() {
-                return taken;
+            if self.len() > 0 {
+                return;
             }
             arrived.await;
         }
     }
 
-    /// Takes what is there, at most `max` rows.
-    pub(crate) fn try_take(&self, max: usize) -> Vec<Queued> {
-        let mut taken: Vec<Queued> = {
-            let mut rows = self.rows();
-            let count = max.min(rows.len());
-            rows.drain(..count).collect()
-        };
+    /// Takes what is there, oldest first: at most `rows_max` rows, and no row after the first beyond `bytes_max`.
+    ///
+    /// Rows that waited for half their staleness are dropped and counted: by the time they were confirmed and sent the
+    /// sweeper might have them.
+    pub(crate) fn try_take(&self, rows_max: usize, bytes_max: usize) -> Vec<Queued> {
         let now = self.clock.now();
-        let before = taken.len();
-        taken.retain(|row| now < row.committed_at + row.handed.staleness / 2);
-        lost(before - taken.len(), "stale");
+        let (mut taken, mut bytes, mut stale) = (Vec::new(), 0_usize, 0);
+        let mut rows = self.rows();
+        while let Some(row) = rows.front() {
+            if taken.len() == rows_max || (!taken.is_empty() && bytes.saturating_add(row.handed.bytes) > bytes_max) {
+                break;
+            }
+            let Some(row) = rows.pop_front() else { break };
+            if now < row.committed_at + row.handed.staleness / 2 {
+                bytes = bytes.saturating_add(row.handed.bytes);
+                taken.push(row);
+            } else {
+                stale += 1;
+            }
+        }
+        let depth = rows.len();
+        drop(rows);
+        ::metrics::gauge!(metrics::QUEUE_DEPTH).set(depth as f64);
+        lost(stale, "stale");
         taken
     }
 

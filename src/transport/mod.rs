@@ -43,6 +43,13 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// What keeps it from answering.
     async fn probe(&self) -> Result<(), TransportError>;
 
+    /// What the client knows of an outage by itself, before any message timed out; `None` while it knows of none.
+    ///
+    /// A successful [`probe`](Self::probe) clears it. Cheap: asked several times a second.
+    fn outage(&self) -> Option<FailureClass> {
+        None
+    }
+
     /// Waits until everything handed over has its outcome, at most `within`; returns how many have none yet.
     ///
     /// # Cancel safety

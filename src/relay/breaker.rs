@@ -1,0 +1,190 @@
+//! The breaker: while the broker is down nothing is claimed, nothing is written, and no attempt is spent.
+//!
+//! Closed, it admits everything. An outage opens it. A probe that the broker answers makes it half-open: one row is
+//! admitted as a trial, and that row's outcome closes it or opens it again. A trial without outcome does not block: after
+//! a while another row may try, because the first may wait for a partition of its own.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::BootInstant;
+use crate::metrics;
+use crate::transport::{FailureClass, Outcome};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BreakerState {
+    Closed,
+    Open { class: FailureClass, since: BootInstant },
+    HalfOpen,
+    Trial { since: BootInstant },
+}
+
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    state: Mutex<BreakerState>,
+    changed: Notify,
+    trial_duration: Duration,
+}
+
+impl Breaker {
+    pub(crate) fn new(trial_duration: Duration) -> Self {
+        Self { state: Mutex::new(BreakerState::Closed), changed: Notify::new(), trial_duration }
+    }
+
+    /// How many of `wanted` rows may be taken now. Whoever is admitted one row for a trial and finds none says so with
+    /// [`trial_unused`](Self::trial_unused).
+    pub(crate) fn admit(&self, wanted: usize, now: BootInstant) -> usize {
+        let mut state = self.lock();
+        match *state {
+            BreakerState::Closed => wanted,
+            BreakerState::Trial { since } if now < since + self.trial_duration => 0,
+            BreakerState::HalfOpen | BreakerState::Trial { .. } if wanted > 0 => {
+                *state = BreakerState::Trial { since: now };
+                1
+            }
+            BreakerState::HalfOpen | BreakerState::Trial { .. } | BreakerState::Open { .. } => 0,
+        }
+    }
+
+    /// No row was there to try.
+    pub(crate) fn trial_unused(&self) {
+        let mut state = self.lock();
+        if matches!(*state, BreakerState::Trial { .. }) {
+            *state = BreakerState::HalfOpen;
+        }
+    }
+
+    /// Learns from an outcome: an outage opens, and what a broker answered closes a trial.
+    pub(crate) fn observe(&self, outcome: &Outcome, now: BootInstant) {
+        match outcome {
+            Outcome::Failed(error) if error.class().is_outage() => self.open(error.class(), now),
+            Outcome::Failed(error) if error.class() == FailureClass::Temporary => {}
+            Outcome::Busy => self.trial_unused(),
+            Outcome::Delivered | Outcome::Failed(_) => self.close_trial(),
+        }
+    }
+
+    /// Opens; says whether it was not open before.
+    pub(crate) fn open(&self, class: FailureClass, now: BootInstant) {
+        let mut state = self.lock();
+        if matches!(*state, BreakerState::Open { .. }) {
+            return;
+        }
+        *state = BreakerState::Open { class, since: now };
+        drop(state);
+        tracing::warn!(class = class.as_str(), "the transport is down: nothing is claimed until it answers");
+        ::metrics::gauge!(metrics::BREAKER_OPEN).set(1.0);
+        self.changed.notify_waiters();
+    }
+
+    /// The broker answered a probe.
+    pub(crate) fn probed(&self) {
+        let mut state = self.lock();
+        if matches!(*state, BreakerState::Open { .. }) {
+            *state = BreakerState::HalfOpen;
+            drop(state);
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn close_trial(&self) {
+        let mut state = self.lock();
+        if matches!(*state, BreakerState::Trial { .. }) {
+            *state = BreakerState::Closed;
+            drop(state);
+            tracing::info!("the transport is back");
+            ::metrics::gauge!(metrics::BREAKER_OPEN).set(0.0);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Waits until the breaker is in a state that `wanted` accepts. Cancel safe.
+    pub(crate) async fn until(&self, wanted: impl Fn(BreakerState) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if wanted(self.state()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub(crate) fn state(&self) -> BreakerState {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BreakerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::TransportError;
+
+    const START: BootInstant = BootInstant::from_boot(Duration::from_secs(100));
+
+    fn failed(class: FailureClass) -> Outcome {
+        Outcome::Failed(TransportError::new(class, std::io::Error::other("as the test says")))
+    }
+
+    fn half_open() -> Breaker {
+        let breaker = Breaker::new(Duration::from_secs(1));
+        breaker.observe(&failed(FailureClass::Connection), START);
+        breaker.probed();
+        breaker
+    }
+
+    #[test]
+    fn open_admits_nothing() {
+        let breaker = Breaker::new(Duration::from_secs(1));
+        assert_eq!(breaker.admit(7, START), 7);
+        breaker.observe(&failed(FailureClass::Authentication), START);
+        assert_eq!(breaker.admit(7, START), 0);
+        breaker.observe(&Outcome::Delivered, START);
+        assert_eq!(breaker.admit(7, START), 0, "a late acknowledgement is no sign of life");
+    }
+
+    #[test]
+    fn half_open_admits_one_row_until_its_outcome() {
+        let breaker = half_open();
+        assert_eq!(breaker.admit(7, START), 1);
+        assert_eq!(breaker.admit(7, START), 0);
+        breaker.observe(&Outcome::Delivered, START);
+        assert_eq!(breaker.admit(7, START), 7);
+    }
+
+    #[test]
+    fn a_trial_without_outcome_lets_another_try() {
+        let breaker = half_open();
+        assert_eq!(breaker.admit(7, START), 1);
+        assert_eq!(breaker.admit(7, START + Duration::from_secs(2)), 1);
+    }
+
+    #[test]
+    fn an_unused_trial_is_given_back() {
+        let breaker = half_open();
+        assert_eq!(breaker.admit(7, START), 1);
+        breaker.trial_unused();
+        assert_eq!(breaker.admit(7, START), 1);
+    }
+
+    #[test]
+    fn a_refused_record_is_an_answer_and_closes() {
+        let breaker = half_open();
+        breaker.admit(1, START);
+        breaker.observe(&failed(FailureClass::RecordRefused), START);
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    #[test]
+    fn an_outage_in_the_trial_opens_again() {
+        let breaker = half_open();
+        breaker.admit(1, START);
+        breaker.observe(&failed(FailureClass::Connection), START);
+        assert!(matches!(breaker.state(), BreakerState::Open { .. }));
+    }
+}

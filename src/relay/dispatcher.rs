@@ -1,0 +1,141 @@
+//! The dispatcher: takes what the hook handed over, makes sure that it was committed, and sends it at once.
+
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use super::breaker::BreakerState;
+use super::engine::{Engine, Offer, Offered, Path};
+use super::failures;
+use super::ledger::{Holder, Lease, Reservation};
+use super::queue::{Carried, Queued, lost};
+use super::stop::Stage;
+use crate::clock::BootInstant;
+use crate::crash_points::crash_point;
+use crate::metrics;
+use crate::store::{Confirmed, Dead, Held, Loaded, Poisoned, Row, RowRef};
+
+/// Runs until the relay ends; while it drains, until the queue is empty.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    while !engine.stop.has_reached(Stage::Draining) || engine.queue.len() > 0 {
+        let arrived = async {
+            engine.queue.arrival().await;
+            engine.ledger.reserve(engine.limits.confirm_rows_max, engine.limits.claim_bytes_max).await
+        };
+        let draining = engine.stop.has_reached(Stage::Draining);
+        let room = tokio::select! {
+            room = arrived => room,
+            () = engine.stop.reached(Stage::Draining), if !draining => continue,
+            () = engine.stop.reached(Stage::Ending) => return,
+        };
+        let taken = take(&engine, &room).await;
+        send(&engine, taken, room).await;
+    }
+}
+
+/// Takes what may be sent. While the breaker is open it is dropped unread: born leases end by themselves, and the
+/// sweeper takes the rows when the broker is back.
+async fn take(engine: &Engine, room: &Reservation) -> Vec<Queued> {
+    match engine.breaker.admit(room.rows(), engine.clock.now()) {
+        0 if matches!(engine.breaker.state(), BreakerState::Open { .. }) => {
+            lost(engine.queue.try_take(usize::MAX, usize::MAX).len(), "outage");
+            Vec::new()
+        }
+        0 => {
+            // A trial is under way: its outcome decides, or its time is over.
+            let decided = engine.breaker.until(|state| !matches!(state, BreakerState::Trial { .. }));
+            let _ = timeout(engine.limits.probe_interval_max, decided).await;
+            Vec::new()
+        }
+        admitted => {
+            let taken = engine.queue.try_take(admitted, room.bytes());
+            if taken.is_empty() {
+                engine.breaker.trial_unused();
+            }
+            taken
+        }
+    }
+}
+
+async fn send(engine: &Arc<Engine>, taken: Vec<Queued>, mut room: Reservation) {
+    let mut unproven = Vec::new();
+    for Queued { handed, committed_at } in taken {
+        match handed.carried {
+            Some(carried) => {
+                let Carried { row, inserted_at } = *carried;
+                let ends_at = inserted_at + handed.staleness - engine.limits.term_margin_duration;
+                let lease = Lease { epoch: row.epoch, began_at: inserted_at, ends_at };
+                offer(engine, row, lease, Path::Direct, Some(committed_at), &mut room);
+            }
+            None => unproven.push((handed.row, committed_at)),
+        }
+    }
+    if !unproven.is_empty() {
+        confirm(engine, unproven, &mut room).await;
+    }
+}
+
+async fn confirm(engine: &Arc<Engine>, unproven: Vec<(RowRef, BootInstant)>, room: &mut Reservation) {
+    let refs: Vec<RowRef> = unproven.iter().map(|(row, _)| *row).collect();
+    let began_at = engine.clock.now();
+    let confirmed = match engine.store.confirm(&refs).await {
+        Ok(confirmed) => confirmed,
+        Err(error) => {
+            tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: they are left to the sweeper");
+            engine.breaker.trial_unused();
+            return lost(refs.len(), "confirm_failed");
+        }
+    };
+    crash_point!(CONFIRMED);
+    ::metrics::histogram!(metrics::CONFIRM_ROWS).record(confirmed.len() as f64);
+    ::metrics::counter!(metrics::CONFIRM_MISSED).increment(refs.len().saturating_sub(confirmed.len()) as u64);
+    let committed_at: std::collections::HashMap<_, _> =
+        unproven.into_iter().map(|(row, committed_at)| (row.message_id, committed_at)).collect();
+    let mut poisoned = Vec::new();
+    let mut sent = 0_usize;
+    for Confirmed { row, lease_left } in confirmed {
+        match row {
+            Loaded::Row(row) => {
+                let ends_at = began_at + lease_left - engine.limits.term_margin_duration;
+                let lease = Lease { epoch: row.epoch, began_at, ends_at };
+                let committed_at = committed_at.get(&row.key.message_id).copied();
+                sent += usize::from(offer(engine, row, lease, Path::Confirmed, committed_at, room));
+            }
+            Loaded::Poisoned(row) => poisoned.push(give_up(&row)),
+        }
+    }
+    if sent == 0 {
+        engine.breaker.trial_unused();
+    }
+    failures::bury(engine, poisoned).await;
+}
+
+/// Offers one row; says whether it was sent. A row of a topic that is refused, or that has a suspect under way, is left
+/// to the sweeper.
+fn offer(
+    engine: &Arc<Engine>,
+    row: Row,
+    lease: Lease,
+    path: Path,
+    committed_at: Option<BootInstant>,
+    room: &mut Reservation,
+) -> bool {
+    let Some(topic) = engine.topics.get(&row.envelope.topic).map(Arc::clone) else {
+        lost(1, "unknown_topic");
+        return false;
+    };
+    if topic.is_gated() || topic.is_parked(engine.clock.now()) {
+        lost(1, "topic_waits");
+        return false;
+    }
+    let holder = Holder::Lease(lease);
+    let offer = Offer { row, topic: &topic, holder, term_ends_at: lease.ends_at, path, committed_at, alone: false };
+    engine.offer(offer, room) == Offered::Sent
+}
+
+/// A row that nobody can decode becomes a dead letter on its own, under the epoch it was read with.
+pub(crate) fn give_up(row: &Poisoned) -> Dead {
+    tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error, "a row cannot be decoded");
+    ::metrics::counter!(metrics::GIVEN_UP, "topic" => Arc::clone(&row.topic), "reason" => "poisoned").increment(1);
+    Dead { held: Held { key: row.key, epoch: row.epoch }, reason: format!("poisoned: {}", row.error) }
+}

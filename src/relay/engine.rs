@@ -1,0 +1,164 @@
+//! What every task of a relay shares, and the two moments all paths have in common: a row is offered to the transport,
+//! and its outcome comes back.
+
+use std::sync::Arc;
+
+use super::breaker::Breaker;
+use super::inbox::{Fate, Inbox};
+use super::ledger::{Entry, Holder, Ledger, Progress, Reservation};
+use super::queue::Queue;
+use super::stop::Stop;
+use super::topics::{TopicState, Topics};
+use crate::clock::{BootInstant, Clock};
+use crate::crash_points::crash_point;
+use crate::limits::Limits;
+use crate::metrics;
+use crate::store::{Row, RowKey, Store};
+use crate::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport};
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) topics: Topics,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) breaker: Breaker,
+    pub(crate) inbox: Inbox,
+    pub(crate) stop: Stop,
+    pub(crate) wakes: super::wakes::Wakes,
+}
+
+/// A row to send, with everything that decides whether it may be.
+#[derive(Debug)]
+pub(crate) struct Offer<'a> {
+    pub(crate) row: Row,
+    pub(crate) topic: &'a Arc<TopicState>,
+    pub(crate) holder: Holder,
+    pub(crate) term_ends_at: BootInstant,
+    pub(crate) path: Path,
+    pub(crate) committed_at: Option<BootInstant>,
+    pub(crate) alone: bool,
+}
+
+/// Which way a row came to the transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// With its row, straight from the transaction that proved its commit.
+    Direct,
+    /// Through the hook and the confirm read.
+    Confirmed,
+    /// Found by the sweeper.
+    Swept,
+}
+
+impl Path {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Confirmed => "confirmed",
+            Self::Swept => "swept",
+        }
+    }
+}
+
+/// What became of an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    Sent,
+    /// Its term is over: another holder may have it.
+    Late,
+    /// This process knows the row already.
+    Known(Progress),
+}
+
+impl Engine {
+    /// Hands a row to the transport, if its term still runs and the row is not known here.
+    pub(crate) fn offer(self: &Arc<Self>, offer: Offer<'_>, room: &mut Reservation) -> Offered {
+        let Offer { row, topic, holder, term_ends_at, path, committed_at, alone } = offer;
+        // Checked here, at the last moment before the client has it, and not when the row was read.
+        if self.clock.now() >= term_ends_at {
+            ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
+            return Offered::Late;
+        }
+        let batch = match &holder {
+            Holder::Batch(batch) => Some(Arc::clone(batch)),
+            Holder::Lease(_) | Holder::Lost => None,
+        };
+        let entry = Entry {
+            topic: Arc::clone(topic),
+            holder,
+            progress: Progress::InFlight,
+            failures: row.failures,
+            attempt: row.envelope.attempt,
+            bytes: row.envelope.size_bytes().max(1),
+            committed_at,
+            alone,
+        };
+        if let Err(known) = self.ledger.enter(row.key, entry, room) {
+            return Offered::Known(known);
+        }
+        if let Some(batch) = batch {
+            batch.expect();
+        }
+        if row.failures > 0 {
+            ::metrics::counter!(metrics::RESENT, "topic" => topic.name()).increment(1);
+        }
+        let sink: Arc<dyn ReceiptSink> = Arc::clone(self) as _;
+        self.transport.send(row.envelope, Receipt::new(row.key, sink));
+        ::metrics::counter!(metrics::SENT, "topic" => topic.name(), "path" => path.as_str()).increment(1);
+        crash_point!(SENT);
+        Offered::Sent
+    }
+
+    fn count(&self, entry: &Entry, outcome: &Outcome) {
+        match outcome {
+            Outcome::Delivered => {
+                ::metrics::counter!(metrics::DELIVERED, "topic" => entry.topic.name()).increment(1);
+                if let Some(committed_at) = entry.committed_at {
+                    let waited = committed_at.until(self.clock.now());
+                    ::metrics::histogram!(metrics::COMMIT_TO_ACK).record(waited.as_secs_f64());
+                }
+            }
+            Outcome::Busy => {}
+            Outcome::Failed(error) => {
+                let class = error.class().as_str();
+                ::metrics::counter!(metrics::FAILED, "topic" => entry.topic.name(), "class" => class).increment(1);
+            }
+        }
+    }
+}
+
+/// Outcomes come here from the transport's threads. Each goes to its row's holder, and what it says of the topic and of
+/// the broker is learned at once, whoever holds the row.
+impl ReceiptSink for Engine {
+    fn settle(&self, row: RowKey, outcome: Outcome) {
+        if matches!(outcome, Outcome::Delivered) {
+            crash_point!(ACKNOWLEDGED);
+        }
+        self.breaker.observe(&outcome, self.clock.now());
+        let Some(entry) = self.ledger.answered(row, matches!(outcome, Outcome::Delivered)) else {
+            tracing::error!(?row, "an outcome for a row that was never sent: the transport reported twice");
+            return;
+        };
+        self.count(&entry, &outcome);
+        match &outcome {
+            Outcome::Delivered => {
+                entry.topic.unpark();
+                if entry.alone {
+                    entry.topic.clear_suspect(row.message_id);
+                }
+            }
+            Outcome::Failed(error) if error.class() == FailureClass::Topic => {
+                entry.topic.park(self.clock.now() + self.limits.topic_park_duration, error);
+            }
+            Outcome::Busy | Outcome::Failed(_) => {}
+        }
+        match entry.holder {
+            Holder::Batch(batch) => batch.push(row, outcome),
+            Holder::Lease(_) | Holder::Lost => self.inbox.push(row, Fate::from(outcome)),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a failure does to its row: one treatment for each class.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::engine::Engine;
+use super::settler::FailedRow;
+use crate::crash_points::crash_point;
+use crate::limits::{ERROR_TEXT_BYTES_MAX, TEMPORARY_WAIT_MAX};
+use crate::metrics;
+use crate::store::{Dead, Failed, Held, RowKey, StoreError};
+use crate::transport::{FailureClass, TransportError};
+
+/// What to do about one failed row.
+#[derive(Debug, PartialEq, Eq)]
+enum Treatment {
+    /// The broker or the topic is at fault: nothing is written, and the lease ends by itself.
+    Leave,
+    /// Try again after the wait.
+    Retry {
+        wait: Duration,
+        spends_attempt: bool,
+    },
+    /// Try again at once with nothing beside it, to learn whether it was this row that spoiled its batch.
+    RetryAlone,
+    GiveUp {
+        reason: &'static str,
+    },
+}
+
+/// Whether a failure is the broker's or the topic's, so that nothing is written about the row.
+pub(crate) fn is_left_alone(class: FailureClass) -> bool {
+    class.is_outage() || class == FailureClass::Topic
+}
+
+fn treatment(failed: &FailedRow) -> Treatment {
+    let class = failed.error.class();
+    let topic = &failed.entry.topic.topic;
+    let failures = failed.entry.failures.saturating_add(1);
+    match class {
+        _ if is_left_alone(class) => Treatment::Leave,
+        FailureClass::RecordRefused if failed.entry.alone => Treatment::GiveUp { reason: "refused" },
+        _ if class.spends_attempt() && failed.entry.attempt >= topic.attempts_limit() => {
+            Treatment::GiveUp { reason: "attempts" }
+        }
+        FailureClass::RecordRefused => Treatment::RetryAlone,
+        FailureClass::Record => Treatment::Retry { wait: topic.retry_policy().wait(failures), spends_attempt: true },
+        _ => Treatment::Retry {
+            wait: topic.retry_policy().wait(failures).min(TEMPORARY_WAIT_MAX),
+            spends_attempt: false,
+        },
+    }
+}
+
+/// Writes the failures of leased rows. A row whose lease is lost is only struck out: it is another holder's.
+pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, TransportError)>) {
+    let (mut retried, mut given_up) = (Vec::new(), Vec::new());
+    let mut left = Vec::new();
+    for (row, error) in failed {
+        let Some((lease, entry)) = engine.ledger.lease(row) else {
+            left.push(row);
+            continue;
+        };
+        let failed = FailedRow { row, epoch: lease.epoch, entry, error };
+        match treatment(&failed) {
+            Treatment::Leave => left.push(row),
+            Treatment::Retry { wait, spends_attempt } => retried.push(note(&failed, wait, spends_attempt)),
+            Treatment::RetryAlone => {
+                failed.entry.topic.suspect(row.message_id, engine.limits.in_flight_max);
+                retried.push(note(&failed, Duration::ZERO, true));
+            }
+            Treatment::GiveUp { reason } => given_up.push((failed, reason)),
+        }
+    }
+    for row in left {
+        engine.ledger.strike(row);
+    }
+    write_retries(engine, retried).await;
+    write_given_up(engine, given_up).await;
+}
+
+fn note(failed: &FailedRow, wait: Duration, spends_attempt: bool) -> Failed {
+    Failed {
+        held: Held { key: failed.row, epoch: failed.epoch },
+        wait,
+        spends_attempt,
+        class: failed.error.class().as_str(),
+        error: shortened(failed.error.to_string()),
+    }
+}
+
+async fn write_retries(engine: &Arc<Engine>, failed: Vec<Failed>) {
+    if failed.is_empty() {
+        return;
+    }
+    crash_point!(FAILING);
+    let rows: Vec<RowKey> = failed.iter().map(|failed| failed.held.key).collect();
+    let written = engine.store.fail(&failed).await;
+    finish(engine, &rows, written, "a failure could not be noted: the row comes back when its lease ends");
+    // A retry may be due before the scout looks again by itself.
+    engine.wakes.scout.notify_one();
+}
+
+async fn write_given_up(engine: &Arc<Engine>, given_up: Vec<(FailedRow, &'static str)>) {
+    if given_up.is_empty() {
+        return;
+    }
+    for (failed, reason) in &given_up {
+        let topic = failed.entry.topic.topic.name();
+        tracing::error!(message_id = %failed.row.message_id, topic, reason, error = %failed.error, "a message is given up");
+        ::metrics::counter!(metrics::GIVEN_UP, "topic" => failed.entry.topic.name(), "reason" => *reason).increment(1);
+        failed.entry.topic.clear_suspect(failed.row.message_id);
+    }
+    let dead = given_up.iter().map(|(failed, reason)| Dead {
+        held: Held { key: failed.row, epoch: failed.epoch },
+        reason: shortened(format!("{reason}: {}", failed.error)),
+    });
+    bury(engine, dead.collect()).await;
+}
+
+/// Moves rows to the dead letters.
+pub(crate) async fn bury(engine: &Arc<Engine>, dead: Vec<Dead>) {
+    if dead.is_empty() {
+        return;
+    }
+    crash_point!(DYING);
+    let rows: Vec<RowKey> = dead.iter().map(|dead| dead.held.key).collect();
+    let written = engine.store.dead(&dead).await;
+    finish(engine, &rows, written, "a message could not be given up: it comes back when its lease ends");
+}
+
+/// Strikes the rows out, written or not: what could not be written comes back by itself when the lease ends.
+fn finish(engine: &Engine, rows: &[RowKey], written: Result<Vec<RowKey>, StoreError>, loss: &'static str) {
+    match written {
+        Ok(written) => {
+            let written: HashSet<RowKey> = written.into_iter().collect();
+            let lost = rows.iter().filter(|row| !written.contains(row)).count();
+            ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
+        }
+        Err(error) => tracing::warn!(%error, rows = rows.len(), "{loss}"),
+    }
+    for row in rows {
+        engine.ledger.strike(*row);
+    }
+}
+
+fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(ERROR_TEXT_BYTES_MAX));
+    text
+}

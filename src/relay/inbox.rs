@@ -1,0 +1,89 @@
+//! The settler's inbox: outcomes of leased rows, grouped while earlier groups are being written.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use crate::store::RowKey;
+use crate::transport::{Outcome, TransportError};
+
+/// What became of a leased row.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    Delivered,
+    Failed(TransportError),
+    /// The client had no room: nothing happened, and nothing is written.
+    Unsent,
+}
+
+impl From<Outcome> for Fate {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Delivered => Self::Delivered,
+            Outcome::Busy => Self::Unsent,
+            Outcome::Failed(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// Bounded by what is in flight: each entry of the ledger is here at most once.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    fates: Mutex<VecDeque<(RowKey, Fate)>>,
+    arrived: Notify,
+}
+
+impl Inbox {
+    pub(crate) fn push(&self, row: RowKey, fate: Fate) {
+        self.lock().push_back((row, fate));
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn extend(&self, fates: impl IntoIterator<Item = (RowKey, Fate)>) {
+        self.lock().extend(fates);
+        self.arrived.notify_one();
+    }
+
+    /// Waits for a fate, then `linger` for company unless a full group is there, and takes at most `max`.
+    ///
+    /// Cancel safe: fates are taken only when it returns.
+    pub(crate) async fn take(&self, max: usize, linger: Duration) -> Vec<(RowKey, Fate)> {
+        loop {
+            let arrived = self.arrived.notified();
+            let waiting = self.lock().len();
+            if waiting == 0 {
+                arrived.await;
+                continue;
+            }
+            if waiting < max && !linger.is_zero() {
+                sleep(linger).await;
+            }
+            let group = self.try_take(max);
+            if !group.is_empty() {
+                return group;
+            }
+        }
+    }
+
+    fn try_take(&self, max: usize) -> Vec<(RowKey, Fate)> {
+        let mut fates = self.lock();
+        let count = max.min(fates.len());
+        let group = fates.drain(..count).collect();
+        if !fates.is_empty() {
+            // The next worker need not wait for another arrival.
+            self.arrived.notify_one();
+        }
+        group
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(RowKey, Fate)>> {
+        self.fates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,273 @@
+//! The rows this process is responsible for: handed to the transport and not yet settled.
+//!
+//! It bounds them by count and bytes, knows who takes each outcome (an open claim, or the settler), and keeps a row that
+//! is known here from being sent a second time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::batch::BatchOutcomes;
+use super::topics::TopicState;
+use crate::clock::BootInstant;
+use crate::limits::Limits;
+use crate::metrics;
+use crate::store::{Held, RowKey};
+
+/// A row in this process's care.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) topic: Arc<TopicState>,
+    pub(crate) holder: Holder,
+    pub(crate) progress: Progress,
+    /// Failures before this send.
+    pub(crate) failures: u32,
+    /// Which attempt this send is.
+    pub(crate) attempt: u32,
+    pub(crate) bytes: usize,
+    /// The end of COMMIT, where the hook saw it.
+    pub(crate) committed_at: Option<BootInstant>,
+    /// Whether it was sent with nothing else of its topic in flight.
+    pub(crate) alone: bool,
+}
+
+/// Who holds a row, and so takes its outcome.
+#[derive(Debug, Clone)]
+pub(crate) enum Holder {
+    /// An open claim.
+    Batch(Arc<BatchOutcomes>),
+    /// A lease of this process: the settler takes the outcome.
+    Lease(Lease),
+    /// Nobody any more, because the lease or the claim was lost: only a success can still be settled.
+    Lost,
+}
+
+/// A lease of this process on a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) epoch: i32,
+    pub(crate) began_at: BootInstant,
+    pub(crate) ends_at: BootInstant,
+}
+
+impl Lease {
+    /// Whether less than a third of the term is left: time to prolong it.
+    fn nears_its_end(&self, now: BootInstant) -> bool {
+        now.until(self.ends_at) < self.began_at.until(self.ends_at) / 3
+    }
+}
+
+/// How far a row has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    InFlight,
+    /// Acknowledged, and not yet settled.
+    Delivered,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    books: Mutex<Books>,
+    changed: Notify,
+    rows_max: usize,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    rows: HashMap<RowKey, Entry>,
+    bytes: usize,
+    reserved_rows: usize,
+    reserved_bytes: usize,
+}
+
+impl Ledger {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            books: Mutex::default(),
+            changed: Notify::new(),
+            rows_max: limits.in_flight_max,
+            bytes_max: limits.in_flight_bytes_max,
+        }
+    }
+
+    /// Waits for room for at least one row and reserves up to `rows` rows and `bytes` bytes. Cancel safe.
+    pub(crate) async fn reserve(self: &Arc<Self>, rows: usize, bytes: usize) -> Reservation {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(reservation) = self.try_reserve(rows, bytes) {
+                return reservation;
+            }
+            changed.await;
+        }
+    }
+
+    fn try_reserve(self: &Arc<Self>, rows: usize, bytes: usize) -> Option<Reservation> {
+        let mut books = self.lock();
+        let rows = rows.min(self.rows_max.saturating_sub(books.rows.len() + books.reserved_rows));
+        let bytes = bytes.min(self.bytes_max.saturating_sub(books.bytes + books.reserved_bytes));
+        if rows == 0 || bytes == 0 {
+            return None;
+        }
+        books.reserved_rows += rows;
+        books.reserved_bytes += bytes;
+        Some(Reservation { ledger: Arc::clone(self), rows, bytes })
+    }
+
+    /// Enters a row that is about to be sent; `Err` with what is known where it is here already.
+    pub(crate) fn enter(&self, row: RowKey, entry: Entry, from: &mut Reservation) -> Result<(), Progress> {
+        let mut books = self.lock();
+        let bytes = entry.bytes;
+        match books.rows.entry(row) {
+            MapEntry::Occupied(known) => return Err(known.get().progress),
+            MapEntry::Vacant(free) => {
+                entry.topic.sent();
+                free.insert(entry);
+            }
+        }
+        books.bytes += bytes;
+        let (spent_rows, spent_bytes) = from.spend(bytes);
+        books.reserved_rows -= spent_rows;
+        books.reserved_bytes -= spent_bytes;
+        ::metrics::gauge!(metrics::IN_FLIGHT).set(books.rows.len() as f64);
+        Ok(())
+    }
+
+    /// Notes that the transport answered and returns the entry as it is now.
+    pub(crate) fn answered(&self, row: RowKey, delivered: bool) -> Option<Entry> {
+        let mut books = self.lock();
+        let entry = books.rows.get_mut(&row)?;
+        entry.topic.answered();
+        if delivered {
+            entry.progress = Progress::Delivered;
+        }
+        Some(entry.clone())
+    }
+
+    /// Says who holds a row now. A row that is no longer here has been settled meanwhile.
+    pub(crate) fn set_holder(&self, row: RowKey, holder: Holder) {
+        if let Some(entry) = self.lock().rows.get_mut(&row) {
+            entry.holder = holder;
+        }
+    }
+
+    /// Strikes a row out: it is settled, written as failed, or given up by this process.
+    pub(crate) fn strike(&self, row: RowKey) -> Option<Entry> {
+        let mut books = self.lock();
+        let entry = books.rows.remove(&row)?;
+        books.bytes = books.bytes.saturating_sub(entry.bytes);
+        ::metrics::gauge!(metrics::IN_FLIGHT).set(books.rows.len() as f64);
+        drop(books);
+        self.changed.notify_waiters();
+        Some(entry)
+    }
+
+    /// The lease under which a row is held, where it still is.
+    pub(crate) fn lease(&self, row: RowKey) -> Option<(Lease, Entry)> {
+        let books = self.lock();
+        let entry = books.rows.get(&row)?;
+        match entry.holder {
+            Holder::Lease(lease) => Some((lease, entry.clone())),
+            Holder::Batch(_) | Holder::Lost => None,
+        }
+    }
+
+    /// Leases near their end.
+    pub(crate) fn leases_to_extend(&self, now: BootInstant) -> Vec<Held> {
+        let books = self.lock();
+        let held = books.rows.iter().filter_map(|(key, entry)| match entry.holder {
+            Holder::Lease(lease) if lease.nears_its_end(now) => Some(Held { key: *key, epoch: lease.epoch }),
+            _ => None,
+        });
+        held.collect()
+    }
+
+    /// Notes the leases among `held` that were prolonged, where the row is still held under the same epoch.
+    pub(crate) fn prolong(&self, prolonged: &[RowKey], held: &[Held], began_at: BootInstant, ends_at: BootInstant) {
+        let epochs: HashMap<RowKey, i32> = held.iter().map(|held| (held.key, held.epoch)).collect();
+        let mut books = self.lock();
+        for row in prolonged {
+            let Some(entry) = books.rows.get_mut(row) else { continue };
+            if let Holder::Lease(lease) = &mut entry.holder
+                && epochs.get(row) == Some(&lease.epoch)
+            {
+                *lease = Lease { epoch: lease.epoch, began_at, ends_at };
+            }
+        }
+    }
+
+    /// Gives up the leases that ended without being prolonged; returns how many.
+    pub(crate) fn lose_ended_leases(&self, now: BootInstant) -> usize {
+        let mut lost = 0;
+        for entry in self.lock().rows.values_mut() {
+            if matches!(entry.holder, Holder::Lease(lease) if lease.ends_at <= now) {
+                entry.holder = Holder::Lost;
+                lost += 1;
+            }
+        }
+        lost
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().rows.len()
+    }
+
+    /// Whether nothing is here and nothing is about to be entered.
+    pub(crate) fn is_idle(&self) -> bool {
+        let books = self.lock();
+        books.rows.is_empty() && books.reserved_rows == 0
+    }
+
+    /// Waits until something was struck out or a reservation ended. Cancel safe.
+    pub(crate) async fn changed(&self, done: impl Fn() -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if done() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room for rows that are being read; what is not used goes back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    ledger: Arc<Ledger>,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Reservation {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A row may be larger than what was reserved, because a claim always takes one; then it takes what is there.
+    fn spend(&mut self, bytes: usize) -> (usize, usize) {
+        let spent = (self.rows.min(1), self.bytes.min(bytes));
+        self.rows -= spent.0;
+        self.bytes -= spent.1;
+        spent
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut books = self.ledger.lock();
+        books.reserved_rows -= self.rows;
+        books.reserved_bytes -= self.bytes;
+        drop(books);
+        self.ledger.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,273 @@
+//! One claim from its rows to its close: who was sent, what was answered, what is held on.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::batch::{BatchOutcomes, Collected};
+use super::breaker::BreakerState;
+use super::dispatcher::give_up;
+use super::engine::{Engine, Offer, Offered, Path};
+use super::failures;
+use super::inbox::Fate;
+use super::ledger::{Holder, Lease, Progress, Reservation};
+use super::topics::TopicState;
+use crate::clock::BootInstant;
+use crate::crash_points::crash_point;
+use crate::metrics;
+use crate::store::{ClaimBatch, Closed, Dead, Held, Loaded, Row, RowKey, StoreError, Term};
+use crate::transport::TransportError;
+
+pub(crate) struct Round<'a> {
+    engine: &'a Arc<Engine>,
+    topic: &'a Arc<TopicState>,
+    term: Term,
+    term_ends_at: BootInstant,
+    outcomes: Arc<BatchOutcomes>,
+    /// Handed to the transport by this claim.
+    sent: HashSet<RowKey>,
+    /// In flight since before this claim: held on with it.
+    in_flight: Vec<RowKey>,
+    /// Not decodable: held, then given up.
+    poisoned: HashMap<RowKey, Dead>,
+    suspects: Vec<Row>,
+    /// Claimed and not handed to the transport.
+    untouched: Vec<Held>,
+}
+
+impl<'a> Round<'a> {
+    pub(crate) fn new(
+        engine: &'a Arc<Engine>,
+        topic: &'a Arc<TopicState>,
+        term: Term,
+        term_ends_at: BootInstant,
+    ) -> Self {
+        Self {
+            engine,
+            topic,
+            term,
+            term_ends_at,
+            outcomes: BatchOutcomes::new(),
+            sent: HashSet::new(),
+            in_flight: Vec::new(),
+            poisoned: HashMap::new(),
+            suspects: Vec::new(),
+            untouched: Vec::new(),
+        }
+    }
+
+    pub(crate) fn sent(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Sends the claimed rows, keeps suspects back, and returns the bytes of payload that were claimed.
+    pub(crate) fn send(&mut self, rows: Vec<Loaded>, room: &mut Reservation) -> usize {
+        let mut bytes = 0;
+        for row in rows {
+            match row {
+                Loaded::Poisoned(row) => drop(self.poisoned.insert(row.key, give_up(&row))),
+                Loaded::Row(row) => {
+                    bytes += row.envelope.payload.as_ref().map_or(0, Vec::len);
+                    if self.topic.is_suspect(row.key.message_id) {
+                        self.suspects.push(row);
+                    } else {
+                        self.send_one(row, false, room);
+                    }
+                }
+            }
+        }
+        bytes
+    }
+
+    fn send_one(&mut self, row: Row, alone: bool, room: &mut Reservation) {
+        let held = Held { key: row.key, epoch: row.epoch };
+        let others_send_alone = !alone && self.topic.is_gated();
+        if others_send_alone || matches!(self.engine.breaker.state(), BreakerState::Open { .. }) {
+            self.untouched.push(held);
+            return;
+        }
+        let offer = Offer {
+            row,
+            topic: self.topic,
+            holder: Holder::Batch(Arc::clone(&self.outcomes)),
+            term_ends_at: self.term_ends_at,
+            path: Path::Swept,
+            committed_at: None,
+            alone,
+        };
+        match self.engine.offer(offer, room) {
+            Offered::Sent => drop(self.sent.insert(held.key)),
+            Offered::Late => self.untouched.push(held),
+            Offered::Known(Progress::InFlight) => self.in_flight.push(held.key),
+            // The settler has it in hand, and waits for the lock of this claim.
+            Offered::Known(Progress::Delivered) => {}
+        }
+    }
+
+    /// Waits until everything sent has its outcome, at most until the end of the claim window.
+    pub(crate) async fn wait(&self, deadline: Instant) {
+        self.outcomes.wait(deadline).await;
+    }
+
+    /// Sends each suspect with nothing else of its topic in flight, so that a refusal is about that one record. What
+    /// does not fit into the claim window stays a suspect for the next claim.
+    pub(crate) async fn send_suspects(&mut self, deadline: Instant, room: &mut Reservation) {
+        let suspects = std::mem::take(&mut self.suspects);
+        if suspects.is_empty() {
+            return;
+        }
+        let gate = Gate::close(self.topic);
+        let alone = match gate {
+            Some(_) => timeout_at(deadline, self.topic.emptied()).await.is_ok(),
+            None => false,
+        };
+        for row in suspects {
+            if alone && self.topic.in_flight() == 0 && Instant::now() < deadline {
+                self.send_one(row, true, room);
+                self.wait(deadline).await;
+            } else {
+                self.untouched.push(Held { key: row.key, epoch: row.epoch });
+            }
+        }
+    }
+
+    /// Ends the claim: two writes and a COMMIT, then the books are brought in line with what the database did.
+    pub(crate) async fn close(mut self, batch: Box<dyn ClaimBatch>) -> Result<(), StoreError> {
+        let Collected { delivered, failed, busy, .. } = self.outcomes.take();
+        for row in &busy {
+            self.engine.ledger.strike(*row);
+        }
+        let (mut to_write, mut left) = (HashMap::new(), Vec::new());
+        for (row, error) in failed {
+            if failures::is_left_alone(error.class()) {
+                left.push(row);
+            } else {
+                to_write.insert(row, error);
+            }
+        }
+        let held = self.rows_to_hold(&delivered, &left, &busy);
+        crash_point!(CLOSING);
+        let began_at = self.engine.clock.now();
+        let closed = batch.close(&delivered, &held).await;
+        crash_point!(CLOSED);
+        for row in left {
+            self.engine.ledger.strike(row);
+        }
+        let result = match closed {
+            Ok(closed) => {
+                self.after_close(closed, began_at, &delivered, &held, to_write).await;
+                Ok(())
+            }
+            Err(error) => {
+                self.after_failed_close(&delivered, &held, to_write);
+                Err(error)
+            }
+        };
+        self.forward_stragglers();
+        result
+    }
+
+    /// Rows that the client still has, failures that are to be written under the new epoch, and rows to give up.
+    fn rows_to_hold(&self, delivered: &[RowKey], left: &[RowKey], busy: &[RowKey]) -> Vec<RowKey> {
+        let done: HashSet<&RowKey> = delivered.iter().chain(left).chain(busy).collect();
+        let open = self.sent.iter().filter(|row| !done.contains(row));
+        open.chain(&self.in_flight).chain(self.poisoned.keys()).copied().collect()
+    }
+
+    async fn after_close(
+        &mut self,
+        closed: Closed,
+        began_at: BootInstant,
+        delivered: &[RowKey],
+        held: &[RowKey],
+        mut failed: HashMap<RowKey, TransportError>,
+    ) {
+        let engine = self.engine;
+        let settled: HashSet<RowKey> = closed.settled.into_iter().collect();
+        for row in delivered {
+            if settled.contains(row) {
+                engine.ledger.strike(*row);
+            } else {
+                engine.ledger.set_holder(*row, Holder::Lost);
+                engine.inbox.push(*row, Fate::Delivered);
+            }
+        }
+        ::metrics::histogram!(metrics::SETTLE_ROWS).record(settled.len() as f64);
+        let ends_at = began_at + engine.limits.lease_duration - engine.limits.term_margin_duration;
+        let leased: HashMap<RowKey, i32> = closed.held.iter().map(|held| (held.key, held.epoch)).collect();
+        let mut dead = Vec::new();
+        for row in held {
+            let Some(&epoch) = leased.get(row) else {
+                self.lose(*row, failed.remove(row).is_some());
+                continue;
+            };
+            engine.ledger.set_holder(*row, Holder::Lease(Lease { epoch, began_at, ends_at }));
+            if let Some(error) = failed.remove(row) {
+                engine.inbox.push(*row, Fate::Failed(error));
+            }
+            dead.extend(self.poisoned.remove(row).map(|dead| Dead { held: Held { key: *row, epoch }, ..dead }));
+        }
+        failures::bury(engine, dead).await;
+        self.release_untouched().await;
+    }
+
+    /// A row that is no longer ours: only a success can still be settled.
+    fn lose(&self, row: RowKey, failed: bool) {
+        ::metrics::counter!(metrics::LEASE_LOST).increment(1);
+        if failed {
+            self.engine.ledger.strike(row);
+        } else {
+            self.engine.ledger.set_holder(row, Holder::Lost);
+        }
+    }
+
+    /// Locked rows that were not sent went back with the COMMIT; leased ones are given back here.
+    async fn release_untouched(&mut self) {
+        if self.term == Term::Locked || self.untouched.is_empty() {
+            return;
+        }
+        if let Err(error) = self.engine.store.release(&self.untouched).await {
+            tracing::warn!(%error, rows = self.untouched.len(), "rows could not be given back: their leases end by themselves");
+        }
+    }
+
+    /// Nothing is known of any row, except that those acknowledged must not be sent again.
+    fn after_failed_close(
+        &mut self,
+        delivered: &[RowKey],
+        held: &[RowKey],
+        mut failed: HashMap<RowKey, TransportError>,
+    ) {
+        for row in delivered {
+            self.engine.ledger.set_holder(*row, Holder::Lost);
+            self.engine.inbox.push(*row, Fate::Delivered);
+        }
+        for row in held {
+            self.lose(*row, failed.remove(row).is_some());
+        }
+    }
+
+    /// Outcomes that came between the end of the window and the change of holder.
+    fn forward_stragglers(&self) {
+        let Collected { delivered, failed, busy, .. } = self.outcomes.take();
+        self.engine.inbox.extend(delivered.into_iter().map(|row| (row, Fate::Delivered)));
+        self.engine.inbox.extend(failed.into_iter().map(|(row, error)| (row, Fate::Failed(error))));
+        self.engine.inbox.extend(busy.into_iter().map(|row| (row, Fate::Unsent)));
+    }
+}
+
+/// A topic's gate, closed; dropping it opens it.
+struct Gate<'a>(&'a TopicState);
+
+impl<'a> Gate<'a> {
+    fn close(topic: &'a TopicState) -> Option<Self> {
+        topic.close_gate().then_some(Self(topic))
+    }
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        self.0.open_gate();
+    }
+}

@@ -1,0 +1,130 @@
+//! The settler: writes what became of leased rows, many in one statement.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::engine::Engine;
+use super::failures;
+use super::inbox::Fate;
+use super::ledger::Entry;
+use super::stop::Stage;
+use crate::crash_points::crash_point;
+use crate::metrics;
+use crate::retry::{Exponential, RetryPolicy as _};
+use crate::store::{Locking, RowKey, StoreError};
+use crate::transport::TransportError;
+
+/// Waits between tries of a write that the database could not do: from 50 ms, because a deadlock is over at once, to 5 s,
+/// because a database that is away is looked for no more often than that.
+const WRITE_RETRY: Exponential = Exponential::new(Duration::from_millis(50), Duration::from_secs(5));
+
+/// Runs until the relay ends.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let linger = engine.limits.settle_linger_duration;
+    loop {
+        let group = tokio::select! {
+            group = engine.inbox.take(engine.limits.settle_rows_max, linger) => group,
+            () = engine.stop.reached(Stage::Ending) => return,
+        };
+        let (mut delivered, mut failed) = (Vec::new(), Vec::new());
+        for (row, fate) in group {
+            match fate {
+                Fate::Delivered => delivered.push(row),
+                Fate::Failed(error) => failed.push((row, error)),
+                Fate::Unsent => drop(engine.ledger.strike(row)),
+            }
+        }
+        settle(&engine, delivered).await;
+        failures::write(&engine, failed).await;
+    }
+}
+
+/// Removes delivered rows, whatever it takes: halves a group that fails for good, down to the row that is the reason, and
+/// tries that one again later. None of them is ever sent again by this process.
+pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
+    let mut groups = vec![rows];
+    let mut tries = 0;
+    while let Some(group) = groups.pop() {
+        if group.is_empty() {
+            continue;
+        }
+        match settle_group(engine, &group).await {
+            Ok(()) => tries = 0,
+            Err(error) => {
+                ::metrics::counter!(metrics::SETTLE_RETRIED).increment(1);
+                if engine.stop.has_reached(Stage::Ending) {
+                    return;
+                }
+                if error.is_retriable() {
+                    tries += 1;
+                    tracing::warn!(%error, rows = group.len(), "delivered rows could not be settled: trying again");
+                    sleep(WRITE_RETRY.wait(tries)).await;
+                    groups.push(group);
+                } else if let [row] = group[..] {
+                    tracing::warn!(%error, ?row, "a delivered row cannot be settled: trying again later");
+                    settle_later(engine, row);
+                } else {
+                    let (first, second) = group.split_at(group.len() / 2);
+                    groups.extend([first.to_vec(), second.to_vec()]);
+                }
+            }
+        }
+    }
+}
+
+async fn settle_group(engine: &Engine, rows: &[RowKey]) -> Result<(), StoreError> {
+    crash_point!(SETTLING);
+    let mut missing: HashSet<RowKey> = rows.iter().copied().collect();
+    for locking in [Locking::Skip, Locking::Wait] {
+        let wanted: Vec<RowKey> = rows.iter().filter(|row| missing.contains(row)).copied().collect();
+        if wanted.is_empty() {
+            break;
+        }
+        for row in engine.store.settle(&wanted, locking).await? {
+            missing.remove(&row);
+        }
+    }
+    crash_point!(SETTLED);
+    ::metrics::histogram!(metrics::SETTLE_ROWS).record((rows.len() - missing.len()) as f64);
+    look_for_missing(engine, &missing).await?;
+    for row in rows {
+        engine.ledger.strike(*row);
+    }
+    Ok(())
+}
+
+/// Delivered rows that are gone: another holder settled them, or gave them up as dead.
+async fn look_for_missing(engine: &Engine, missing: &HashSet<RowKey>) -> Result<(), StoreError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let messages: Vec<_> = missing.iter().map(|row| row.message_id).collect();
+    let dead = engine.store.settle_dead(&messages).await?;
+    tracing::warn!(rows = missing.len(), dead, "delivered rows were no longer there: another holder had them too");
+    ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
+    let nowhere = missing.len().saturating_sub(dead);
+    ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "nowhere").increment(nowhere as u64);
+    Ok(())
+}
+
+fn settle_later(engine: &Arc<Engine>, row: RowKey) {
+    let engine = Arc::clone(engine);
+    // Bounded by the rows in flight; the row keeps its place in the ledger meanwhile.
+    tokio::spawn(async move {
+        tokio::select! {
+            () = sleep(Duration::from_secs(5)) => engine.inbox.push(row, Fate::Delivered),
+            () = engine.stop.reached(Stage::Ending) => {}
+        }
+    });
+}
+
+/// A failed row with what is known of it.
+pub(crate) struct FailedRow {
+    pub(crate) row: RowKey,
+    pub(crate) epoch: i32,
+    pub(crate) entry: Entry,
+    pub(crate) error: TransportError,
+}

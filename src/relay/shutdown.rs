@@ -1,0 +1,63 @@
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::engine::Engine;
+use super::stop::Stage;
+
+/// What a relay left behind when it ended. Everything left is found again by a sweeper, here or elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Rows handed over that were not looked at any more.
+    pub queued: usize,
+    /// Messages sent whose outcome or settling was not waited for: each may be sent again.
+    pub in_flight: usize,
+    /// Whether everything ended by itself within the grace.
+    pub in_time: bool,
+}
+
+impl ShutdownReport {
+    /// Whether nothing was left.
+    pub fn is_clean(&self) -> bool {
+        self.in_time && self.queued == 0 && self.in_flight == 0
+    }
+}
+
+/// Drains in order: claims end, the queue empties, the client flushes, outcomes are settled.
+pub(super) async fn drain(
+    engine: &Engine,
+    sweepers: &mut JoinSet<()>,
+    others: &mut JoinSet<()>,
+    grace: Duration,
+) -> ShutdownReport {
+    let grace = grace.max(engine.limits.claim_window_duration + engine.limits.term_margin_duration);
+    let deadline = Instant::now() + grace;
+    engine.stop.advance(Stage::Draining);
+    let drained = async {
+        while let Some(ended) = sweepers.join_next().await {
+            report_panic(ended);
+        }
+        let emptied = || engine.queue.len() == 0 && engine.ledger.is_idle() && engine.inbox.len() == 0;
+        let flushed = engine.transport.flush(deadline.saturating_duration_since(Instant::now()));
+        let (_, ()) = tokio::join!(flushed, engine.ledger.changed(emptied));
+    };
+    let in_time = timeout_at(deadline, drained).await.is_ok();
+    engine.stop.advance(Stage::Ending);
+    let report = ShutdownReport { queued: engine.queue.len(), in_flight: engine.ledger.len(), in_time };
+    // Everything but an open claim may be cut off: what it would have written, a sweeper finds.
+    others.shutdown().await;
+    if report.is_clean() {
+        tracing::info!("the relay ended with nothing left");
+    } else {
+        tracing::warn!(?report, "the relay ended with work left: a sweeper finds it again");
+    }
+    report
+}
+
+fn report_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a claim worker ended by a panic");
+    }
+}

@@ -1,0 +1,99 @@
+//! The sweeper: claims rows that were left behind, sends them, and settles them in the claim's own transaction.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep};
+
+use super::engine::Engine;
+use super::round::Round;
+use super::stop::Stage;
+use super::topics::TopicState;
+use crate::crash_points::crash_point;
+use crate::metrics;
+use crate::store::{ClaimSpec, StoreError, Term};
+
+/// One claim worker. It is never cancelled in the middle of a claim: it ends by itself when the relay drains.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let mut turn = 0;
+    while !engine.stop.has_reached(Stage::Draining) {
+        let woken = engine.wakes.sweepers.notified();
+        let Some(topic) = engine.topics.next_due(&mut turn, engine.clock.now()) else {
+            tokio::select! {
+                () = woken => {}
+                () = engine.stop.reached(Stage::Draining) => {}
+            }
+            continue;
+        };
+        if let Err(error) = sweep(&engine, &topic).await {
+            ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
+            tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
+            topic.forget_watermark();
+            engine.breaker.trial_unused();
+            rest(&engine).await;
+        }
+    }
+}
+
+/// Sleeps for a poll interval, or until the relay drains.
+async fn rest(engine: &Engine) {
+    tokio::select! {
+        () = sleep(engine.limits.poll_interval) => {}
+        () = engine.stop.reached(Stage::Draining) => {}
+    }
+}
+
+/// Claims, sends and settles one batch of a topic.
+async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), StoreError> {
+    let limits = &engine.limits;
+    let mut room = tokio::select! {
+        room = engine.ledger.reserve(limits.claim_rows_max, limits.claim_bytes_max) => room,
+        () = engine.stop.reached(Stage::Draining) => return Ok(()),
+    };
+    let rows_max = engine.breaker.admit(room.rows(), engine.clock.now());
+    if rows_max == 0 {
+        drop(room);
+        wait_for_breaker(engine).await;
+        return Ok(());
+    }
+    let spec = ClaimSpec {
+        topic: topic.name(),
+        after: topic.claim_after(engine.clock.now(), limits.full_sweep_interval),
+        rows_max,
+        bytes_max: room.bytes(),
+        window_duration: limits.claim_window_duration,
+        lease_duration: limits.lease_duration,
+        watermark_slack_duration: limits.watermark_slack_duration,
+    };
+    let began_at = engine.clock.now();
+    let deadline = Instant::now() + limits.claim_window_duration;
+    let claim = engine.store.claim(&spec).await?;
+    crash_point!(CLAIMED);
+    let term_ends_at = match claim.term {
+        Term::Locked => began_at + limits.claim_window_duration,
+        Term::Leased => began_at + limits.lease_duration - limits.term_margin_duration,
+    };
+    topic.set_watermark(claim.watermark);
+    let mut round = Round::new(engine, topic, claim.term, term_ends_at);
+    let found = claim.rows.len();
+    let bytes = round.send(claim.rows, &mut room);
+    // Fewer rows and bytes than asked for: nothing more is due until the scout says so.
+    if found < spec.rows_max && bytes < spec.bytes_max {
+        topic.set_due(false);
+    }
+    if round.sent() == 0 {
+        engine.breaker.trial_unused();
+    }
+    round.wait(deadline).await;
+    round.send_suspects(deadline, &mut room).await;
+    drop(room);
+    round.close(claim.batch).await
+}
+
+/// Until the breaker moves, or a trial has had its time.
+async fn wait_for_breaker(engine: &Engine) {
+    let state = engine.breaker.state();
+    tokio::select! {
+        () = engine.breaker.until(|now| now != state) => {}
+        () = rest(engine) => {}
+    }
+}

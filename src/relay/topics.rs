@@ -1,0 +1,198 @@
+//! What the relay remembers of each topic between claims. All of it may be lost without harm.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::BootInstant;
+use crate::message::MessageId;
+use crate::metrics;
+use crate::store::DueMark;
+use crate::topic::Topic;
+
+/// The configured topics, in the order they were configured.
+#[derive(Debug)]
+pub(crate) struct Topics {
+    in_order: Vec<Arc<TopicState>>,
+    by_name: HashMap<Arc<str>, Arc<TopicState>>,
+}
+
+impl Topics {
+    pub(crate) fn new(topics: impl IntoIterator<Item = Topic>) -> Self {
+        let in_order: Vec<_> = topics.into_iter().map(|topic| Arc::new(TopicState::new(topic))).collect();
+        let by_name = in_order.iter().map(|state| (state.name(), Arc::clone(state))).collect();
+        Self { in_order, by_name }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<TopicState>> {
+        self.by_name.get(name)
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<TopicState>> {
+        self.in_order.iter()
+    }
+
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        self.iter().map(|state| state.name()).collect()
+    }
+
+    /// Takes one topic with work, beginning behind the one at `turn`, so that a large backlog starves no other topic.
+    pub(crate) fn next_due(&self, turn: &mut usize, now: BootInstant) -> Option<Arc<TopicState>> {
+        let count = self.in_order.len();
+        let found = (1..=count).map(|step| (*turn + step) % count).find(|&at| self.in_order[at].is_claimable(now))?;
+        *turn = found;
+        Some(Arc::clone(&self.in_order[found]))
+    }
+}
+
+/// One topic.
+#[derive(Debug)]
+pub(crate) struct TopicState {
+    pub(crate) topic: Topic,
+    due: AtomicBool,
+    in_flight: AtomicUsize,
+    emptied: Notify,
+    /// Closed while a suspect is sent alone.
+    gated: AtomicBool,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    parked_until: Option<BootInstant>,
+    suspects: HashSet<MessageId>,
+    watermark: Option<DueMark>,
+    swept_fully_at: Option<BootInstant>,
+}
+
+impl TopicState {
+    fn new(topic: Topic) -> Self {
+        Self {
+            topic,
+            due: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            emptied: Notify::new(),
+            gated: AtomicBool::new(false),
+            memory: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.topic.shared_name()
+    }
+
+    /// Whether rows were seen due.
+    pub(crate) fn set_due(&self, due: bool) {
+        self.due.store(due, Ordering::Release);
+    }
+
+    fn is_claimable(&self, now: BootInstant) -> bool {
+        self.due.load(Ordering::Acquire) && !self.is_gated() && !self.is_parked(now)
+    }
+
+    /// Leaves the topic alone for a while: the broker refuses it.
+    pub(crate) fn park(&self, until: BootInstant, reason: &dyn std::fmt::Display) {
+        let first = self.memory().parked_until.replace(until).is_none();
+        if first {
+            tracing::error!(topic = %self.topic.name(), %reason, "the broker refuses the topic: its messages wait");
+        }
+        ::metrics::gauge!(metrics::TOPIC_PARKED, "topic" => self.name()).set(1.0);
+    }
+
+    pub(crate) fn is_parked(&self, now: BootInstant) -> bool {
+        self.memory().parked_until.is_some_and(|until| now < until)
+    }
+
+    /// The broker took a message: the topic is no longer refused.
+    pub(crate) fn unpark(&self) {
+        if self.memory().parked_until.take().is_some() {
+            tracing::info!(topic = %self.topic.name(), "the broker takes the topic again");
+            ::metrics::gauge!(metrics::TOPIC_PARKED, "topic" => self.name()).set(0.0);
+        }
+    }
+
+    /// Remembers a message whose batch was refused: it is sent alone next, to learn whether it was the one.
+    pub(crate) fn suspect(&self, message: MessageId, suspects_max: usize) {
+        let mut memory = self.memory();
+        if memory.suspects.len() < suspects_max {
+            memory.suspects.insert(message);
+        }
+    }
+
+    pub(crate) fn is_suspect(&self, message: MessageId) -> bool {
+        self.memory().suspects.contains(&message)
+    }
+
+    pub(crate) fn clear_suspect(&self, message: MessageId) -> bool {
+        self.memory().suspects.remove(&message)
+    }
+
+    /// Keeps everybody else from sending to the topic; `false` where somebody else does already.
+    pub(crate) fn close_gate(&self) -> bool {
+        !self.gated.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn open_gate(&self) {
+        self.gated.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_gated(&self) -> bool {
+        self.gated.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn sent(&self) {
+        self.in_flight.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn answered(&self) {
+        let before = self.in_flight.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "an answer without a send");
+        if before == 1 {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    /// Waits until nothing of the topic is in flight. Cancel safe.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.in_flight() == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// The watermark to claim from; `None`, which reads from the beginning, whenever `full_sweep_interval` has passed.
+    pub(crate) fn claim_after(&self, now: BootInstant, full_sweep_interval: Duration) -> Option<DueMark> {
+        let mut memory = self.memory();
+        let fresh = memory.swept_fully_at.is_some_and(|at| now < at + full_sweep_interval);
+        if !fresh {
+            memory.watermark = None;
+            memory.swept_fully_at = Some(now);
+        }
+        memory.watermark
+    }
+
+    pub(crate) fn set_watermark(&self, mark: Option<DueMark>) {
+        if let Some(mark) = mark {
+            self.memory().watermark = Some(mark);
+        }
+    }
+
+    /// Forgets the watermark: rows may have come back below it.
+    pub(crate) fn forget_watermark(&self) {
+        self.memory().watermark = None;
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
