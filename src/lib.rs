@@ -3,7 +3,11 @@
 
 pub mod clock;
 pub mod codec;
+#[cfg(not(feature = "_failpoints"))]
 mod crash_points;
+#[cfg(feature = "_failpoints")]
+#[doc(hidden)]
+pub mod crash_points;
 pub mod limits;
 mod message;
 pub mod metrics;
