@@ -11,6 +11,8 @@ pub mod crash_points;
 pub mod limits;
 mod message;
 pub mod metrics;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub mod migrations;
 mod naming;
 pub mod relay;
 pub mod retry;

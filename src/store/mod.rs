@@ -6,9 +6,17 @@
 
 mod error;
 mod row;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) mod schema;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod session;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod statement;
 
 pub use error::{SchemaProblem, StoreError};
 pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowRef};
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub use session::Sessions;
 
 use std::fmt;
 use std::sync::Arc;

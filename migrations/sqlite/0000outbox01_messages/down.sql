@@ -1,0 +1,2 @@
+DROP TABLE outbox_dead_letters;
+DROP TABLE outbox_messages;

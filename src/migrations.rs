@@ -1,0 +1,200 @@
+//! The outbox's tables as migrations.
+//!
+//! The first choice is to copy the SQL of the folder `migrations/` into an application's own migrations: it is reviewed,
+//! ordered and reverted there like everything else. Where nobody does that, the same files are embedded here as a
+//! [`MigrationSource`] for `diesel_migrations` (and diesel-async's `AsyncMigrationHarness`):
+//!
+//! ```no_run
+//! # #[cfg(feature = "sqlite")] {
+//! use diesel::prelude::*;
+//! use diesel_migrations::MigrationHarness;
+//! let mut conn = SqliteConnection::establish("shop.db")?;
+//! conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS)?;
+//! # }
+//! # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+//!
+//! Their versions begin with `0000outbox`: they sort before an application's dated ones, so that its `revert` of the
+//! last migration does not meet them, and run or revert beside them in any order.
+
+use std::fmt;
+
+use diesel::backend::Backend;
+#[cfg(feature = "mysql")]
+use diesel::mysql::Mysql;
+#[cfg(feature = "postgres")]
+use diesel::pg::Pg;
+#[cfg(feature = "sqlite")]
+use diesel::sqlite::Sqlite;
+
+use diesel::connection::BoxableConnection;
+use diesel::migration::{Migration, MigrationMetadata, MigrationName, MigrationSource, MigrationVersion, Result};
+
+use crate::naming::TableNames;
+use crate::store::schema::{IndexNaming, named};
+
+/// The migrations of an outbox under the default names; [`Migrations::new`] has those under others.
+pub const MIGRATIONS: Migrations = Migrations { names: None };
+
+/// The migrations of one outbox.
+///
+/// ```
+/// use diesel_outbox::TableNames;
+/// use diesel_outbox::migrations::Migrations;
+/// let names = TableNames::default().prefix("shop_outbox_")?;
+/// let source = Migrations::new(names);
+/// # let _ = source;
+/// # Ok::<_, diesel_outbox::NameError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migrations {
+    names: Option<TableNames>,
+}
+
+impl Migrations {
+    /// The migrations of an outbox with these names. A schema must be there already.
+    ///
+    /// Other names are other migrations, so that one database can hold several outboxes.
+    pub fn new(names: TableNames) -> Self {
+        Self { names: Some(names) }
+    }
+}
+
+impl<DB: Embedded> MigrationSource<DB> for Migrations {
+    fn migrations(&self) -> Result<Vec<Box<dyn Migration<DB>>>> {
+        let names = self.names.clone().unwrap_or_default();
+        let outbox_migrations = DB::FILES.iter().map(|files| {
+            Box::new(OutboxMigration {
+                name: Name::of(files, &names),
+                up: named(files.up, &names, DB::INDEXES),
+                down: named(files.down, &names, DB::INDEXES),
+            }) as Box<dyn Migration<DB>>
+        });
+        Ok(outbox_migrations.collect())
+    }
+}
+
+/// A database that the crate has migrations for.
+pub trait Embedded: Backend + sealed::Sealed {
+    #[doc(hidden)]
+    const FILES: &'static [Files];
+    #[doc(hidden)]
+    const INDEXES: IndexNaming;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Files {
+    version: &'static str,
+    title: &'static str,
+    up: &'static str,
+    down: &'static str,
+}
+
+macro_rules! embedded {
+    ($backend:ty, $folder:literal, $indexes:expr, [$(($version:literal, $title:literal)),+]) => {
+        impl sealed::Sealed for $backend {}
+
+        impl Embedded for $backend {
+            const FILES: &'static [Files] = &[$(Files {
+                version: $version,
+                title: $title,
+                up: include_str!(concat!("../migrations/", $folder, "/", $version, "_", $title, "/up.sql")),
+                down: include_str!(concat!("../migrations/", $folder, "/", $version, "_", $title, "/down.sql")),
+            }),+];
+            const INDEXES: IndexNaming = $indexes;
+        }
+    };
+}
+
+#[cfg(feature = "postgres")]
+embedded!(Pg, "postgres", IndexNaming::ByTable, [("0000outbox01", "messages")]);
+#[cfg(feature = "mysql")]
+embedded!(Mysql, "mysql", IndexNaming::ByTable, [("0000outbox01", "messages")]);
+#[cfg(feature = "sqlite")]
+embedded!(Sqlite, "sqlite", IndexNaming::ByIndex, [("0000outbox01", "messages")]);
+
+struct OutboxMigration {
+    name: Name,
+    up: String,
+    down: String,
+}
+
+impl<DB: Backend> Migration<DB> for OutboxMigration {
+    fn run(&self, conn: &mut dyn BoxableConnection<DB>) -> Result<()> {
+        Ok(conn.batch_execute(&self.up)?)
+    }
+
+    fn revert(&self, conn: &mut dyn BoxableConnection<DB>) -> Result<()> {
+        Ok(conn.batch_execute(&self.down)?)
+    }
+
+    fn metadata(&self) -> &dyn MigrationMetadata {
+        &InTransaction
+    }
+
+    fn name(&self) -> &dyn MigrationName {
+        &self.name
+    }
+}
+
+struct InTransaction;
+
+impl MigrationMetadata for InTransaction {}
+
+struct Name {
+    version: String,
+    title: &'static str,
+}
+
+impl Name {
+    fn of(files: &Files, names: &TableNames) -> Self {
+        let version = if *names == TableNames::default() {
+            files.version.to_owned()
+        } else {
+            // Diesel skips a version it knows, and has 50 characters for one: too few for two names.
+            format!("{}-{:016x}", files.version, fnv1a(&names.messages()))
+        };
+        Self { version, title: files.title }
+    }
+}
+
+impl MigrationName for Name {
+    fn version(&self) -> MigrationVersion<'_> {
+        MigrationVersion::from(&self.version)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.version, self.title)
+    }
+}
+
+/// Stands in databases, so it must be the same in every release: not `std`'s hasher.
+fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+#[cfg(feature = "sqlite")]
+mod tests {
+    use super::*;
+
+    fn version(source: &Migrations) -> String {
+        let found: Vec<Box<dyn Migration<Sqlite>>> = source.migrations().unwrap();
+        found[0].name().version().to_string()
+    }
+
+    #[test]
+    fn versions_never_change() {
+        let shop = Migrations::new(TableNames::default().prefix("shop_").unwrap());
+        assert_eq!(version(&MIGRATIONS), "0000outbox01");
+        assert_eq!(version(&Migrations::new(TableNames::default())), "0000outbox01");
+        assert_eq!(version(&shop), "0000outbox01-516645312c5c278e");
+    }
+}

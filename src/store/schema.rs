@@ -1,0 +1,97 @@
+//! The tables as statements and migrations name them, and the mark of their version.
+
+use crate::naming::TableNames;
+
+/// The version of the tables that this release works with.
+pub(crate) const VERSION: u32 = 1;
+
+/// What the tables carry, in front of their version.
+const MARK: &str = "diesel-outbox schema ";
+
+/// The version that a table's comment, or the text of its CREATE TABLE, is marked with.
+pub(crate) fn version_in(text: &str) -> Option<u32> {
+    let (_, behind) = text.split_once(MARK)?;
+    let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+    behind[..end].parse().ok()
+}
+
+/// Where a schema stands in CREATE INDEX.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexNaming {
+    /// Before the table: PostgreSQL and MySQL.
+    ByTable,
+    /// Before the index: SQLite.
+    ByIndex,
+}
+
+/// Gives the tables and indexes of `sql`, which is written with the default names, those of `names`.
+pub(crate) fn named(sql: &str, names: &TableNames, indexes: IndexNaming) -> String {
+    let mut renamed = String::with_capacity(sql.len() + 64);
+    let mut last_word = "";
+    let mut rest = sql;
+    while !rest.is_empty() {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let in_word = rest.starts_with(is_word);
+        let end = rest.find(|c| is_word(c) != in_word).unwrap_or(rest.len());
+        let (token, behind) = rest.split_at(end);
+        match token.strip_prefix("outbox_") {
+            Some(name) => renamed.push_str(&in_place(name, last_word, names, indexes)),
+            None => renamed.push_str(token),
+        }
+        if in_word {
+            last_word = token;
+        }
+        rest = behind;
+    }
+    renamed
+}
+
+fn in_place(name: &str, last_word: &str, names: &TableNames, indexes: IndexNaming) -> String {
+    let is_table = matches!(name, "messages" | "dead_letters");
+    let with_schema = match indexes {
+        IndexNaming::ByTable => is_table,
+        IndexNaming::ByIndex => last_word == "INDEX" || (is_table && last_word != "ON"),
+    };
+    match names.schema_name() {
+        Some(schema) if with_schema => format!("{schema}.{}", names.bare(name)),
+        _ => names.bare(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events_shop() -> TableNames {
+        TableNames::default().schema("events").and_then(|names| names.prefix("shop_")).unwrap()
+    }
+
+    #[test]
+    fn default_names_change_nothing() {
+        let sql = "SELECT m.key FROM outbox_messages m; -- outbox_dead_letters\n";
+        assert_eq!(named(sql, &TableNames::default(), IndexNaming::ByTable), sql);
+    }
+
+    #[test]
+    fn tables_get_the_schema_and_indexes_live_beside_them() {
+        let sql = "CREATE INDEX outbox_messages_due ON outbox_messages (topic);DROP TABLE outbox_dead_letters";
+        let expected =
+            "CREATE INDEX shop_messages_due ON events.shop_messages (topic);DROP TABLE events.shop_dead_letters";
+        assert_eq!(named(sql, &events_shop(), IndexNaming::ByTable), expected);
+    }
+
+    #[test]
+    fn sqlite_wants_the_schema_before_the_index() {
+        let sql = "CREATE INDEX outbox_messages_due ON outbox_messages (topic);DELETE FROM outbox_messages";
+        let expected =
+            "CREATE INDEX events.shop_messages_due ON shop_messages (topic);DELETE FROM events.shop_messages";
+        assert_eq!(named(sql, &events_shop(), IndexNaming::ByIndex), expected);
+    }
+
+    #[test]
+    fn the_version_is_read_from_between_other_text() {
+        assert_eq!(version_in("/* diesel-outbox schema 12: mark */"), Some(12));
+        assert_eq!(version_in("diesel-outbox schema x"), None);
+        assert_eq!(version_in("our own table"), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! What a failed statement says about trying it again.
+
+use std::time::Duration;
+
+use diesel::result::{DatabaseErrorKind as Kind, Error};
+
+use crate::store::StoreError;
+
+/// What is known of a failed statement from its error alone.
+pub(super) enum Verdict {
+    Known(StoreError),
+    /// Either the statement is wrong or its connection is gone: only the connection can tell.
+    Unclear(Error),
+}
+
+/// Texts of errors that pass by themselves. Diesel shows no error codes, so the English text has to do; in another
+/// language such an error counts as a failed statement, which a relay also repeats, only more slowly.
+const PASSING: &[&str] = &[
+    // PostgreSQL: 40P01, 55P03, 57014, 57P03
+    "deadlock detected",
+    "lock timeout",
+    "statement timeout",
+    "the database system is",
+    // MySQL and MariaDB: 1213, 1205
+    "try restarting transaction",
+    // SQLite: BUSY, LOCKED
+    "is locked",
+];
+
+pub(super) fn judge(error: Error) -> Verdict {
+    match error {
+        Error::DatabaseError(Kind::ClosedConnection | Kind::UnableToSendCommand, _)
+        | Error::BrokenTransactionManager => Verdict::Known(StoreError::Unreachable(error.into())),
+        // Read only: a stand-by after a fail-over, until the pool finds the new primary.
+        Error::DatabaseError(Kind::SerializationFailure | Kind::ReadOnlyTransaction, _) => {
+            Verdict::Known(StoreError::Conflict(error.into()))
+        }
+        Error::DatabaseError(Kind::Unknown, ref information)
+            if PASSING.iter().any(|text| information.message().contains(text)) =>
+        {
+            Verdict::Known(StoreError::Conflict(error.into()))
+        }
+        Error::DatabaseError(Kind::Unknown, _) => Verdict::Unclear(error),
+        Error::RollbackErrorOnCommit { commit_error, .. } => judge(*commit_error),
+        error => Verdict::Known(StoreError::Statement(error.into())),
+    }
+}
+
+/// Bounds a call in time.
+pub(super) async fn within<T>(
+    deadline: Duration,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let timed_out = |_| StoreError::TimedOut { after: deadline };
+    tokio::time::timeout(deadline, call).await.map_err(timed_out)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(kind: Kind, message: &str) -> Verdict {
+        judge(Error::DatabaseError(kind, Box::new(message.to_owned())))
+    }
+
+    #[test]
+    fn a_deadlock_is_a_conflict_on_every_database() {
+        for message in [
+            "deadlock detected",
+            "Deadlock found when trying to get lock; try restarting transaction",
+            "Lock wait timeout exceeded; try restarting transaction",
+            "database is locked",
+        ] {
+            let verdict = verdict(Kind::Unknown, message);
+            assert!(matches!(verdict, Verdict::Known(StoreError::Conflict(_))), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_closed_connection_is_no_failed_statement() {
+        let verdict = verdict(Kind::UnableToSendCommand, "connection closed");
+        assert!(matches!(verdict, Verdict::Known(StoreError::Unreachable(_))));
+    }
+
+    #[test]
+    fn a_refused_statement_is_final_only_where_its_kind_says_so() {
+        let refused = verdict(Kind::NotNullViolation, "null value in column");
+        assert!(matches!(refused, Verdict::Known(StoreError::Statement(_))));
+        assert!(matches!(verdict(Kind::Unknown, "terminating connection"), Verdict::Unclear(_)));
+    }
+
+    #[test]
+    fn the_reason_of_a_commit_whose_rollback_failed_too_decides() {
+        let error = |message: &str| Error::DatabaseError(Kind::SerializationFailure, Box::new(message.to_owned()));
+        let both = Error::RollbackErrorOnCommit {
+            rollback_error: Box::new(Error::NotFound),
+            commit_error: Box::new(error("could not serialize access")),
+        };
+        assert!(matches!(judge(both), Verdict::Known(StoreError::Conflict(_))));
+    }
+}

@@ -1,0 +1,77 @@
+//! Connections, sync or async, behind one interface, so that each database's store is written once.
+
+#[cfg(feature = "r2d2")]
+mod blocking;
+mod connections;
+mod failure;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+mod pooled;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+mod pools;
+
+pub(crate) use connections::{Connections, Lease};
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::QueryResult;
+use diesel::deserialize::QueryableByName;
+
+use super::statement::{Dialect, Statement};
+
+/// A pool that a store takes its connections from.
+///
+/// Implemented for `r2d2::Pool<ConnectionManager<_>>` of Diesel's own connections (feature `r2d2`) and for the
+/// diesel-async pools of deadpool, bb8 and mobc (features of their names).
+///
+/// The store keeps the connections it took, so that a call needs no checkout, no ping and no new prepared statements;
+/// it holds as many as it has calls at once (six with the default limits). Give it a pool of its own, or one
+/// with that many connections to spare. It closes them, instead of giving them back, when it is dropped.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no pool that a store can take `{DB}` connections from",
+    note = "use r2d2's Pool<ConnectionManager<_>> with diesel's connection (feature `r2d2`), or the Pool of diesel-async's \
+            deadpool, bb8 or mobc module with its connection (features `deadpool`, `bb8`, `mobc`)"
+)]
+pub trait Sessions<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
+    #[doc(hidden)]
+    type Session: Session<DB>;
+
+    #[doc(hidden)]
+    fn open(&self, within: Duration) -> impl Future<Output = Result<Self::Session, OpenError>> + Send;
+}
+
+pub(crate) type OpenError = Box<dyn Error + Send + Sync>;
+
+/// One connection taken from a pool.
+///
+/// # Cancel safety
+/// After a dropped future the session can only be discarded.
+pub trait Session<DB: Dialect>: Send + 'static {
+    /// Runs text without binds or results, which may hold several statements.
+    fn batch(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Opens a transaction with a text of its own, so that its settings travel with BEGIN.
+    fn begin(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Runs a statement and reads its rows.
+    fn load<T>(&mut self, statement: Statement<DB>) -> impl Future<Output = QueryResult<Vec<T>>> + Send
+    where
+        T: QueryableByName<DB> + Send + 'static;
+
+    /// Runs a statement and counts the rows it changed.
+    fn execute(&mut self, statement: Statement<DB>) -> impl Future<Output = QueryResult<usize>> + Send;
+
+    /// Commits the transaction that `begin` opened.
+    fn commit(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Rolls it back.
+    fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Closes the connection instead of giving it back to its pool.
+    fn discard(self);
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
