@@ -1,2 +1,75 @@
-//! Every step of CI as one command.
-fn main() {}
+//! Every step of CI as one command: `cargo xtask test`. `cargo xtask --help` lists the smaller ones.
+
+#![expect(clippy::print_stdout, reason = "a command line program reports on its standard output")]
+
+mod apt;
+mod libtest;
+mod report;
+mod shared;
+mod steps;
+mod stop;
+mod tools;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use xtask::servers::Part;
+
+use crate::shared::Shared;
+use crate::steps::Only;
+use crate::stop::Stop;
+
+/// Every step of CI as one command.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Install what is missing, start the servers, run every check, test and example, stop everything, sum up
+    Test {
+        /// Run only this, and start only the servers it names; may be given several times
+        #[arg(long, value_parser = Only::parse)]
+        only: Vec<Only>,
+        /// Leave the servers up afterwards, until Ctrl-C
+        #[arg(long)]
+        keep: bool,
+        /// Run only the integration tests whose name contains one of these
+        filter: Vec<String>,
+    },
+    /// Start the shared servers, print the variables for `cargo test`, stop them at Ctrl-C
+    Servers {
+        /// postgres, mariadb, kafka; by default all
+        #[arg(value_parser = part)]
+        parts: Vec<Part>,
+    },
+    /// The formatting and the house rules: floors, sizes, dead files, stated versions
+    Tidy,
+    /// The documentation, warnings denied, and its examples
+    Docs,
+}
+
+fn main() -> Result<ExitCode> {
+    let stop = Stop::on_signals()?;
+    let report = match Arguments::parse().command {
+        Task::Servers { parts } => {
+            let parts = if parts.is_empty() { Part::ALL.to_vec() } else { parts };
+            let shared = Shared::start(&parts)?;
+            shared.hold(&stop);
+            return Ok(ExitCode::from(u8::from(!shared.failures().is_empty())));
+        }
+        Task::Test { only, keep, filter } => steps::test(&only, keep, &filter, &stop)?,
+        Task::Tidy => steps::test(&[Only::Tidy], false, &[], &stop)?,
+        Task::Docs => steps::test(&[Only::Docs], false, &[], &stop)?,
+    };
+    print!("{report}");
+    Ok(ExitCode::from(u8::from(stop.requested() || report.failed() > 0)))
+}
+
+fn part(name: &str) -> Result<Part, String> {
+    Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| "one of postgres, mariadb, kafka".to_owned())
+}

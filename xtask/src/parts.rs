@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use crate::servers::{Part, Unavailable};
@@ -57,12 +58,45 @@ pub fn missing_variable(part: Part) -> String {
 fn skip(part: Part, reason: &str) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a thread without a name");
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} needs {part}, and CI skips nothing: {reason}");
+    let in_ci = std::env::var("CI").as_deref() == Ok("true");
+    let file = std::env::var_os(SKIPS).map(PathBuf::from);
+    record(test, part, reason, in_ci, file.as_deref());
+}
+
+fn record(test: &str, part: Part, reason: &str, in_ci: bool, file: Option<&Path>) {
+    assert!(!in_ci, "{test} needs {part}, and CI skips nothing: {reason}");
     eprintln!("skipped {test}: no {part}: {reason}");
-    let Ok(file) = std::env::var(SKIPS) else { return };
+    let Some(file) = file else { return };
     let line = format!("{test}\t{part}\t{}\n", reason.replace(['\n', '\t'], " "));
     // One write each: the tests of one run append side by side.
-    let written =
-        File::options().create(true).append(true).open(&file).and_then(|mut file| file.write_all(line.as_bytes()));
-    written.unwrap_or_else(|error| panic!("record a skip in {file}: {error}"));
+    let opened = File::options().create(true).append(true).open(file);
+    let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("record a skip in {}: {error}", file.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_skip_is_one_line() {
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        record("a::b", Part::Kafka, "no\tjava\nhere", false, Some(file.path()));
+        record("a::c", Part::Postgres, "x", false, Some(file.path()));
+        let text = std::fs::read_to_string(file.path()).expect("read");
+        assert_eq!(text, "a::b\tkafka\tno java here\na::c\tpostgres\tx\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "CI skips nothing")]
+    fn ci_skips_nothing() {
+        record("a::b", Part::Kafka, "no java", true, None);
+    }
+
+    #[test]
+    fn a_server_that_does_not_start_is_no_skip() {
+        let broken = || own::<()>(Err(anyhow::anyhow!("port taken")));
+        assert!(std::panic::catch_unwind(broken).is_err());
+        assert_eq!(own(Ok(1)), Some(1));
+    }
 }

@@ -2,6 +2,7 @@
 
 mod kafka;
 mod mariadb;
+mod orphan;
 mod postgres;
 
 use std::path::Path;

@@ -1,0 +1,79 @@
+//! What a test binary or rustdoc printed.
+
+/// The outcome of one or more test binaries.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Output {
+    /// Each test by its full name.
+    pub(crate) tests: Vec<(String, Verdict)>,
+    /// Sums of the summary lines, which also count tests whose own line was torn by other output.
+    pub(crate) passed: usize,
+    /// As `passed`.
+    pub(crate) failed: usize,
+    /// As `passed`.
+    pub(crate) ignored: usize,
+}
+
+/// What became of one test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passed,
+    Failed,
+    /// With the reason of its `#[ignore = "…"]`.
+    Ignored(String),
+}
+
+impl Output {
+    /// Takes one line of the output.
+    pub(crate) fn read(&mut self, line: &str) {
+        let Some(rest) = line.strip_prefix("test ") else { return };
+        if let Some(summary) = rest.strip_prefix("result: ") {
+            self.passed += count(summary, "passed");
+            self.failed += count(summary, "failed");
+            self.ignored += count(summary, "ignored");
+        } else if let Some((name, verdict)) = rest.rsplit_once(" ... ") {
+            let verdict = match verdict.split_once(", ").unwrap_or((verdict, "")) {
+                ("ok", _) => Verdict::Passed,
+                ("ignored", reason) => Verdict::Ignored(reason.to_owned()),
+                ("FAILED", _) => Verdict::Failed,
+                _ => return,
+            };
+            self.tests.push((name.to_owned(), verdict));
+        }
+    }
+}
+
+/// The number before `what` in `ok. 7 passed; 0 failed; ..`.
+fn count(summary: &str, what: &str) -> usize {
+    let words: Vec<_> = summary.split([' ', ';']).collect();
+    let number = words.windows(2).find(|pair| pair[1] == what).map(|pair| pair[0]);
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Output, Verdict};
+
+    #[test]
+    fn results_are_summed_and_tests_named() {
+        let text = "running 3 tests
+test relay::a ... ok
+test relay::b ... FAILED
+test src/lib.rs - (line 3) ... ignored, needs a moon
+test relay::slow has been running for over 60 seconds
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 8 filtered out; finished in 20.88s
+test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s";
+        let mut output = Output::default();
+        text.lines().for_each(|line| output.read(line));
+        let expected = Output {
+            tests: vec![
+                ("relay::a".to_owned(), Verdict::Passed),
+                ("relay::b".to_owned(), Verdict::Failed),
+                ("src/lib.rs - (line 3)".to_owned(), Verdict::Ignored("needs a moon".to_owned())),
+            ],
+            passed: 11,
+            failed: 1,
+            ignored: 1,
+        };
+        assert_eq!(output, expected);
+    }
+}

@@ -1,0 +1,148 @@
+//! The servers that all tests of one run share.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use xtask::parts;
+use xtask::servers::{Kafka, Mariadb, Part, Postgres, Unavailable, kafka, mariadb, postgres};
+
+use crate::report::Skip;
+use crate::stop::Stop;
+
+/// Started servers; dropping it ends them and removes every folder of the run.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Held only for their `Drop`.
+    _postgres: Option<Postgres>,
+    _mariadb: Option<Mariadb>,
+    _kafka: Option<Kafka>,
+    addresses: Vec<(Part, String)>,
+    missing: Vec<(Part, String)>,
+    failures: Vec<Part>,
+    /// Last, so that it goes after the servers that live in it.
+    folder: TempDir,
+}
+
+impl Shared {
+    /// Starts those of `parts` that this machine has.
+    pub(crate) fn start(parts: &[Part]) -> Result<Self> {
+        let folder =
+            tempfile::Builder::new().prefix("outbox-run-").permissions(Permissions::from_mode(0o755)).tempdir();
+        let folder = folder.context("make a folder for this run")?;
+        let place = Some(folder.path().to_owned());
+        let mut this = Self {
+            _postgres: None,
+            _mariadb: None,
+            _kafka: None,
+            addresses: Vec::new(),
+            missing: Vec::new(),
+            failures: Vec::new(),
+            folder,
+        };
+        if !parts.is_empty() {
+            let names: Vec<_> = parts.iter().map(|part| part.name()).collect();
+            println!("starting {}", names.join(", "));
+        }
+        let (postgres, mariadb, kafka) = thread::scope(|scope| {
+            let wanted = |part| parts.contains(&part);
+            let options = postgres::Options { folder: place.clone(), ..Default::default() };
+            let postgres = wanted(Part::Postgres).then(|| scope.spawn(move || Postgres::start(&options)));
+            let options = mariadb::Options { folder: place.clone(), ..Default::default() };
+            let mariadb = wanted(Part::Mariadb).then(|| scope.spawn(move || Mariadb::start(&options)));
+            let options = kafka::Options { folder: place.clone(), ..Default::default() };
+            let kafka = wanted(Part::Kafka).then(|| scope.spawn(move || Kafka::start(&options)));
+            (postgres.map(join), mariadb.map(join), kafka.map(join))
+        });
+        this._postgres = this.note(Part::Postgres, postgres, Postgres::url);
+        this._mariadb = this.note(Part::Mariadb, mariadb, Mariadb::url);
+        this._kafka = this.note(Part::Kafka, kafka, Kafka::bootstrap);
+        Ok(this)
+    }
+
+    fn note<S>(&mut self, part: Part, started: Option<Result<S>>, address: fn(&S) -> String) -> Option<S> {
+        match started {
+            None => self.missing.push((part, "left out by `--only`".to_owned())),
+            Some(Ok(server)) => {
+                self.addresses.push((part, address(&server)));
+                return Some(server);
+            }
+            Some(Err(error)) => {
+                println!("{part}: {error:?}");
+                match error.downcast_ref::<Unavailable>() {
+                    Some(unavailable) => self.missing.push((part, unavailable.reason.clone())),
+                    None => {
+                        self.missing.push((part, "it is installed and did not start".to_owned()));
+                        self.failures.push(part);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Those that are installed and did not start.
+    pub(crate) fn failures(&self) -> &[Part] {
+        &self.failures
+    }
+
+    /// Why `part` does not run; `None` if it does.
+    pub(crate) fn missing(&self, part: Part) -> Option<&str> {
+        self.missing.iter().find(|(of, _)| *of == part).map(|(_, reason)| reason.as_str())
+    }
+
+    /// Tells `command` where the servers are, and where to leave its own folders: they go with the run, also those of
+    /// a test that was killed.
+    pub(crate) fn equip(&self, command: &mut Command) {
+        command.env("TMPDIR", self.folder.path()).env(parts::SKIPS, self.skips_file());
+        for (part, address) in &self.addresses {
+            command.env(part.variable(), address);
+        }
+        for (part, reason) in &self.missing {
+            command.env(parts::missing_variable(*part), reason).env_remove(part.variable());
+        }
+    }
+
+    /// The tests that skipped themselves since the last call.
+    pub(crate) fn take_skips(&self) -> Result<Vec<Skip>> {
+        let file = self.skips_file();
+        if !file.exists() {
+            return Ok(Vec::new());
+        }
+        let text = fs::read_to_string(&file).context("read the recorded skips")?;
+        fs::remove_file(&file).context("remove the recorded skips")?;
+        let mut skips: Vec<Skip> = Vec::new();
+        for line in text.lines() {
+            let (test, reason) = line.split_once('\t').context("a recorded skip has three fields")?;
+            if skips.iter().all(|skip| skip.name != test) {
+                skips.push(Skip { name: test.to_owned(), reason: format!("no {}", reason.replace('\t', ": ")) });
+            }
+        }
+        Ok(skips)
+    }
+
+    /// Prints the variables for a shell and waits for a signal.
+    #[expect(clippy::disallowed_methods, reason = "a signal is waited for, and there is nothing else to do")]
+    pub(crate) fn hold(&self, stop: &Stop) {
+        for (part, address) in &self.addresses {
+            println!("export {}='{address}'", part.variable());
+        }
+        println!("# until Ctrl-C");
+        while !stop.requested() {
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn skips_file(&self) -> PathBuf {
+        self.folder.path().join("skips")
+    }
+}
+
+fn join<S>(thread: thread::ScopedJoinHandle<'_, Result<S>>) -> Result<S> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

@@ -1,0 +1,32 @@
+//! Ctrl-C and SIGTERM: what runs is ended in order, so that servers stop and folders go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::TERM_SIGNALS;
+use signal_hook::flag;
+
+/// Whether somebody asked us to end.
+#[derive(Debug, Clone)]
+pub(crate) struct Stop {
+    flag: Arc<AtomicBool>,
+}
+
+impl Stop {
+    /// From now on the first signal sets the flag; a second one ends this process at once, and the kernel then ends its
+    /// servers.
+    pub(crate) fn on_signals() -> Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in TERM_SIGNALS {
+            // In this order: the first signal finds the flag still unset.
+            flag::register_conditional_shutdown(*signal, 1, Arc::clone(&flag)).context("watch for signals")?;
+            flag::register(*signal, Arc::clone(&flag)).context("watch for signals")?;
+        }
+        Ok(Self { flag })
+    }
+
+    pub(crate) fn requested(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+}
