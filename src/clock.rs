@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::{Add, Sub};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A moment on a [`Clock`], comparable only with moments of the same clock.
 ///
@@ -64,4 +64,9 @@ impl Clock for SystemClock {
         let nanos = u32::try_from(reading.tv_nsec).unwrap_or(0);
         BootInstant(Duration::new(seconds, nanos))
     }
+}
+
+/// The machine's date: for what people and brokers read, never for a term, because it can be set.
+pub(crate) fn wall_now() -> SystemTime {
+    SystemTime::now()
 }

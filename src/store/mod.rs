@@ -5,6 +5,7 @@
 //! `(id, message_id)`, and a write under an epoch changes nothing where the row has another one.
 
 mod error;
+mod memory;
 mod row;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod schema;
@@ -12,11 +13,14 @@ pub(crate) mod schema;
 mod session;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod statement;
+mod stored;
 
 pub use error::{SchemaProblem, StoreError};
+pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
 pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowRef};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use session::Sessions;
+pub use stored::{DeadRow, KeptError, LiveRow};
 
 use std::fmt;
 use std::sync::Arc;
@@ -67,7 +71,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Notes failures: due after the wait, under the next epoch, with the error kept. Returns those noted.
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Moves given-up rows to the dead letters. Returns those moved.
+    /// Moves given-up rows to the dead letters. Returns those that left the live table: where the message is a dead letter
+    /// already, that one stays as it is and the row goes all the same.
     async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError>;
 
     /// When the earliest row of each of `topics` is due; a topic without rows is left out. One statement.
@@ -119,7 +124,8 @@ pub enum Term {
 #[async_trait]
 pub trait ClaimBatch: fmt::Debug + Send {
     /// Ends the claim in one transaction: `delivered` rows are removed; `held` ones, handed to the transport and not yet
-    /// answered, become leased under the next epoch; every other row is left as it was.
+    /// answered, become leased under the next epoch; every other row is given back: unwritten where it was locked, due now
+    /// and under the next epoch where the claim had leased it.
     ///
     /// # Errors
     /// Nothing may be assumed of any row then: what was delivered must be settled outside, by id.

@@ -1,0 +1,75 @@
+use std::collections::{HashMap, VecDeque};
+
+use crate::store::StoreError;
+
+/// A method of the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Call {
+    /// [`Store::check`](crate::store::Store::check)
+    Check,
+    /// [`Store::confirm`](crate::store::Store::confirm)
+    Confirm,
+    /// [`Store::claim`](crate::store::Store::claim)
+    Claim,
+    /// [`ClaimBatch::close`](crate::store::ClaimBatch::close)
+    Close,
+    /// [`Store::settle`](crate::store::Store::settle)
+    Settle,
+    /// [`Store::settle_dead`](crate::store::Store::settle_dead)
+    SettleDead,
+    /// [`Store::extend`](crate::store::Store::extend)
+    Extend,
+    /// [`Store::release`](crate::store::Store::release)
+    Release,
+    /// [`Store::fail`](crate::store::Store::fail)
+    Fail,
+    /// [`Store::dead`](crate::store::Store::dead)
+    Dead,
+    /// [`Store::next_due`](crate::store::Store::next_due)
+    NextDue,
+}
+
+/// How a call fails.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It has no effect; a claim's close does not commit and its rows are given back.
+    Refused(StoreError),
+    /// It has its effect, and the answer is lost.
+    AnswerLost(StoreError),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    ordered: HashMap<Call, VecDeque<Fault>>,
+    calls: HashMap<Call, u64>,
+    down: bool,
+}
+
+impl Faults {
+    pub(super) fn inject(&mut self, call: Call, fault: Fault) {
+        self.ordered.entry(call).or_default().push_back(fault);
+    }
+
+    pub(super) fn set_down(&mut self, down: bool) {
+        self.down = down;
+    }
+
+    pub(super) fn calls(&self, call: Call) -> u64 {
+        self.calls.get(&call).copied().unwrap_or(0)
+    }
+
+    /// Counts a call and says how it fails: `Err` before its effect, `Ok(Some(_))` after it.
+    pub(super) fn meet(&mut self, call: Call) -> Result<Option<StoreError>, StoreError> {
+        *self.calls.entry(call).or_default() += 1;
+        if self.down {
+            return Err(StoreError::Unreachable("the memory store was set down".into()));
+        }
+        match self.ordered.get_mut(&call).and_then(VecDeque::pop_front) {
+            Some(Fault::Refused(error)) => Err(error),
+            Some(Fault::AnswerLost(error)) => Ok(Some(error)),
+            None => Ok(None),
+        }
+    }
+}

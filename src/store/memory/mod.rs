@@ -1,0 +1,231 @@
+//! The reference store: rows in memory, with a clock that tests can move and failures that they can order.
+
+mod faults;
+mod port;
+mod state;
+
+pub use faults::{Call, Fault};
+pub use port::MemoryBatch;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Notify;
+
+use self::faults::Faults;
+use self::state::{MemoryRow, Session, State};
+use super::{DeadRow, LiveRow, RowKey, Term};
+use crate::message::Envelope;
+
+/// A store in memory, for tests: what the port's documentation says, and nothing else.
+///
+/// Clones share their rows. It holds claimed rows as it is told ([`Term::Locked`] unless [`leasing`](Self::leasing)).
+///
+/// The database's clock starts at the machine's time and then runs with tokio's, so under `start_paused` time moves only
+/// as the runtime's does; [`advance`](Self::advance) moves it further.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use diesel_outbox::store::{InsertOptions, MemoryStore};
+/// use diesel_outbox::{Envelope, MessageId};
+///
+/// let store = MemoryStore::new();
+/// let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+/// let key = store.insert(envelope, InsertOptions::default().leased_for(Duration::from_secs(3)));
+/// assert_eq!(store.live_rows()[0].key, key);
+/// ```
+#[derive(Debug, Clone)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    term: Term,
+    state: Mutex<State>,
+    faults: Mutex<Faults>,
+    /// Told whenever a lock goes or the clock is moved.
+    changed: Notify,
+}
+
+/// How a row is born, as enqueue does it.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::store::InsertOptions;
+/// let delayed = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
+/// assert_ne!(delayed, InsertOptions::default());
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InsertOptions {
+    /// The staleness it is born leased with; zero, as without a relay in the process, makes it due at once.
+    pub leased_for: Duration,
+    /// The delay of its delivery: such a row belongs to nobody and is due at its time, whatever the staleness.
+    pub deliver_after: Option<Duration>,
+}
+
+impl InsertOptions {
+    /// Bears the row leased to the process that enqueues it.
+    #[must_use]
+    pub const fn leased_for(mut self, staleness: Duration) -> Self {
+        self.leased_for = staleness;
+        self
+    }
+
+    /// Delays the delivery.
+    #[must_use]
+    pub const fn deliver_after(mut self, delay: Duration) -> Self {
+        self.deliver_after = Some(delay);
+        self
+    }
+}
+
+impl MemoryStore {
+    /// An empty store that holds claimed rows by locks, as PostgreSQL and MySQL do.
+    #[expect(clippy::new_without_default, reason = "two ways to hold rows, and neither is the obvious one")]
+    pub fn new() -> Self {
+        Self::with_term(Term::Locked)
+    }
+
+    /// An empty store that holds claimed rows by leases, as SQLite does.
+    pub fn leasing() -> Self {
+        Self::with_term(Term::Leased)
+    }
+
+    fn with_term(term: Term) -> Self {
+        let inner = Inner { term, state: Mutex::new(State::new()), faults: Mutex::default(), changed: Notify::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The database's clock.
+    pub fn now(&self) -> SystemTime {
+        self.state().clock.now().as_system_time()
+    }
+
+    /// Moves the database's clock on, besides the time that passes anyway.
+    pub fn advance(&self, by: Duration) {
+        self.state().clock.advance(by);
+        self.inner.changed.notify_waiters();
+    }
+
+    /// Writes a committed row as enqueue does. Its `created_at` is set by the database's clock.
+    ///
+    /// # Panics
+    /// When a live row has this message id.
+    pub fn insert(&self, envelope: Envelope, options: InsertOptions) -> RowKey {
+        let row = self.state().prepare(envelope, options);
+        self.state().commit(row)
+    }
+
+    /// Writes a row in a transaction that is still open: nobody sees it before [`PendingRow::commit`]; dropping it rolls
+    /// it back.
+    pub fn insert_uncommitted(&self, envelope: Envelope, options: InsertOptions) -> PendingRow {
+        PendingRow { row: self.state().prepare(envelope, options), store: self.clone() }
+    }
+
+    /// Locks a row as another session would; `None` where it is not there or locked already.
+    pub fn lock(&self, key: RowKey) -> Option<RowLock> {
+        let mut state = self.state();
+        let session = state.begin(None);
+        if state.lock(key, session) {
+            Some(RowLock { session, store: self.clone() })
+        } else {
+            state.end(session);
+            None
+        }
+    }
+
+    /// Spoils a row, so that it is read as [`Loaded::Poisoned`](super::Loaded::Poisoned); `false` where it is not there.
+    pub fn poison(&self, key: RowKey) -> bool {
+        self.state().row_mut(key).map(|row| row.poisoned = true).is_some()
+    }
+
+    /// The live rows, by id.
+    pub fn live_rows(&self) -> Vec<LiveRow> {
+        self.state().live_rows()
+    }
+
+    /// The dead letters, in the order they died.
+    pub fn dead_rows(&self) -> Vec<DeadRow> {
+        self.state().dead.clone()
+    }
+
+    /// Lets the next call of a kind fail; calls fail in the order in which their faults were given.
+    ///
+    /// ```
+    /// use diesel_outbox::store::{Call, Fault, MemoryStore, Store, StoreError};
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let store = MemoryStore::new();
+    /// store.inject(Call::NextDue, Fault::Refused(StoreError::Conflict("deadlock".into())));
+    /// assert!(store.next_due(&[]).await.unwrap_err().is_retriable());
+    /// assert!(store.next_due(&[]).await.is_ok());
+    /// # });
+    /// ```
+    pub fn inject(&self, call: Call, fault: Fault) {
+        self.faults().inject(call, fault);
+    }
+
+    /// Makes the database unreachable for every call, or reachable again. Open claims lose their locks, as with sessions
+    /// that die; their close fails.
+    pub fn set_down(&self, down: bool) {
+        self.faults().set_down(down);
+        if down {
+            self.state().end_all_sessions();
+            self.inner.changed.notify_waiters();
+        }
+    }
+
+    /// How often a call was made, also where it failed.
+    pub fn calls(&self, call: Call) -> u64 {
+        self.faults().calls(call)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.inner.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, session: Session) {
+        self.state().end(session);
+        self.inner.changed.notify_waiters();
+    }
+}
+
+/// A row of an open transaction.
+#[derive(Debug)]
+pub struct PendingRow {
+    row: MemoryRow,
+    store: MemoryStore,
+}
+
+impl PendingRow {
+    /// Which row it will be.
+    pub fn key(&self) -> RowKey {
+        self.row.key
+    }
+
+    /// Commits it.
+    ///
+    /// # Panics
+    /// When a live row has this message id.
+    pub fn commit(self) -> RowKey {
+        self.store.state().commit(self.row)
+    }
+}
+
+/// A row lock of another session; dropping it ends that session's transaction.
+#[derive(Debug)]
+pub struct RowLock {
+    session: Session,
+    store: MemoryStore,
+}
+
+impl Drop for RowLock {
+    fn drop(&mut self) {
+        self.store.end(self.session);
+    }
+}

@@ -1,0 +1,123 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use super::faults::Call;
+use super::state::{Hold, State};
+use crate::limits::Limits;
+use crate::message::MessageId;
+use crate::store::{
+    Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store,
+    StoreError, StoreWarning,
+};
+
+impl MemoryStore {
+    /// Runs one statement: counts the call, and lets it fail as it was told.
+    async fn call<T>(&self, call: Call, statement: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
+        // A store that never yields would hide what the engine does between a statement and its answer.
+        tokio::task::yield_now().await;
+        let lost_answer = self.faults().meet(call)?;
+        let answer = statement(&mut self.state());
+        lost_answer.map_or(Ok(answer), Err)
+    }
+
+    /// Settles what is free, and then what is still locked as it becomes free.
+    async fn settle_waiting(&self, rows: &[RowKey]) -> Result<Vec<RowKey>, StoreError> {
+        let timeout = Limits::default().statement_timeout;
+        let deadline = tokio::time::Instant::now() + timeout;
+        let mut changed = self.inner.changed.notified();
+        let mut settled = self.call(Call::Settle, |state| state.settle(rows)).await?;
+        while !settled.passed_over.is_empty() {
+            if tokio::time::Instant::now() >= deadline {
+                return Err(StoreError::TimedOut { after: timeout });
+            }
+            let next_end = self.state().next_end_in().unwrap_or(timeout);
+            let wake_at = deadline.min(tokio::time::Instant::now() + next_end);
+            // Told or not, the next turn looks: a session can also end by the clock.
+            let _ = tokio::time::timeout_at(wake_at, changed).await;
+            changed = self.inner.changed.notified();
+            let now_free = self.state().settle(&settled.passed_over);
+            settled.removed.extend(now_free.removed);
+            settled.passed_over = now_free.passed_over;
+        }
+        Ok(settled.removed)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        self.call(Call::Check, |_| Vec::new()).await
+    }
+
+    async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
+        self.call(Call::Confirm, |state| state.confirm(refs)).await
+    }
+
+    async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        let term = self.inner.term;
+        let taken = self.call(Call::Claim, |state| state.claim(spec, term)).await?;
+        let lease_duration = spec.lease_duration;
+        let batch = MemoryBatch { hold: taken.hold, lease_duration, store: self.clone() };
+        Ok(Claim { rows: taken.rows, term, watermark: taken.watermark, batch: Box::new(batch) })
+    }
+
+    async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
+        match locking {
+            Locking::Skip => self.call(Call::Settle, |state| state.settle(rows).removed).await,
+            Locking::Wait => self.settle_waiting(rows).await,
+        }
+    }
+
+    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        self.call(Call::SettleDead, |state| state.settle_dead(messages)).await
+    }
+
+    async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
+        self.call(Call::Extend, |state| state.extend(held, lease)).await
+    }
+
+    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError> {
+        self.call(Call::Release, |state| state.release(held)).await
+    }
+
+    async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
+        self.call(Call::Fail, |state| state.fail(failed)).await
+    }
+
+    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
+        self.call(Call::Dead, |state| state.dead(dead)).await
+    }
+
+    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
+        self.call(Call::NextDue, |state| state.next_due(topics)).await
+    }
+}
+
+/// An open claim of a [`MemoryStore`].
+#[derive(Debug)]
+pub struct MemoryBatch {
+    hold: Hold,
+    lease_duration: Duration,
+    store: MemoryStore,
+}
+
+#[async_trait]
+impl ClaimBatch for MemoryBatch {
+    async fn close(self: Box<Self>, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
+        let close = |state: &mut State| state.close(&self.hold, delivered, held, self.lease_duration);
+        let closed = self.store.call(Call::Close, close).await?;
+        self.store.inner.changed.notify_waiters();
+        closed.map_err(|gone| StoreError::Unreachable(Box::new(gone)))
+    }
+}
+
+impl Drop for MemoryBatch {
+    fn drop(&mut self) {
+        if let Hold::Locks(session) = self.hold {
+            self.store.end(session);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The rows, and every statement on them as one step under the lock.
+
+mod claim;
+mod writes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use super::InsertOptions;
+use crate::clock::wall_now;
+use crate::message::{Envelope, MessageId};
+use crate::store::{Confirmed, DeadRow, KeptError, LiveRow, Loaded, NextDue, Poisoned, Row, RowKey, RowRef};
+
+pub(super) use claim::Hold;
+
+/// The database's clock.
+#[derive(Debug)]
+pub(super) struct DatabaseClock {
+    started_at: SystemTime,
+    started: Instant,
+    advanced: Duration,
+}
+
+/// Microseconds since 1970 by the database's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Micros(pub(super) i64);
+
+impl Micros {
+    pub(super) fn as_system_time(self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_micros(self.0.unsigned_abs())
+    }
+
+    pub(super) fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    pub(super) fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// The time from `self` until `later`, zero where that lies behind.
+    pub(super) fn until(self, later: Self) -> Duration {
+        Duration::from_micros(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
+    }
+}
+
+impl DatabaseClock {
+    pub(super) fn now(&self) -> Micros {
+        let since_1970 = self.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Micros(0).plus(since_1970 + self.started.elapsed() + self.advanced)
+    }
+
+    pub(super) fn advance(&mut self, by: Duration) {
+        self.advanced += by;
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct MemoryRow {
+    pub(super) key: RowKey,
+    pub(super) envelope: Envelope,
+    pub(super) delayed: bool,
+    pub(super) due_at: Micros,
+    pub(super) epoch: i32,
+    pub(super) attempts: u32,
+    pub(super) failures: u32,
+    pub(super) errors: Vec<KeptError>,
+    pub(super) poisoned: bool,
+    /// The session that locked it last; the row is locked while that session lives.
+    pub(super) locked_by: Option<Session>,
+}
+
+/// A transaction that may hold locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Session(u64);
+
+impl MemoryRow {
+    pub(super) fn load(&self) -> Loaded {
+        if self.poisoned {
+            return Loaded::Poisoned(Poisoned {
+                key: self.key,
+                epoch: self.epoch,
+                topic: self.envelope.topic.clone(),
+                error: "the row was spoiled by a test".into(),
+            });
+        }
+        let envelope = Envelope { attempt: self.attempts + 1, ..self.envelope.clone() };
+        Loaded::Row(Row { key: self.key, epoch: self.epoch, failures: self.failures, envelope })
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) clock: DatabaseClock,
+    pub(super) rows: BTreeMap<i64, MemoryRow>,
+    pub(super) dead: Vec<DeadRow>,
+    ids: BTreeMap<MessageId, i64>,
+    last_id: i64,
+    /// Open transactions, each with when the database ends it by itself.
+    sessions: BTreeMap<Session, Option<Micros>>,
+    last_session: u64,
+}
+
+impl State {
+    pub(super) fn new() -> Self {
+        let clock = DatabaseClock { started_at: wall_now(), started: Instant::now(), advanced: Duration::ZERO };
+        Self {
+            clock,
+            rows: BTreeMap::new(),
+            dead: Vec::new(),
+            ids: BTreeMap::new(),
+            last_id: 0,
+            sessions: BTreeMap::new(),
+            last_session: 0,
+        }
+    }
+
+    pub(super) fn prepare(&mut self, mut envelope: Envelope, options: InsertOptions) -> MemoryRow {
+        self.last_id += 1;
+        let now = self.clock.now();
+        envelope.created_at = now.as_system_time();
+        MemoryRow {
+            key: RowKey { id: self.last_id, message_id: envelope.message_id },
+            envelope,
+            delayed: options.deliver_after.is_some(),
+            due_at: now.plus(options.deliver_after.unwrap_or(options.leased_for)),
+            epoch: 0,
+            attempts: 0,
+            failures: 0,
+            errors: Vec::new(),
+            poisoned: false,
+            locked_by: None,
+        }
+    }
+
+    pub(super) fn commit(&mut self, row: MemoryRow) -> RowKey {
+        let key = row.key;
+        let known = self.ids.insert(key.message_id, key.id);
+        assert!(known.is_none(), "two live rows with the message id {}", key.message_id);
+        self.rows.insert(key.id, row);
+        key
+    }
+
+    pub(super) fn row(&self, key: RowKey) -> Option<&MemoryRow> {
+        self.rows.get(&key.id).filter(|row| row.key == key)
+    }
+
+    pub(super) fn row_mut(&mut self, key: RowKey) -> Option<&mut MemoryRow> {
+        self.rows.get_mut(&key.id).filter(|row| row.key == key)
+    }
+
+    pub(super) fn remove(&mut self, key: RowKey) -> Option<MemoryRow> {
+        self.row_mut(key)?;
+        self.ids.remove(&key.message_id);
+        self.rows.remove(&key.id)
+    }
+
+    pub(super) fn begin(&mut self, ends_at: Option<Micros>) -> Session {
+        self.last_session += 1;
+        let session = Session(self.last_session);
+        self.sessions.insert(session, ends_at);
+        session
+    }
+
+    /// Ends a session and with it its locks; `false` where it had ended before.
+    pub(super) fn end(&mut self, session: Session) -> bool {
+        let was_alive = self.is_alive(session, self.clock.now());
+        self.sessions.remove(&session);
+        was_alive
+    }
+
+    pub(super) fn end_all_sessions(&mut self) {
+        self.sessions.clear();
+    }
+
+    /// When the next session ends by itself.
+    pub(super) fn next_end_in(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        self.sessions.values().flatten().filter(|ends_at| now < **ends_at).map(|ends_at| now.until(*ends_at)).min()
+    }
+
+    fn is_alive(&self, session: Session, now: Micros) -> bool {
+        self.sessions.get(&session).is_some_and(|ends_at| ends_at.is_none_or(|ends_at| now < ends_at))
+    }
+
+    pub(super) fn is_locked(&self, row: &MemoryRow, now: Micros) -> bool {
+        row.locked_by.is_some_and(|session| self.is_alive(session, now))
+    }
+
+    /// Locks a row; `false` where it is not there or locked already.
+    pub(super) fn lock(&mut self, key: RowKey, session: Session) -> bool {
+        let now = self.clock.now();
+        let is_free = self.row(key).is_some_and(|row| !self.is_locked(row, now));
+        if is_free && let Some(row) = self.row_mut(key) {
+            row.locked_by = Some(session);
+        }
+        is_free
+    }
+
+    pub(super) fn confirm(&self, refs: &[RowRef]) -> Vec<Confirmed> {
+        let now = self.clock.now();
+        let found = refs.iter().filter_map(|row_ref| {
+            let id = row_ref.id.or_else(|| self.ids.get(&row_ref.message_id).copied())?;
+            self.rows.get(&id).filter(|row| row.key.message_id == row_ref.message_id)
+        });
+        let born = found.filter(|row| row.epoch == 0 && !row.delayed);
+        born.map(|row| Confirmed { row: row.load(), lease_left: now.until(row.due_at) }).collect()
+    }
+
+    pub(super) fn next_due(&self, topics: &[Arc<str>]) -> Vec<NextDue> {
+        let now = self.clock.now();
+        let due = topics.iter().filter_map(|topic| {
+            let due_at = self.rows.values().filter(|row| row.envelope.topic == *topic).map(|row| row.due_at).min()?;
+            Some(NextDue { topic: topic.clone(), due_in: now.until(due_at), overdue_by: due_at.until(now) })
+        });
+        due.collect()
+    }
+
+    pub(super) fn live_rows(&self) -> Vec<LiveRow> {
+        let rows = self.rows.values().map(|row| LiveRow {
+            key: row.key,
+            topic: row.envelope.topic.clone(),
+            due_at: row.due_at.as_system_time(),
+            epoch: row.epoch,
+            attempts: row.attempts,
+            failures: row.failures,
+            errors: row.errors.clone(),
+        });
+        rows.collect()
+    }
+}

@@ -1,0 +1,111 @@
+use std::time::Duration;
+
+use super::{MemoryRow, Micros, Session, State};
+use crate::store::{ClaimSpec, Closed, DueMark, Held, Loaded, RowKey, Term};
+
+/// How long after its window a claim's session ends by itself, as `idle_in_transaction_session_timeout` does it.
+const WINDOW_MARGIN: Duration = Duration::from_millis(500);
+
+/// What a claim took.
+#[derive(Debug)]
+pub(in crate::store::memory) struct Taken {
+    pub(in crate::store::memory) rows: Vec<Loaded>,
+    pub(in crate::store::memory) hold: Hold,
+    pub(in crate::store::memory) watermark: Option<DueMark>,
+}
+
+/// How an open claim holds its rows.
+#[derive(Debug)]
+pub(in crate::store::memory) enum Hold {
+    Locks(Session),
+    Leases(Vec<Held>),
+}
+
+/// The session of a claim ended before its close.
+#[derive(Debug, thiserror::Error)]
+#[error("the claim's session is gone: its window was over, or the database went down")]
+pub(in crate::store::memory) struct SessionGone;
+
+impl State {
+    pub(in crate::store::memory) fn claim(&mut self, spec: &ClaimSpec, term: Term) -> Taken {
+        let now = self.clock.now();
+        let (keys, is_under_full) = self.select_due(spec, now);
+        // A plain read of the same range: it sees what others hold locked, and may give back.
+        let first = self.due(spec, now).map(|row| row.due_at).min();
+        let horizon = now.minus(spec.watermark_slack_duration);
+        let watermark = first.map_or(horizon, |first| horizon.min(Micros(first.0 - 1)));
+        let hold = match term {
+            Term::Locked => {
+                let session = self.begin(Some(now.plus(spec.window_duration + WINDOW_MARGIN)));
+                for &key in &keys {
+                    assert!(self.lock(key, session), "the row was free a moment ago, under this same lock");
+                }
+                Hold::Locks(session)
+            }
+            Term::Leased => {
+                let due_at = now.plus(spec.lease_duration);
+                Hold::Leases(keys.iter().filter_map(|&key| self.lease(key, due_at)).collect())
+            }
+        };
+        let rows = keys.iter().filter_map(|&key| self.row(key)).map(MemoryRow::load).collect();
+        Taken { rows, hold, watermark: is_under_full.then_some(DueMark(watermark.0)) }
+    }
+
+    /// The keys to take, and whether nothing more was free.
+    fn select_due(&self, spec: &ClaimSpec, now: Micros) -> (Vec<RowKey>, bool) {
+        let mut free: Vec<_> = self.due(spec, now).filter(|row| !self.is_locked(row, now)).collect();
+        free.sort_unstable_by_key(|row| (row.due_at, row.key.id));
+        let mut bytes = 0;
+        let fits = |&(position, row): &(usize, &MemoryRow)| {
+            bytes += row.envelope.payload.as_ref().map_or(0, Vec::len);
+            position == 0 || bytes <= spec.bytes_max
+        };
+        let taken = free.iter().copied().take(spec.rows_max).enumerate().take_while(fits);
+        let keys: Vec<_> = taken.map(|(_, row)| row.key).collect();
+        let is_under_full = keys.len() == free.len() && keys.len() < spec.rows_max;
+        (keys, is_under_full)
+    }
+
+    fn due(&self, spec: &ClaimSpec, now: Micros) -> impl Iterator<Item = &MemoryRow> {
+        let after = spec.after.map_or(Micros(i64::MIN), |mark| Micros(mark.0));
+        let topic = spec.topic.clone();
+        let rows = self.rows.values().filter(move |row| row.envelope.topic == topic);
+        rows.filter(move |row| after < row.due_at && row.due_at <= now)
+    }
+
+    pub(in crate::store::memory) fn close(
+        &mut self,
+        hold: &Hold,
+        delivered: &[RowKey],
+        held: &[RowKey],
+        lease: Duration,
+    ) -> Result<Closed, SessionGone> {
+        match hold {
+            Hold::Locks(session) => {
+                // Ended first: its own locks are in nobody's way then, and nothing else can run in between.
+                if !self.end(*session) {
+                    return Err(SessionGone);
+                }
+                let settled = self.settle(delivered).removed;
+                let due_at = self.clock.now().plus(lease);
+                Ok(Closed { settled, held: held.iter().filter_map(|&key| self.lease(key, due_at)).collect() })
+            }
+            Hold::Leases(leased) => {
+                let settled = self.settle(delivered).removed;
+                let (kept, unused): (Vec<_>, Vec<_>) = leased.iter().partition(|row| held.contains(&row.key));
+                self.release(&unused);
+                let due_at = self.clock.now().plus(lease);
+                let kept = kept.into_iter().filter(|row: &Held| self.is_held(*row)).collect::<Vec<_>>();
+                Ok(Closed { settled, held: kept.iter().filter_map(|row| self.lease(row.key, due_at)).collect() })
+            }
+        }
+    }
+
+    /// Writes a lease under the next epoch.
+    fn lease(&mut self, key: RowKey, due_at: Micros) -> Option<Held> {
+        let row = self.row_mut(key)?;
+        row.due_at = due_at;
+        row.epoch += 1;
+        Some(Held { key, epoch: row.epoch })
+    }
+}

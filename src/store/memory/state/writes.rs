@@ -1,0 +1,103 @@
+use std::time::Duration;
+
+use super::{Micros, State};
+use crate::limits::ERRORS_KEPT_MAX;
+use crate::message::MessageId;
+use crate::store::stored::kept_text;
+use crate::store::{Dead, DeadRow, Failed, Held, KeptError, RowKey};
+
+/// What a settle did.
+#[derive(Debug)]
+pub(in crate::store::memory) struct Settled {
+    pub(in crate::store::memory) removed: Vec<RowKey>,
+    /// Rows that are there, and locked.
+    pub(in crate::store::memory) passed_over: Vec<RowKey>,
+}
+
+impl State {
+    pub(in crate::store::memory) fn settle(&mut self, keys: &[RowKey]) -> Settled {
+        let now = self.clock.now();
+        let there = keys.iter().copied().filter(|&key| self.row(key).is_some()).collect::<Vec<_>>();
+        let is_locked = |key: &RowKey| self.row(*key).is_some_and(|row| self.is_locked(row, now));
+        let (passed_over, free): (Vec<_>, Vec<_>) = there.into_iter().partition(is_locked);
+        let removed = free.into_iter().filter_map(|key| self.remove(key)).map(|row| row.key).collect();
+        Settled { removed, passed_over }
+    }
+
+    pub(in crate::store::memory) fn settle_dead(&mut self, messages: &[MessageId]) -> usize {
+        let before = self.dead.len();
+        self.dead.retain(|dead| !messages.contains(&dead.key.message_id));
+        before - self.dead.len()
+    }
+
+    /// Whether the row is there, under this epoch, and not locked by somebody.
+    pub(super) fn is_held(&self, held: Held) -> bool {
+        let now = self.clock.now();
+        self.row(held.key).is_some_and(|row| row.epoch == held.epoch && !self.is_locked(row, now))
+    }
+
+    pub(in crate::store::memory) fn extend(&mut self, held: &[Held], lease: Duration) -> Vec<RowKey> {
+        let due_at = self.clock.now().plus(lease);
+        self.write_held(held, |row, _| row.due_at = due_at)
+    }
+
+    pub(in crate::store::memory) fn release(&mut self, held: &[Held]) -> Vec<RowKey> {
+        self.write_held(held, |row, now| {
+            row.due_at = now;
+            row.epoch += 1;
+        })
+    }
+
+    pub(in crate::store::memory) fn fail(&mut self, failed: &[Failed]) -> Vec<RowKey> {
+        let mut noted = Vec::new();
+        for failure in failed {
+            noted.extend(self.write_held(&[failure.held], |row, now| {
+                row.due_at = now.plus(failure.wait);
+                row.epoch += 1;
+                row.failures += 1;
+                row.attempts += u32::from(failure.spends_attempt);
+                row.errors.push(KeptError { class: failure.class.to_owned(), error: kept_text(&failure.error) });
+                row.errors.drain(..row.errors.len().saturating_sub(ERRORS_KEPT_MAX));
+            }));
+        }
+        noted
+    }
+
+    pub(in crate::store::memory) fn dead(&mut self, dead: &[Dead]) -> Vec<RowKey> {
+        let mut moved = Vec::new();
+        for given_up in dead {
+            if !self.is_held(given_up.held) {
+                continue;
+            }
+            let Some(row) = self.remove(given_up.held.key) else { continue };
+            moved.push(row.key);
+            if self.dead.iter().any(|dead| dead.key.message_id == row.key.message_id) {
+                continue;
+            }
+            self.dead.push(DeadRow {
+                key: row.key,
+                topic: row.envelope.topic,
+                epoch: row.epoch,
+                attempts: row.attempts,
+                failures: row.failures,
+                errors: row.errors,
+                reason: kept_text(&given_up.reason),
+            });
+        }
+        moved
+    }
+
+    fn write_held(&mut self, held: &[Held], write: impl Fn(&mut super::MemoryRow, Micros)) -> Vec<RowKey> {
+        let now = self.clock.now();
+        let mut written = Vec::new();
+        for &held in held {
+            if self.is_held(held)
+                && let Some(row) = self.row_mut(held.key)
+            {
+                write(row, now);
+                written.push(held.key);
+            }
+        }
+        written
+    }
+}

@@ -1,0 +1,59 @@
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::RowKey;
+use crate::limits::ERROR_TEXT_BYTES_MAX;
+
+/// A failure kept on a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptError {
+    /// Its class.
+    pub class: String,
+    /// What happened.
+    pub error: String,
+}
+
+/// A live row as it stands in the table, without its message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveRow {
+    /// Which one.
+    pub key: RowKey,
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// From when on a sweeper may take it, by the database's clock.
+    pub due_at: SystemTime,
+    /// Its epoch.
+    pub epoch: i32,
+    /// Attempts spent.
+    pub attempts: u32,
+    /// Failures so far.
+    pub failures: u32,
+    /// The last failures, oldest first.
+    pub errors: Vec<KeptError>,
+}
+
+/// A dead letter as it stands in the table, without its message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadRow {
+    /// Which row it was.
+    pub key: RowKey,
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// The epoch it died in.
+    pub epoch: i32,
+    /// Attempts spent.
+    pub attempts: u32,
+    /// Failures in all.
+    pub failures: u32,
+    /// The last failures, oldest first.
+    pub errors: Vec<KeptError>,
+    /// Why it was given up.
+    pub reason: String,
+}
+
+/// A text of somebody else's as a row keeps it: cut to [`ERROR_TEXT_BYTES_MAX`], and without U+0000, which PostgreSQL
+/// refuses: one such text would fail the whole group it is written with.
+pub(crate) fn kept_text(text: &str) -> String {
+    let clean: String = text.chars().filter(|&c| c != '\0').take(ERROR_TEXT_BYTES_MAX).collect();
+    clean[..clean.floor_char_boundary(ERROR_TEXT_BYTES_MAX)].to_owned()
+}
