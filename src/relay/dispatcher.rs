@@ -124,7 +124,7 @@ fn offer(
         lost(1, "unknown_topic");
         return false;
     };
-    if topic.is_gated() || topic.is_parked(engine.clock.now()) {
+    if topic.is_gated() || topic.is_refused() {
         lost(1, "topic_waits");
         return false;
     }

@@ -28,6 +28,8 @@ mod shutdown;
 mod status;
 mod stop;
 mod sweeper;
+#[cfg(test)]
+mod tests;
 mod topics;
 mod wakes;
 

@@ -83,7 +83,8 @@ impl<'a> Round<'a> {
     fn send_one(&mut self, row: Row, alone: bool, room: &mut Reservation) {
         let held = Held { key: row.key, epoch: row.epoch };
         let others_send_alone = !alone && self.topic.is_gated();
-        if others_send_alone || matches!(self.engine.breaker.state(), BreakerState::Open { .. }) {
+        let waits = others_send_alone || self.topic.is_parked(self.engine.clock.now());
+        if waits || matches!(self.engine.breaker.state(), BreakerState::Open { .. }) {
             self.untouched.push(held);
             return;
         }

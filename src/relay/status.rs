@@ -16,7 +16,7 @@ pub struct RelayStatus {
     /// Messages sent and not yet settled.
     pub in_flight: usize,
     /// Topics that the broker refuses.
-    pub parked_topics: Vec<Arc<str>>,
+    pub refused_topics: Vec<Arc<str>>,
 }
 
 /// The breaker's view of the transport.
@@ -38,7 +38,7 @@ pub enum TransportStatus {
 
 pub(super) fn of(engine: &Engine) -> RelayStatus {
     let now = engine.clock.now();
-    let parked = engine.topics.iter().filter(|topic| topic.is_parked(now));
+    let refused = engine.topics.iter().filter(|topic| topic.is_refused());
     RelayStatus {
         transport: match engine.breaker.state() {
             BreakerState::Closed => TransportStatus::Up,
@@ -47,6 +47,6 @@ pub(super) fn of(engine: &Engine) -> RelayStatus {
         },
         queued: engine.queue.len(),
         in_flight: engine.ledger.len(),
-        parked_topics: parked.map(|topic| topic.name()).collect(),
+        refused_topics: refused.map(|topic| topic.name()).collect(),
     }
 }

@@ -106,6 +106,12 @@ impl TopicState {
         self.memory().parked_until.is_some_and(|until| now < until)
     }
 
+    /// Whether the broker refused the topic and has not taken a message of it since. After its pause such a topic is
+    /// tried with one row at a time.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.memory().parked_until.is_some()
+    }
+
     /// The broker took a message: the topic is no longer refused.
     pub(crate) fn unpark(&self) {
         if self.memory().parked_until.take().is_some() {

@@ -1,0 +1,109 @@
+use std::time::Duration;
+
+use super::World;
+use crate::store::{Call, Fault, MemoryStore, StoreError, Term};
+
+fn both_terms() -> [(Term, World); 2] {
+    [(Term::Locked, World::new()), (Term::Leased, World::on(MemoryStore::leasing()))]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_is_drained_in_batches() {
+    for (term, mut world) in both_terms() {
+        world.limits.claim_rows_max = 100;
+        let keys: Vec<_> = (0..1_050).map(|_| world.commit("orders").message_id).collect();
+        let _relay = world.start().await;
+        let mut delivered = world.delivered(1_050).await;
+        delivered.sort_unstable();
+        assert_eq!(delivered, keys, "{term:?}");
+        world.drained().await;
+        assert_eq!(world.broker.sends(), 1_050, "{term:?}");
+        assert!(world.store.calls(Call::Settle) == 0, "{term:?}: settled by the claims themselves");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_later() {
+    for (term, world) in both_terms() {
+        world.broker.hold();
+        let key = world.commit("orders");
+        let _relay = world.start().await;
+        world
+            .until("the claim was closed", || world.store.live_rows()[0].epoch > i32::from(term == Term::Leased))
+            .await;
+        assert_eq!(world.broker.unanswered(), 1, "{term:?}");
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        assert_eq!(world.broker.sends(), 1, "{term:?}: the lease is prolonged");
+        world.broker.release();
+        assert_eq!(world.delivered(1).await, [key.message_id]);
+        world.drained().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_does_not_commit_sends_nothing_again() {
+    let world = World::new();
+    world.store.inject(Call::Close, Fault::Refused(StoreError::Unreachable("as the test says".into())));
+    for _ in 0..20 {
+        world.commit("orders");
+    }
+    let _relay = world.start().await;
+    world.delivered(20).await;
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 20, "settled by id, not sent again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poisoned_row_becomes_a_dead_letter_and_stops_no_other() {
+    for (term, world) in both_terms() {
+        let keys: Vec<_> = (0..5).map(|_| world.commit("orders")).collect();
+        assert!(world.store.poison(keys[2]));
+        let _relay = world.start().await;
+        world.delivered(4).await;
+        world.drained().await;
+        let dead = world.store.dead_rows();
+        assert_eq!(dead.len(), 1, "{term:?}");
+        assert_eq!(dead[0].key, keys[2]);
+        assert!(dead[0].reason.starts_with("poisoned"), "{}", dead[0].reason);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_backlog_starves_no_other_topic() {
+    let mut world = World::new();
+    world.limits.claim_rows_max = 10;
+    world.limits.claim_workers = 1;
+    for _ in 0..1_000 {
+        world.commit("orders");
+    }
+    world.commit("invoices");
+    let _relay = world.start().await;
+    world.drained().await;
+    let order = world.broker.delivered();
+    let place = order.iter().position(|envelope| &*envelope.topic == "invoices").unwrap();
+    assert!(place <= 20, "the invoice came as number {place}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_relays_share_a_backlog_without_duplicates() {
+    let world = World::new();
+    let other = World { store: world.store.clone(), broker: world.broker.clone(), ..World::new() };
+    for _ in 0..3_000 {
+        world.commit("orders");
+    }
+    let (_one, _two) = (world.start().await, other.start().await);
+    world.delivered(3_000).await;
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 3_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_relay_asks_once_a_poll_interval() {
+    let world = World::new();
+    let _relay = world.start().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = world.store.calls(Call::NextDue);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(world.store.calls(Call::NextDue) - before <= 60);
+    assert_eq!(world.store.calls(Call::Claim), 0);
+}

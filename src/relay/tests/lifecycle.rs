@@ -1,0 +1,100 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::World;
+use crate::limits::{Limits, STALENESS};
+use crate::relay::{RelayBuilder, StartError};
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_drains_what_was_handed_over() {
+    let world = World::new();
+    world.broker.set_latency(Duration::from_millis(100));
+    let relay = world.start().await;
+    for _ in 0..100 {
+        world.commit_and_hand_over("orders");
+    }
+    let report = relay.shutdown(Duration::from_secs(10)).await;
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(world.broker.delivered().len(), 100);
+    assert!(world.store.live_rows().is_empty());
+    assert!(!world.link.is_connected());
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_in_an_outage_ends_in_time_and_says_what_is_left() {
+    let world = World::new();
+    world.broker.hold();
+    let relay = world.start().await;
+    for _ in 0..3 {
+        world.commit_and_hand_over("orders");
+    }
+    world.until("they are in flight", || world.broker.unanswered() == 3).await;
+    let report = relay.shutdown(Duration::from_secs(5)).await;
+    assert_eq!(report.in_flight, 3);
+    assert!(!report.is_clean());
+    world.broker.release();
+    assert_eq!(world.store.live_rows().len(), 3, "found again by a sweeper");
+    let _next = world.start().await;
+    world.drained().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_relay_of_the_same_outbox_is_refused() {
+    let world = World::new();
+    let relay = world.start().await;
+    assert!(matches!(world.relay().start().await, Err(StartError::AlreadyRunning)));
+    drop(relay);
+    world.start().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_time_out_not_below_the_lease_is_refused() {
+    let world = World::new();
+    world.broker.set_delivery_timeout(Duration::from_millis(29_500));
+    let error = world.relay().start().await.unwrap_err();
+    assert!(matches!(error, StartError::DeliveryTimeout { .. }));
+    assert!(error.to_string().contains("lease_duration"), "it names the remedy: {error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_is_refused_by_name() {
+    let world = World::new();
+    let limits = Limits { settle_workers: 0, ..Limits::default() };
+    let error = world.relay().limits(limits).start().await.unwrap_err();
+    assert!(error.to_string().contains("settle_workers"), "{error}");
+    let no_store = RelayBuilder::new(Vec::new(), Arc::default());
+    assert!(matches!(no_store.start().await, Err(StartError::NoStore)));
+}
+
+/// The relay dies between COMMIT and settle; the next one finds what it left.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_relay_leaves_its_rows_to_the_next() {
+    let world = World::new();
+    world.broker.hold();
+    let relay = world.start().await;
+    let keys: Vec<_> = (0..10).map(|_| world.commit_and_hand_over("orders").message_id).collect();
+    world.until("they are in flight", || world.broker.unanswered() == 10).await;
+    drop(relay);
+    world.broker.forget_answers();
+    world.broker.release();
+    world.commit_leased("orders", STALENESS);
+    let _next = world.start().await;
+    world.drained().await;
+    let delivered = world.broker.delivered();
+    for key in keys {
+        assert!(delivered.iter().any(|envelope| envelope.message_id == key));
+    }
+}
+
+#[test]
+fn a_blocking_relay_needs_no_runtime() {
+    let world = World::new();
+    let relay = world.relay().clock(crate::clock::SystemClock).start_blocking().unwrap();
+    let key = world.commit_and_hand_over("orders");
+    let delivered = world.broker.wait_for_delivered_blocking(1, Duration::from_secs(10)).unwrap();
+    assert_eq!(delivered[0].message_id, key.message_id);
+    assert!(relay.flush(Duration::from_secs(10)));
+    assert!(relay.status().is_some());
+    let report = relay.shutdown(Duration::from_secs(10)).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
