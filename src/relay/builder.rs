@@ -92,7 +92,7 @@ impl RelayBuilder {
             transport,
         });
         let prepared = prepare(&engine, &self.topics).await?;
-        if !self.link.connect(queue) {
+        if !self.link.connect(queue, Arc::clone(&engine) as _) {
             return Err(StartError::AlreadyRunning);
         }
         let (mut sweepers, mut others) = (JoinSet::new(), JoinSet::new());

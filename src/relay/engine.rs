@@ -2,11 +2,15 @@
 //! and its outcome comes back.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::timeout;
 
 use super::breaker::Breaker;
 use super::inbox::{Fate, Inbox};
 use super::ledger::{Entry, Holder, Ledger, Progress, Reservation};
-use super::queue::Queue;
+use super::queue::{Flush, Queue};
 use super::stop::Stop;
 use super::topics::{TopicState, Topics};
 use crate::clock::{BootInstant, Clock};
@@ -113,6 +117,11 @@ impl Engine {
         Offered::Sent
     }
 
+    /// Whether nothing is left to do for what was handed over or claimed.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.len() == 0 && self.ledger.is_idle() && self.inbox.len() == 0
+    }
+
     fn count(&self, entry: &Entry, outcome: &Outcome) {
         match outcome {
             Outcome::Delivered => {
@@ -128,6 +137,13 @@ impl Engine {
                 ::metrics::counter!(metrics::FAILED, "topic" => entry.topic.name(), "class" => class).increment(1);
             }
         }
+    }
+}
+
+#[async_trait]
+impl Flush for Engine {
+    async fn flush(&self, within: Duration) -> bool {
+        timeout(within, self.ledger.changed(|| self.is_idle())).await.is_ok()
     }
 }
 

@@ -45,7 +45,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use self::engine::Engine;
-use self::queue::Link;
+use self::queue::{Flush as _, Link};
 use self::stop::Stage;
 
 /// A running relay. Made by [`RelayBuilder::start`].
@@ -66,8 +66,7 @@ impl Relay {
     /// # Cancel safety
     /// Cancelling stops the waiting only.
     pub async fn flush(&self, within: Duration) -> bool {
-        let idle = || self.engine.queue.len() == 0 && self.engine.ledger.is_idle() && self.engine.inbox.len() == 0;
-        tokio::time::timeout(within, self.engine.ledger.changed(idle)).await.is_ok()
+        self.engine.flush(within).await
     }
 
     /// How it goes.

@@ -1,9 +1,11 @@
 //! The queue between the commit hook and the relay: bounded, and the only thing that enqueue and engine share.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use crate::clock::{BootInstant, Clock};
@@ -45,23 +47,46 @@ pub(crate) struct Queued {
 /// Shared by the outbox, every hook's buffered refs, and the relay; outlives each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    queue: RwLock<Option<Arc<Queue>>>,
+    connected: RwLock<Option<Connected>>,
+}
+
+#[derive(Debug, Clone)]
+struct Connected {
+    queue: Arc<Queue>,
+    relay: Arc<dyn Flush>,
+}
+
+/// What an outbox may ask of its relay.
+#[async_trait]
+pub(crate) trait Flush: fmt::Debug + Send + Sync {
+    /// Waits until everything handed over has been settled, at most `within`; says whether it has.
+    async fn flush(&self, within: Duration) -> bool;
 }
 
 impl Link {
     /// Connects a starting relay; `false` where one is connected already.
-    pub(crate) fn connect(&self, queue: Arc<Queue>) -> bool {
-        let mut slot = self.queue.write().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn connect(&self, queue: Arc<Queue>, relay: Arc<dyn Flush>) -> bool {
+        let mut slot = self.connected.write().unwrap_or_else(PoisonError::into_inner);
         let free = slot.is_none();
         if free {
-            *slot = Some(queue);
+            *slot = Some(Connected { queue, relay });
         }
         free
     }
 
     /// Disconnects the relay: from now on rows are born due, for others to take.
     pub(crate) fn disconnect(&self) {
-        *self.queue.write().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.connected.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Waits until everything handed over has been settled, at most `within`; says whether it has. Without a relay there
+    /// is nothing to wait for.
+    pub(crate) async fn flush(&self, within: Duration) -> bool {
+        let connected = self.connected();
+        match connected {
+            Some(connected) => connected.relay.flush(within).await,
+            None => true,
+        }
     }
 
     /// Whether a relay of this process takes what is handed over, so that a new row may be born leased.
@@ -83,7 +108,11 @@ impl Link {
     }
 
     fn queue(&self) -> Option<Arc<Queue>> {
-        self.queue.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.connected().map(|connected| connected.queue)
+    }
+
+    fn connected(&self) -> Option<Connected> {
+        self.connected.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -39,9 +39,8 @@ pub(super) async fn drain(
         while let Some(ended) = sweepers.join_next().await {
             report_panic(ended);
         }
-        let emptied = || engine.queue.len() == 0 && engine.ledger.is_idle() && engine.inbox.len() == 0;
         let flushed = engine.transport.flush(deadline.saturating_duration_since(Instant::now()));
-        let (_, ()) = tokio::join!(flushed, engine.ledger.changed(emptied));
+        let (_, ()) = tokio::join!(flushed, engine.ledger.changed(|| engine.is_idle()));
     };
     let in_time = timeout_at(deadline, drained).await.is_ok();
     engine.stop.advance(Stage::Ending);
