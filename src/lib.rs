@@ -17,6 +17,8 @@ mod naming;
 pub mod relay;
 pub mod retry;
 pub mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod topic;
 pub mod transport;
 

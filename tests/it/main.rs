@@ -1,4 +1,5 @@
 //! The one test binary: servers start once for all of it, and it links once.
 
 mod servers;
+mod store;
 mod transport;

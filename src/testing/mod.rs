@@ -1,0 +1,3 @@
+//! Conformance suites for implementations of the ports (feature `testing`).
+
+pub mod store;

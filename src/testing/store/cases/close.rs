@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use crate::store::{Closed, Term};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+/// Closing removes what was delivered, and says so.
+pub async fn close_removes_what_was_delivered(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 3).await;
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    let closed = claim.batch.close(&inserted[..2], &[]).await.expect("close");
+    assert_eq!(sorted(closed.settled), inserted[..2]);
+    assert_eq!(live_keys(under_test).await, inserted[2..]);
+    assert!(under_test.dead_rows().await.is_empty());
+}
+
+/// What is still in flight becomes leased from the close on, under the next epoch.
+pub async fn close_leases_what_is_held(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, DUE).await;
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    let read = claim.rows.into_iter().map(decoded).next().expect("the row");
+    let (wrote, closed) = Wrote::during(under_test, claim.batch.close(&[], &[key])).await;
+    let closed = closed.expect("close");
+    assert_eq!(closed.settled, []);
+    assert_eq!(closed.held.iter().map(|held| (held.key, held.epoch)).collect::<Vec<_>>(), [(key, read.epoch + 1)]);
+    let row = live_row(under_test, key).await;
+    assert_eq!((row.epoch, row.attempts, row.failures), (read.epoch + 1, 0, 0));
+    wrote.assert_due_after(&row, LEASE);
+    assert!(claim_and_close(under_test, &spec(TOPIC)).await.is_empty(), "a held row was claimed");
+}
+
+/// What was not used is due at once: unwritten where it was locked, under the next epoch where it was leased.
+pub async fn close_gives_the_rest_back(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, DUE).await;
+    let before = live_row(under_test, key).await;
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    let (term, read) = (claim.term, claim.rows.into_iter().map(decoded).next().expect("the row"));
+    let (wrote, closed) = Wrote::during(under_test, claim.batch.close(&[], &[])).await;
+    assert_eq!(closed.expect("close"), Closed::default());
+    let row = live_row(under_test, key).await;
+    match term {
+        Term::Locked => assert_eq!(row, before),
+        Term::Leased => {
+            assert_eq!((row.epoch, row.attempts, row.failures), (read.epoch + 1, 0, 0));
+            wrote.assert_due_after(&row, Duration::ZERO);
+        }
+    }
+    assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [key]);
+}
+
+/// Delivered, held and unused rows of one claim do not get in each other's way.
+pub async fn close_treats_each_row_by_itself(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 6).await;
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    let (delivered, held, unused) = (&inserted[..2], &inserted[2..4], &inserted[4..]);
+    let closed = claim.batch.close(delivered, held).await.expect("close");
+    assert_eq!(sorted(closed.settled), delivered);
+    assert_eq!(sorted(closed.held.into_iter().map(|held| held.key)), held);
+    assert_eq!(live_keys(under_test).await, inserted[2..]);
+    assert_eq!(sorted(claim_and_close(under_test, &spec(TOPIC)).await), unused);
+}
+
+/// A claim that found nothing closes like any other.
+pub async fn close_without_rows_does_nothing(under_test: &dyn StoreUnderTest) {
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    assert!(claim.rows.is_empty());
+    assert_eq!(claim.batch.close(&[], &[]).await.expect("close"), Closed::default());
+}

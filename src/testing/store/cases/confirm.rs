@@ -1,0 +1,87 @@
+use std::time::Duration;
+
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+/// Confirm finds the rows that are there, and passes over the others without an error.
+pub async fn confirm_finds_what_is_committed(under_test: &dyn StoreUnderTest) {
+    let first = insert(under_test, leased(LEASE)).await;
+    let second = insert(under_test, leased(LEASE)).await;
+    let gone = insert(under_test, leased(LEASE)).await;
+    under_test.store().settle(&[gone], crate::store::Locking::Skip).await.expect("settle");
+
+    let refs = [first, gone, second].map(row_ref);
+    let confirmed = under_test.store().confirm(&refs).await.expect("confirm");
+    assert_eq!(confirmed_keys(&confirmed), [first, second]);
+}
+
+/// A transaction that has not committed has no rows for confirm; one that rolled back never has.
+pub async fn confirm_sees_no_open_transaction(under_test: &dyn StoreUnderTest) {
+    let (rolled_back, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;
+    let confirmed = under_test.store().confirm(&[row_ref(rolled_back)]).await.expect("confirm");
+    assert!(confirmed.is_empty(), "a row of an open transaction was confirmed");
+    transaction.roll_back().await;
+    let confirmed = under_test.store().confirm(&[row_ref(rolled_back)]).await.expect("confirm");
+    assert!(confirmed.is_empty(), "a row that was rolled back was confirmed");
+
+    let (committed, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;
+    transaction.commit().await;
+    let confirmed = under_test.store().confirm(&[row_ref(committed)]).await.expect("confirm");
+    assert_eq!(confirmed_keys(&confirmed), [committed]);
+}
+
+/// A row that a claim held on belongs to that claim's process, also once its lease is over.
+pub async fn confirm_passes_over_a_claimed_row(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 1).await[0];
+    let confirmed = under_test.store().confirm(&[row_ref(held.key)]).await.expect("confirm");
+    assert!(confirmed.is_empty(), "a row of epoch {} was confirmed", held.epoch);
+}
+
+/// A failed row waits for its time: a late ref must not send it early, and spend its attempts twice.
+pub async fn confirm_passes_over_a_failed_row(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, leased(LEASE)).await;
+    let born = crate::store::Held { key, epoch: 0 };
+    assert_eq!(under_test.store().fail(&[failed(born, "timed out")]).await.expect("fail"), [key]);
+    let confirmed = under_test.store().confirm(&[row_ref(key)]).await.expect("confirm");
+    assert!(confirmed.is_empty(), "a row in its back-off was confirmed");
+}
+
+/// A delayed row is nobody's before its time.
+pub async fn confirm_passes_over_a_delayed_row(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, leased(LEASE).deliver_after(Duration::from_secs(3_600))).await;
+    let confirmed = under_test.store().confirm(&[row_ref(key)]).await.expect("confirm");
+    assert!(confirmed.is_empty(), "a row was confirmed an hour before its delivery");
+}
+
+/// An id that was given twice leads to no other message.
+pub async fn confirm_wants_id_and_message_id(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, leased(LEASE)).await;
+    let confirmed = under_test.store().confirm(&[row_ref(other_message(key))]).await.expect("confirm");
+    assert!(confirmed.is_empty(), "a message was confirmed by the id of another one");
+}
+
+/// Confirm tells how much of the born lease was left; nothing where it is over.
+pub async fn confirm_tells_the_lease_left(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, leased(LEASE)).await;
+    let due_at = live_row(under_test, key).await.due_at;
+    let began_at = under_test.now().await;
+    let left = under_test.store().confirm(&[row_ref(key)]).await.expect("confirm")[0].lease_left;
+    let ended_at = under_test.now().await;
+    // A store may count in whole milliseconds.
+    let latest = due_at.duration_since(began_at).expect("not over yet") + Duration::from_millis(1);
+    let earliest = due_at.duration_since(ended_at).expect("not over yet").saturating_sub(Duration::from_millis(1));
+    assert!(earliest <= left && left <= latest, "{left:?} left, not from {earliest:?} to {latest:?}");
+
+    under_test.pass(LEASE * 2).await;
+    let confirmed = under_test.store().confirm(&[row_ref(key)]).await.expect("confirm");
+    assert_eq!(confirmed.first().map(|confirmed| confirmed.lease_left), Some(Duration::ZERO));
+}
+
+/// Confirm is a plain read: a lock of somebody else is not in its way.
+pub async fn confirm_reads_a_locked_row(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, leased(LEASE)).await;
+    let Some(lock) = under_test.lock(key).await else { return };
+    let confirmed = under_test.store().confirm(&[row_ref(key)]).await.expect("confirm");
+    assert_eq!(confirmed_keys(&confirmed), [key]);
+    lock.roll_back().await;
+}

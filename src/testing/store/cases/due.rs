@@ -1,0 +1,105 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::store::{ClaimSpec, DueMark, InsertOptions, NextDue};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+/// Each topic's earliest row is told; a topic without rows is left out.
+pub async fn next_due_tells_each_topic(under_test: &dyn StoreUnderTest) {
+    insert(under_test, leased(LEASE * 2)).await;
+    insert(under_test, leased(LEASE)).await;
+    under_test.insert(&message("payments"), DUE).await;
+    under_test.insert(&message("unasked"), DUE).await;
+    under_test.pass(Duration::from_secs(5)).await;
+    let asked = topics(&["payments", TOPIC, "empty"]);
+    let answer = under_test.store().next_due(&asked).await.expect("next_due");
+    let due: HashMap<&str, &NextDue> = answer.iter().map(|due| (&*due.topic, due)).collect();
+    assert_eq!((answer.len(), due.len()), (2, 2), "one answer for each topic with rows: {answer:?}");
+
+    let order = due[TOPIC];
+    assert!(order.due_in <= LEASE - Duration::from_secs(5) && order.due_in > LEASE / 2, "{order:?}");
+    assert_eq!(order.overdue_by, Duration::ZERO);
+    let payment = due["payments"];
+    assert!(payment.overdue_by >= Duration::from_secs(5) && payment.overdue_by < LEASE, "{payment:?}");
+    assert_eq!(payment.due_in, Duration::ZERO);
+}
+
+/// Delays of years are as good as any.
+pub async fn next_due_tells_of_years(under_test: &dyn StoreUnderTest) {
+    let year = Duration::from_secs(365 * 24 * 3_600);
+    insert(under_test, InsertOptions::default().deliver_after(year * 10)).await;
+    let answer = under_test.store().next_due(&topics(&[TOPIC])).await.expect("next_due");
+    assert!(answer[0].due_in > year * 9 && answer[0].due_in <= year * 10, "{answer:?}");
+}
+
+/// Every write of `due_at` sets a time that is not over, or a row would have two holders.
+pub async fn due_is_never_set_to_the_past(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 4).await;
+    let began_at = under_test.now().await;
+    let store = under_test.store();
+    insert(under_test, DUE).await;
+    store.extend(&held[..1], Duration::ZERO).await.expect("extend");
+    store.release(&held[1..2]).await.expect("release");
+    let mut failure = failed(held[2], "at once");
+    failure.wait = Duration::ZERO;
+    store.fail(&[failure]).await.expect("fail");
+    let rows = under_test.live_rows().await;
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        assert!(row.due_at >= began_at, "{row:?} was due before it was written, after {began_at:?}");
+    }
+}
+
+/// A claim that found all there was says from where the next need not look; what becomes due later is still found.
+pub async fn watermark_hides_no_later_row(under_test: &dyn StoreUnderTest) {
+    let watermark = claim_watermark(under_test, &keen()).await;
+    assert!(watermark.is_some(), "an empty claim found all there was");
+    let inserted = insert_due(under_test, 2).await;
+    let next = ClaimSpec { after: watermark, ..keen() };
+    assert_eq!(sorted(claim_and_close(under_test, &next).await), inserted);
+}
+
+/// What a claim takes and gives back is still above its own watermark.
+pub async fn watermark_hides_no_row_given_back(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 2).await;
+    under_test.pass(Duration::from_secs(1)).await;
+    let next = ClaimSpec { after: claim_watermark(under_test, &keen()).await, ..keen() };
+    assert_eq!(sorted(claim_and_close(under_test, &next).await), inserted);
+}
+
+/// A row that another session holds locked while a claim passes it over is above that claim's watermark: if that
+/// session dies, nobody else may have lost sight of the row.
+pub async fn watermark_hides_no_locked_row(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, DUE).await;
+    under_test.pass(Duration::from_secs(1)).await;
+    let Some(lock) = under_test.lock(key).await else { return };
+    let watermark = claim_watermark(under_test, &keen()).await;
+    lock.roll_back().await;
+    let next = ClaimSpec { after: watermark, ..keen() };
+    assert_eq!(claim_and_close(under_test, &next).await, [key]);
+}
+
+/// The slack keeps the watermark behind the clock: a row whose transaction commits late is still found.
+pub async fn watermark_hides_no_late_commit(under_test: &dyn StoreUnderTest) {
+    let other = under_test.insert(&message("payments"), DUE).await;
+    // Without row locks an open transaction keeps claims out altogether.
+    let Some(lock) = under_test.lock(other).await else { return };
+    lock.roll_back().await;
+    let (key, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;
+    let watermark = claim_watermark(under_test, &spec(TOPIC)).await;
+    transaction.commit().await;
+    let next = ClaimSpec { after: watermark, ..spec(TOPIC) };
+    assert_eq!(claim_and_close(under_test, &next).await, [key]);
+}
+
+/// With no more slack than the resolution of a clock, so that only the rows themselves hold the watermark back.
+fn keen() -> ClaimSpec {
+    ClaimSpec { watermark_slack_duration: Duration::from_millis(2), ..spec(TOPIC) }
+}
+
+async fn claim_watermark(under_test: &dyn StoreUnderTest, spec: &ClaimSpec) -> Option<DueMark> {
+    let claim = claim(under_test, spec).await;
+    claim.batch.close(&[], &[]).await.expect("close");
+    claim.watermark
+}

@@ -1,0 +1,92 @@
+use crate::limits::{ERROR_TEXT_BYTES_MAX, ERRORS_KEPT_MAX};
+use crate::store::{Failed, Held, KeptError};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+/// A failed row is due after its wait, under the next epoch, with the failure counted and kept.
+pub async fn fail_counts_and_waits(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 1).await[0];
+    let failure = failed(held, "leader not available");
+    let (wrote, noted) = Wrote::during(under_test, under_test.store().fail(std::slice::from_ref(&failure))).await;
+    assert_eq!(noted.expect("fail"), [held.key]);
+    let row = live_row(under_test, held.key).await;
+    wrote.assert_due_after(&row, failure.wait);
+    assert_eq!((row.epoch, row.attempts, row.failures), (held.epoch + 1, 1, 1));
+    let kept = KeptError { class: "temporary".to_owned(), error: "leader not available".to_owned() };
+    assert_eq!(row.errors, [kept]);
+
+    assert!(claim_and_close(under_test, &spec(TOPIC)).await.is_empty(), "claimed in its back-off");
+    under_test.pass(failure.wait).await;
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    let row = claim.rows.into_iter().map(decoded).next().expect("the row, after its wait");
+    assert_eq!((row.failures, row.envelope.attempt), (1, 2));
+    claim.batch.close(&[], &[]).await.expect("close");
+}
+
+/// An answer that says nothing about the record spends no attempt.
+pub async fn fail_spends_an_attempt_only_if_told(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 2).await;
+    let spent = failed(held[0], "too large");
+    let unspent = Failed { spends_attempt: false, ..failed(held[1], "timed out") };
+    let noted = under_test.store().fail(&[spent, unspent]).await.expect("fail");
+    assert_eq!(noted.len(), 2);
+    let counts = async |key| {
+        let row = live_row(under_test, key).await;
+        (row.attempts, row.failures)
+    };
+    assert_eq!(counts(held[0].key).await, (1, 1));
+    assert_eq!(counts(held[1].key).await, (0, 1));
+}
+
+/// Each row of a group gets its own wait and its own error.
+pub async fn fail_notes_each_row_by_itself(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 2).await;
+    let first = failed(held[0], "first");
+    let second = Failed { wait: first.wait * 100, ..failed(held[1], "second") };
+    let group = [first.clone(), second.clone()];
+    let (wrote, noted) = Wrote::during(under_test, under_test.store().fail(&group)).await;
+    assert_eq!(sorted(noted.expect("fail")), [first.held.key, second.held.key]);
+    for failure in group {
+        let row = live_row(under_test, failure.held.key).await;
+        wrote.assert_due_after(&row, failure.wait);
+        assert_eq!(row.errors[0].error, failure.error);
+    }
+}
+
+/// The last errors are kept, oldest first, and no more than that.
+pub async fn fail_keeps_the_last_errors(under_test: &dyn StoreUnderTest) {
+    let mut held = insert_held(under_test, 1).await[0];
+    for failure in 0..ERRORS_KEPT_MAX + 3 {
+        let noted = under_test.store().fail(&[failed(held, failure.to_string())]).await.expect("fail");
+        assert_eq!(noted, [held.key]);
+        held.epoch += 1;
+    }
+    let row = live_row(under_test, held.key).await;
+    let kept: Vec<String> = row.errors.into_iter().map(|kept| kept.error).collect();
+    let expected: Vec<String> = (3..ERRORS_KEPT_MAX + 3).map(|failure| failure.to_string()).collect();
+    assert_eq!(kept, expected);
+}
+
+/// An error's text is somebody else's: it is cut, cleaned of U+0000, and otherwise kept as it is.
+pub async fn fail_keeps_any_text(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 3).await;
+    let odd = "\"quoted\" 'and' \\ back\u{1}slashed, \u{1F4E6} 错误\n";
+    let long = "é".repeat(ERROR_TEXT_BYTES_MAX);
+    let failures = [failed(held[0], "nul \0 inside"), failed(held[1], odd), failed(held[2], long.clone())];
+    let noted = under_test.store().fail(&failures).await.expect("one bad text fails no group");
+    assert_eq!(noted.len(), 3);
+    let text = async |held: Held| live_row(under_test, held.key).await.errors[0].error.clone();
+    assert_eq!(text(held[0]).await, "nul  inside");
+    assert_eq!(text(held[1]).await, odd);
+    let cut = text(held[2]).await;
+    assert!(long.starts_with(&cut) && cut.len() <= ERROR_TEXT_BYTES_MAX && cut.len() > ERROR_TEXT_BYTES_MAX / 2);
+}
+
+/// A failure that comes late, under an epoch that is over, changes nothing.
+pub async fn fail_wants_its_epoch(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 1).await[0];
+    let before = under_test.live_rows().await;
+    let late = [failed(stale(held), "late"), failed(Held { key: other_message(held.key), ..held }, "other")];
+    assert_eq!(under_test.store().fail(&late).await.expect("fail"), []);
+    assert_eq!(under_test.live_rows().await, before);
+}

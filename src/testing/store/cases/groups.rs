@@ -1,0 +1,64 @@
+use crate::store::{Held, Locking};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+/// Rows of the largest group that a relay makes with the default limits.
+const GROUP: usize = 1_000;
+
+/// A thousand rows are confirmed, claimed, held, prolonged, failed and settled in one call each.
+pub async fn a_thousand_rows_go_in_one_call(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, GROUP).await;
+    let store = under_test.store();
+    let refs: Vec<_> = inserted.iter().copied().map(row_ref).collect();
+    assert_eq!(confirmed_keys(&store.confirm(&refs).await.expect("confirm")), inserted);
+
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    assert_eq!(sorted(keys(&claim.rows)), inserted);
+    let (delivered, kept) = inserted.split_at(GROUP / 2);
+    let closed = claim.batch.close(delivered, kept).await.expect("close");
+    assert_eq!(sorted(closed.settled), delivered);
+    assert_eq!(sorted(closed.held.iter().map(|held| held.key)), kept);
+
+    let extended = store.extend(&closed.held, LEASE).await.expect("extend");
+    assert_eq!(sorted(extended), kept);
+    let failures: Vec<_> = closed.held.iter().map(|&held| failed(held, "timed out")).collect();
+    assert_eq!(sorted(store.fail(&failures).await.expect("fail")), kept);
+    assert_eq!(sorted(store.settle(kept, Locking::Skip).await.expect("settle")), kept);
+    assert!(under_test.live_rows().await.is_empty());
+}
+
+/// A thousand rows die, and are released, in one call each.
+pub async fn a_thousand_rows_die_in_one_call(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, GROUP).await;
+    let store = under_test.store();
+    let every = sorted(held.iter().map(|held| held.key));
+    assert_eq!(sorted(store.release(&held).await.expect("release")), every);
+    let group: Vec<_> = held.iter().map(|&held| dead(Held { epoch: held.epoch + 1, ..held })).collect();
+    assert_eq!(sorted(store.dead(&group).await.expect("dead")), every);
+    assert_eq!(dead_keys(under_test).await, every);
+    let messages: Vec<_> = every.iter().map(|key| key.message_id).collect();
+    assert_eq!(store.settle_dead(&messages).await.expect("settle_dead"), GROUP);
+}
+
+/// Calls with nothing in them do nothing.
+pub async fn empty_calls_do_nothing(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 2).await;
+    let before = under_test.live_rows().await;
+    let store = under_test.store();
+    assert!(store.confirm(&[]).await.expect("confirm").is_empty());
+    assert!(store.settle(&[], Locking::Skip).await.expect("settle").is_empty());
+    assert!(store.settle(&[], Locking::Wait).await.expect("settle").is_empty());
+    assert_eq!(store.settle_dead(&[]).await.expect("settle_dead"), 0);
+    assert!(store.extend(&[], LEASE).await.expect("extend").is_empty());
+    assert!(store.release(&[]).await.expect("release").is_empty());
+    assert!(store.fail(&[]).await.expect("fail").is_empty());
+    assert!(store.dead(&[]).await.expect("dead").is_empty());
+    assert!(store.next_due(&[]).await.expect("next_due").is_empty());
+    assert_eq!(under_test.live_rows().await, before);
+    assert_eq!(live_keys(under_test).await, inserted);
+}
+
+/// Freshly made tables are what the store needs.
+pub async fn check_finds_nothing_wrong(under_test: &dyn StoreUnderTest) {
+    under_test.store().check().await.expect("the tables of a store under test are of its version");
+}

@@ -1,0 +1,23 @@
+//! The cases, each a function of its own.
+
+mod claim;
+mod close;
+mod confirm;
+mod content;
+mod dead;
+mod due;
+mod fail;
+mod groups;
+mod hold;
+mod settle;
+
+pub use claim::*;
+pub use close::*;
+pub use confirm::*;
+pub use content::*;
+pub use dead::*;
+pub use due::*;
+pub use fail::*;
+pub use groups::*;
+pub use hold::*;
+pub use settle::*;

@@ -1,0 +1,70 @@
+use crate::store::{Held, Locking};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+/// What was delivered goes, under whatever epoch it stands meanwhile.
+pub async fn settle_removes_whatever_the_epoch(under_test: &dyn StoreUnderTest) {
+    let born = insert(under_test, leased(LEASE)).await;
+    let failing = insert(under_test, leased(LEASE)).await;
+    let noted = under_test.store().fail(&[failed(Held { key: failing, epoch: 0 }, "timed out")]).await.expect("fail");
+    assert_eq!(noted, [failing]);
+    let settled = under_test.store().settle(&[born, failing], Locking::Skip).await.expect("settle");
+    assert_eq!(sorted(settled), [born, failing]);
+    assert!(under_test.live_rows().await.is_empty());
+    assert!(under_test.dead_rows().await.is_empty());
+}
+
+/// Settle returns what it removed, once, and nothing that was not there.
+pub async fn settle_returns_what_it_removed(under_test: &dyn StoreUnderTest) {
+    let [first, second] = [insert(under_test, DUE).await, insert(under_test, DUE).await];
+    for locking in [Locking::Skip, Locking::Wait] {
+        let settled = under_test.store().settle(&[first], locking).await.expect("settle");
+        assert_eq!(settled, if locking == Locking::Skip { vec![first] } else { vec![] });
+    }
+    assert_eq!(under_test.store().settle(&[second], Locking::Wait).await.expect("settle"), [second]);
+}
+
+/// A late settle removes no other message that got the same id.
+pub async fn settle_wants_id_and_message_id(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, DUE).await;
+    for locking in [Locking::Skip, Locking::Wait] {
+        let settled = under_test.store().settle(&[other_message(key)], locking).await.expect("settle");
+        assert!(settled.is_empty(), "{settled:?} was settled by its id alone");
+    }
+    assert_eq!(live_keys(under_test).await, [key]);
+}
+
+/// With [`Locking::Skip`] nobody is waited for.
+pub async fn settle_passes_over_locked_rows(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 2).await;
+    let Some(lock) = under_test.lock(inserted[0]).await else { return };
+    let settled = under_test.store().settle(&inserted, Locking::Skip).await.expect("settle");
+    assert_eq!(settled, [inserted[1]]);
+    lock.roll_back().await;
+    assert_eq!(live_keys(under_test).await, [inserted[0]]);
+}
+
+/// With [`Locking::Wait`] rows go as soon as they are free.
+pub async fn settle_waits_for_locked_rows(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 2).await;
+    let Some(lock) = under_test.lock(inserted[0]).await else { return };
+    let mut settle = under_test.store().settle(&inserted, Locking::Wait);
+    let early = tokio::time::timeout(GLANCE, &mut settle).await;
+    assert!(early.is_err(), "it did not wait: {early:?}");
+    let (settled, ()) = tokio::join!(settle, lock.roll_back());
+    assert_eq!(sorted(settled.expect("settle")), inserted);
+    assert!(under_test.live_rows().await.is_empty());
+}
+
+/// A message that was delivered after all is no dead letter.
+pub async fn settle_dead_removes_dead_letters(under_test: &dyn StoreUnderTest) {
+    let given_up = insert_held(under_test, 2).await;
+    let moved = under_test.store().dead(&[dead(given_up[0]), dead(given_up[1])]).await.expect("dead");
+    assert_eq!(moved.len(), 2);
+    let live = insert(under_test, leased(LEASE)).await;
+    let messages = [given_up[0].key.message_id, live.message_id];
+    assert_eq!(under_test.store().settle_dead(&messages).await.expect("settle_dead"), 1);
+    assert_eq!(under_test.store().settle_dead(&messages).await.expect("settle_dead"), 0);
+    assert_eq!(dead_keys(under_test).await, [given_up[1].key]);
+    assert_eq!(live_keys(under_test).await, [live], "a live row is no dead letter");
+}

@@ -1,0 +1,114 @@
+use super::{Case, cases};
+
+/// Hands the name of every case to a macro: the one place where they are listed.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __store_cases {
+    ($callback:path $(, $argument:expr)?) => {
+        $callback! {
+            $($argument)?;
+            confirm_finds_what_is_committed,
+            confirm_sees_no_open_transaction,
+            confirm_passes_over_a_claimed_row,
+            confirm_passes_over_a_failed_row,
+            confirm_passes_over_a_delayed_row,
+            confirm_wants_id_and_message_id,
+            confirm_tells_the_lease_left,
+            confirm_reads_a_locked_row,
+            claim_takes_the_oldest_first,
+            claim_takes_at_most_rows_max,
+            claim_takes_at_most_bytes_max,
+            claim_takes_one_row_above_bytes_max,
+            claim_leaves_what_is_not_due,
+            claim_takes_a_delayed_row_in_time,
+            claim_takes_only_its_topic,
+            claims_share_no_row,
+            claim_passes_over_locked_rows,
+            claim_holds_as_it_says,
+            open_claim_blocks_no_insert,
+            dropped_claim_gives_its_rows_back,
+            forgotten_claim_ends_by_itself,
+            close_removes_what_was_delivered,
+            close_leases_what_is_held,
+            close_gives_the_rest_back,
+            close_treats_each_row_by_itself,
+            close_without_rows_does_nothing,
+            settle_removes_whatever_the_epoch,
+            settle_returns_what_it_removed,
+            settle_wants_id_and_message_id,
+            settle_passes_over_locked_rows,
+            settle_waits_for_locked_rows,
+            settle_dead_removes_dead_letters,
+            extend_prolongs_the_lease,
+            extend_wants_its_epoch,
+            extend_passes_over_locked_rows,
+            release_makes_due_now,
+            release_wants_its_epoch,
+            fail_counts_and_waits,
+            fail_spends_an_attempt_only_if_told,
+            fail_notes_each_row_by_itself,
+            fail_keeps_the_last_errors,
+            fail_keeps_any_text,
+            fail_wants_its_epoch,
+            dead_moves_with_reason_and_history,
+            dead_meets_a_dead_letter,
+            dead_keeps_any_reason,
+            dead_wants_its_epoch,
+            dead_takes_a_poisoned_row,
+            next_due_tells_each_topic,
+            next_due_tells_of_years,
+            due_is_never_set_to_the_past,
+            watermark_hides_no_later_row,
+            watermark_hides_no_row_given_back,
+            watermark_hides_no_locked_row,
+            watermark_hides_no_late_commit,
+            message_comes_back_whole,
+            key_of_any_text_comes_back,
+            bare_message_comes_back,
+            tombstone_is_no_empty_payload,
+            payload_of_900_kb_comes_back,
+            poisoned_row_stops_no_other,
+            a_thousand_rows_go_in_one_call,
+            a_thousand_rows_die_in_one_call,
+            empty_calls_do_nothing,
+            check_finds_nothing_wrong,
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __store_tests {
+    ($open:expr; $($case:ident,)+) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::testing::store::run_case($crate::testing::store::cases::$case, $open)
+            }
+        )+
+    };
+}
+
+/// Makes a `#[test]` of every case of the store conformance suite, in the module where it stands.
+///
+/// Takes what opens a store over empty tables: an `async fn() -> Option<impl StoreUnderTest>`. It is called for each
+/// test; `None` passes the test over, and it is the opener's part to say so loudly. See [`testing::store`].
+///
+/// [`testing::store`]: crate::testing::store
+#[macro_export]
+macro_rules! store_conformance_tests {
+    ($open:expr) => {
+        $crate::__store_cases! { $crate::__store_tests, $open }
+    };
+}
+
+macro_rules! case_list {
+    (; $($case:ident,)+) => {
+        /// Every case of the suite.
+        pub const CASES: &[Case] = &[
+            $(Case { name: stringify!($case), run: |under_test| Box::pin(cases::$case(under_test)) },)+
+        ];
+    };
+}
+
+__store_cases! { case_list }

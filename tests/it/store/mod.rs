@@ -1,0 +1,3 @@
+//! Stores, against the conformance suite and against what is particular to each.
+
+mod memory;
