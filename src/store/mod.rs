@@ -4,8 +4,12 @@
 //! belongs to whoever set it. Every instant is of the database's clock, every write of an outcome names
 //! `(id, message_id)`, and a write under an epoch changes nothing where the row has another one.
 
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod decode;
 mod error;
 mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod row;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod schema;
@@ -17,6 +21,8 @@ mod stored;
 
 pub use error::{SchemaProblem, StoreError};
 pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowRef};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use session::Sessions;

@@ -22,6 +22,13 @@ pub struct RowRef {
     pub message_id: MessageId,
 }
 
+impl RowRef {
+    /// The row's identity, where its primary key is known.
+    pub fn key(&self) -> Option<RowKey> {
+        self.id.map(|id| RowKey { id, message_id: self.message_id })
+    }
+}
+
 /// A row as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {

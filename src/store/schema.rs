@@ -1,5 +1,6 @@
 //! The tables as statements and migrations name them, and the mark of their version.
 
+use super::SchemaProblem;
 use crate::naming::TableNames;
 
 /// The version of the tables that this release works with.
@@ -9,10 +10,21 @@ pub(crate) const VERSION: u32 = 1;
 const MARK: &str = "diesel-outbox schema ";
 
 /// The version that a table's comment, or the text of its CREATE TABLE, is marked with.
-pub(crate) fn version_in(text: &str) -> Option<u32> {
+fn version_in(text: &str) -> Option<u32> {
     let (_, behind) = text.split_once(MARK)?;
     let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
     behind[..end].parse().ok()
+}
+
+/// Whether a table is there and carries the mark of this version.
+pub(crate) fn check_mark(table: String, is_there: bool, mark: Option<&str>) -> Result<(), SchemaProblem> {
+    if !is_there {
+        return Err(SchemaProblem::Missing { table });
+    }
+    match mark.and_then(version_in) {
+        Some(VERSION) => Ok(()),
+        found => Err(SchemaProblem::Version { table, found, needed: VERSION }),
+    }
 }
 
 /// Where a schema stands in CREATE INDEX.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use diesel::QueryResult;
 use diesel::RunQueryDsl;
@@ -57,4 +58,9 @@ impl<DB: Dialect> fmt::Debug for Statement<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Statement").field("text", &self.text).field("binds", &self.binds.len()).finish()
     }
+}
+
+/// Whole milliseconds, as the statements take times.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

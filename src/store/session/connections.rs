@@ -39,9 +39,14 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     }
 
     /// Bounds every call to `deadline`.
-    pub(crate) fn deadline(mut self, deadline: Duration) -> Self {
+    pub(crate) fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
+    }
+
+    /// What bounds a call.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
     }
 
     /// Bounds a call in time. The lease in it is dropped when the time is over, and with it the connection closed.
@@ -59,6 +64,17 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
             let rows = lease.load(statement).await?;
             lease.give_back();
             Ok(rows)
+        })
+        .await
+    }
+
+    /// Runs one statement that is its own transaction, and counts the rows it changed.
+    pub(crate) async fn execute(&self, statement: Statement<DB>) -> Result<usize, StoreError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let changed = lease.execute(statement).await?;
+            lease.give_back();
+            Ok(changed)
         })
         .await
     }

@@ -47,7 +47,7 @@ pub(super) fn judge(error: Error) -> Verdict {
 }
 
 /// Bounds a call in time.
-pub(super) async fn within<T>(
+pub(crate) async fn within<T>(
     deadline: Duration,
     call: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {

@@ -10,6 +10,7 @@ mod pooled;
 mod pools;
 
 pub(crate) use connections::{Connections, Lease};
+pub(crate) use failure::within;
 
 use std::error::Error;
 use std::sync::Arc;

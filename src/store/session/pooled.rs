@@ -1,5 +1,6 @@
 //! Async connections from the pools that diesel-async knows.
 
+use std::fmt;
 use std::sync::Arc;
 
 use diesel::QueryResult;
@@ -24,8 +25,13 @@ pub trait Handle: Send + 'static {
 }
 
 /// An async connection.
-#[derive(Debug)]
 pub struct Pooled<H>(pub(super) H);
+
+impl<H> fmt::Debug for Pooled<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pooled").finish_non_exhaustive()
+    }
+}
 
 impl<DB, H> Session<DB> for Pooled<H>
 where

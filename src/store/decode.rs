@@ -1,0 +1,62 @@
+//! From the columns of a row to a message: each row on its own, so that one that cannot be read stops no other.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::{Loaded, Poisoned, Row, RowKey};
+use crate::message::{Envelope, Headers};
+
+pub(crate) type DecodeError = Box<dyn Error + Send + Sync>;
+
+/// The columns without which nothing could be done with a row, and the rest as far as it could be read.
+#[derive(Debug)]
+pub(crate) struct RawRow {
+    pub(crate) key: RowKey,
+    pub(crate) epoch: i32,
+    pub(crate) failures: i32,
+    pub(crate) attempts: i32,
+    pub(crate) body: Result<RawBody, DecodeError>,
+}
+
+/// The columns that hold the message.
+#[derive(Debug)]
+pub(crate) struct RawBody {
+    pub(crate) key: Option<String>,
+    pub(crate) kind: String,
+    pub(crate) headers: String,
+    pub(crate) payload: Option<Vec<u8>>,
+    pub(crate) created_at: SystemTime,
+}
+
+impl RawRow {
+    /// Bytes of payload.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.body.as_ref().map_or(0, |body| body.payload.as_ref().map_or(0, Vec::len))
+    }
+
+    pub(crate) fn decode(self, topic: &Arc<str>) -> Loaded {
+        let Self { key, epoch, failures, attempts, body } = self;
+        match body.and_then(|body| body.envelope(key, topic, attempts)) {
+            Ok(envelope) => Loaded::Row(Row { key, epoch, failures: count(failures), envelope }),
+            Err(error) => Loaded::Poisoned(Poisoned { key, epoch, topic: Arc::clone(topic), error }),
+        }
+    }
+}
+
+impl RawBody {
+    fn envelope(self, key: RowKey, topic: &Arc<str>, attempts: i32) -> Result<Envelope, DecodeError> {
+        let mut envelope = Envelope::new(key.message_id, Arc::clone(topic), self.created_at);
+        envelope.headers = Headers::from_json(&self.headers)?;
+        envelope.key = self.key;
+        envelope.kind = self.kind;
+        envelope.payload = self.payload;
+        envelope.attempt = count(attempts).saturating_add(1);
+        Ok(envelope)
+    }
+}
+
+/// A count that only somebody else's UPDATE can have made negative.
+fn count(column: i32) -> u32 {
+    u32::try_from(column).unwrap_or(0)
+}

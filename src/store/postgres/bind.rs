@@ -1,0 +1,53 @@
+use std::sync::Arc;
+
+use diesel::QueryResult;
+use diesel::data_types::PgTimestamp;
+use diesel::pg::Pg;
+use diesel::query_builder::AstPass;
+use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUuid};
+use uuid::Uuid;
+
+use crate::store::statement::Dialect;
+use crate::store::{Held, RowKey};
+
+/// What the statements bind: arrays for groups, so that a group of any size is the same text.
+#[derive(Debug)]
+pub enum Bind {
+    Text(Arc<str>),
+    BigInt(i64),
+    Instant(PgTimestamp),
+    BigInts(Vec<i64>),
+    Ints(Vec<i32>),
+    Uuids(Vec<Uuid>),
+    Texts(Vec<String>),
+}
+
+impl Bind {
+    /// The ids and message ids of `rows`.
+    pub(super) fn keys(rows: impl Iterator<Item = RowKey> + Clone) -> [Self; 2] {
+        let ids = rows.clone().map(|row| row.id).collect();
+        [Self::BigInts(ids), Self::Uuids(rows.map(|row| *row.message_id.as_uuid()).collect())]
+    }
+
+    /// The ids, message ids and epochs of `rows`.
+    pub(super) fn held(rows: impl Iterator<Item = Held> + Clone) -> [Self; 3] {
+        let [ids, message_ids] = Self::keys(rows.clone().map(|row| row.key));
+        [ids, message_ids, Self::Ints(rows.map(|row| row.epoch).collect())]
+    }
+}
+
+impl Dialect for Pg {
+    type Bind = Bind;
+
+    fn bind<'b>(bind: &'b Bind, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
+        match bind {
+            Bind::Text(text) => out.push_bind_param_value_only::<Text, str>(text),
+            Bind::BigInt(number) => out.push_bind_param_value_only::<BigInt, _>(number),
+            Bind::Instant(instant) => out.push_bind_param_value_only::<Timestamptz, _>(instant),
+            Bind::BigInts(numbers) => out.push_bind_param_value_only::<Array<BigInt>, _>(numbers),
+            Bind::Ints(numbers) => out.push_bind_param_value_only::<Array<Integer>, _>(numbers),
+            Bind::Uuids(ids) => out.push_bind_param_value_only::<Array<SqlUuid>, _>(ids),
+            Bind::Texts(texts) => out.push_bind_param_value_only::<Array<Text>, _>(texts),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::pg::Pg;
+use diesel::row::NamedRow;
+use diesel::sql_types::{Bool, Nullable, Text};
+
+use super::PostgresStore;
+use super::bind::Bind;
+use crate::store::schema::check_mark;
+use crate::store::session::Sessions;
+use crate::store::statement::Statement;
+use crate::store::{SchemaProblem, StoreError, StoreWarning};
+
+const TABLES: &str = "
+SELECT name, to_regclass(name) IS NOT NULL, obj_description(to_regclass(name), 'pg_class')
+FROM unnest($1) WITH ORDINALITY AS t(name, place) ORDER BY place";
+
+const SETTINGS: &str = "
+SELECT current_setting('default_transaction_read_only') = 'on', current_setting('fsync') = 'off',
+  current_setting('full_page_writes') = 'off', current_setting('synchronous_commit') = 'off'";
+
+impl<P: Sessions<Pg>> PostgresStore<P> {
+    pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        let mut lease = self.connections.lease().await?;
+        lease.begin("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".into()).await.map_err(no_transactions)?;
+        let names = vec![self.names.messages(), self.names.dead_letters()];
+        let tables: Vec<TableRow> = lease.load(Statement::new(&TABLES.into(), [Bind::Texts(names)])).await?;
+        let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
+        lease.commit().await?;
+        lease.give_back();
+        for table in tables {
+            check_mark(table.name, table.is_there, table.comment.as_deref()).map_err(StoreError::Schema)?;
+        }
+        settings.iter().try_for_each(SettingsRow::refuse)?;
+        Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
+    }
+}
+
+/// Only a pooler answers BEGIN with an error of its own.
+fn no_transactions(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Statement(refusal) => StoreError::Schema(SchemaProblem::Setting {
+            found: format!("BEGIN is refused ({refusal})"),
+            remedy: "reach the primary, and where pgbouncer is between, use pool_mode = transaction or session",
+        }),
+        error => error,
+    }
+}
+
+struct TableRow {
+    name: String,
+    is_there: bool,
+    comment: Option<String>,
+}
+
+impl QueryableByName<Pg> for TableRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        Ok(Self {
+            name: row.get_value::<Text, _, _>(0)?,
+            is_there: row.get_value::<Bool, _, _>(1)?,
+            comment: row.get_value::<Nullable<Text>, _, _>(2)?,
+        })
+    }
+}
+
+struct SettingsRow {
+    is_read_only: bool,
+    /// By setting: whether it says that commits can be lost.
+    not_durable: [(bool, &'static str); 3],
+}
+
+impl QueryableByName<Pg> for SettingsRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        Ok(Self {
+            is_read_only: row.get_value::<Bool, _, _>(0)?,
+            not_durable: [
+                (row.get_value::<Bool, _, _>(1)?, "fsync = off"),
+                (row.get_value::<Bool, _, _>(2)?, "full_page_writes = off"),
+                (row.get_value::<Bool, _, _>(3)?, "synchronous_commit = off"),
+            ],
+        })
+    }
+}
+
+impl SettingsRow {
+    fn refuse(&self) -> Result<(), StoreError> {
+        if self.is_read_only {
+            return Err(StoreError::Schema(SchemaProblem::Setting {
+                found: "default_transaction_read_only = on".to_owned(),
+                remedy: "give the relay a role or connection that may write",
+            }));
+        }
+        Ok(())
+    }
+
+    fn warnings(&self) -> impl Iterator<Item = StoreWarning> {
+        let lossy = self.not_durable.iter().filter(|(is_lossy, _)| *is_lossy);
+        lossy.map(|(_, setting)| StoreWarning::NotDurable { setting })
+    }
+}

@@ -1,0 +1,118 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::data_types::PgTimestamp;
+use diesel::pg::Pg;
+
+use super::PostgresStore;
+use super::bind::Bind;
+use super::rows::{ClaimRow, HeldRow, KeyRow};
+use crate::store::session::{Lease, Session, Sessions, within};
+use crate::store::statement::{Statement, millis};
+use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, RowKey, StoreError, Term};
+
+/// How long after the claim window the database ends a claim whose process says nothing more. Long enough for a process
+/// that is only slow; short, because its rows stay locked until then.
+const IDLE_MARGIN: Duration = Duration::from_secs(1);
+
+/// BEGIN with the claim's settings, in one round trip.
+///
+/// Its commit does not wait for the disk: what a crash of the database takes back of it is a duplicate after that crash
+/// and nothing else. And its plans are made for what the table is now: one that was cached while it was empty reads all
+/// of a backlog for each claim.
+fn begin(spec: &ClaimSpec) -> Arc<str> {
+    let idle_ms = millis(spec.window_duration + IDLE_MARGIN);
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; \
+         SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off"
+    )
+    .into()
+}
+
+impl<P: Sessions<Pg>> PostgresStore<P> {
+    pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        let mut lease = self.connections.lease().await?;
+        lease.begin(begin(spec)).await?;
+        let after = spec.after.map_or(i64::MIN, |mark| mark.0);
+        let binds = [
+            Bind::Text(Arc::clone(&spec.topic)),
+            Bind::Instant(PgTimestamp(after)),
+            Bind::BigInt(i64::try_from(spec.rows_max).unwrap_or(i64::MAX)),
+            Bind::BigInt(i64::try_from(spec.bytes_max).unwrap_or(i64::MAX)),
+        ];
+        let read: Vec<ClaimRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
+        let mark = read.first().map(|row| watermark(row, spec));
+        let mut claimed: Vec<_> = read.into_iter().filter_map(|row| row.claimed).collect();
+        // Sorted already, unless a row's due_at was moved while the statement waited for its page.
+        claimed.sort_by_key(|(due_at, row)| (due_at.0, row.key.id));
+        let bytes: usize = claimed.iter().map(|(_, row)| row.payload_bytes()).sum();
+        let is_under_full = claimed.len() < spec.rows_max && bytes < spec.bytes_max;
+        Ok(Claim {
+            rows: claimed.into_iter().map(|(_, row)| row.decode(&spec.topic)).collect(),
+            term: Term::Locked,
+            watermark: mark.filter(|_| is_under_full),
+            batch: Box::new(OpenClaim {
+                lease,
+                settle: Arc::clone(&self.texts.settle),
+                hold: Arc::clone(&self.texts.hold),
+                lease_duration: spec.lease_duration,
+                deadline: self.connections.deadline(),
+            }),
+        })
+    }
+}
+
+/// Nothing is left below the first row that is there, locked or not; and a row whose transaction is still open may have
+/// its `due_at` as far back as the slack says.
+fn watermark(row: &ClaimRow, spec: &ClaimSpec) -> DueMark {
+    let slack = i64::try_from(spec.watermark_slack_duration.as_micros()).unwrap_or(i64::MAX);
+    let slackened = row.read_at.0.saturating_sub(slack);
+    let below_first = row.first_due_at.map_or(i64::MAX, |first| first.0.saturating_sub(1));
+    DueMark(slackened.min(below_first))
+}
+
+/// A claim whose transaction is open.
+struct OpenClaim<S: Session<Pg>> {
+    lease: Lease<Pg, S>,
+    settle: Arc<str>,
+    hold: Arc<str>,
+    lease_duration: Duration,
+    deadline: Duration,
+}
+
+#[async_trait]
+impl<S: Session<Pg>> ClaimBatch for OpenClaim<S> {
+    async fn close(self: Box<Self>, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
+        within(self.deadline, self.commit(delivered, held)).await
+    }
+}
+
+impl<S: Session<Pg>> OpenClaim<S> {
+    // An aborted transaction answers ROLLBACK to COMMIT, and no error. It cannot come to that here: each statement's
+    // error ends the claim before.
+    async fn commit(mut self, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
+        let mut closed = Closed::default();
+        if !delivered.is_empty() {
+            let binds = Bind::keys(delivered.iter().copied());
+            let settled: Vec<KeyRow> = self.lease.load(Statement::new(&self.settle, binds)).await?;
+            closed.settled = settled.into_iter().map(|row| row.0).collect();
+        }
+        if !held.is_empty() {
+            let [ids, message_ids] = Bind::keys(held.iter().copied());
+            let binds = [ids, message_ids, Bind::BigInt(millis(self.lease_duration))];
+            let leased: Vec<HeldRow> = self.lease.load(Statement::new(&self.hold, binds)).await?;
+            closed.held = leased.into_iter().map(|row| row.0).collect();
+        }
+        self.lease.commit().await?;
+        self.lease.give_back();
+        Ok(closed)
+    }
+}
+
+impl<S: Session<Pg>> fmt::Debug for OpenClaim<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClaim").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! PostgreSQL.
+
+mod bind;
+mod check;
+mod claim;
+mod port;
+mod rows;
+mod texts;
+
+use std::fmt;
+use std::time::Duration;
+
+use diesel::pg::Pg;
+
+use self::texts::Texts;
+use super::session::{Connections, Sessions};
+use crate::naming::TableNames;
+
+/// An outbox in PostgreSQL (13 or later).
+///
+/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`], and behind pgbouncer in session or
+/// transaction mode.
+///
+/// ```no_run
+/// # #[cfg(feature = "r2d2")] {
+/// use diesel::PgConnection;
+/// use diesel::r2d2::{ConnectionManager, Pool};
+/// use diesel_outbox::TableNames;
+/// use diesel_outbox::store::PostgresStore;
+///
+/// let pool = Pool::builder().max_size(6).build(ConnectionManager::<PgConnection>::new("postgres://localhost/shop"))?;
+/// let store = PostgresStore::new(pool).tables(TableNames::default().schema("events")?);
+/// # let _ = store;
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub struct PostgresStore<P: Sessions<Pg>> {
+    connections: Connections<Pg, P>,
+    names: TableNames,
+    texts: Texts,
+}
+
+impl<P: Sessions<Pg>> PostgresStore<P> {
+    /// An outbox under the default names, reached through `pool`.
+    pub fn new(pool: P) -> Self {
+        let names = TableNames::default();
+        Self { connections: Connections::new(pool, None), texts: Texts::new(&names), names }
+    }
+
+    /// Says where the tables are.
+    #[must_use]
+    pub fn tables(mut self, names: TableNames) -> Self {
+        self.texts = Texts::new(&names);
+        self.names = names;
+        self
+    }
+
+    /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
+    #[must_use]
+    pub fn statement_timeout(mut self, timeout: Duration) -> Self {
+        self.connections = self.connections.with_deadline(timeout);
+        self
+    }
+}
+
+impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { connections, names, texts: _ } = self;
+        f.debug_struct("PostgresStore").field("connections", connections).field("names", names).finish_non_exhaustive()
+    }
+}

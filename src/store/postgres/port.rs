@@ -1,0 +1,106 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::pg::Pg;
+
+use super::PostgresStore;
+use super::bind::Bind;
+use super::rows::{ConfirmRow, DueRow, KeyRow};
+use crate::message::MessageId;
+use crate::store::session::Sessions;
+use crate::store::statement::{Statement, millis};
+use crate::store::stored::kept_text;
+use crate::store::{
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
+};
+
+#[async_trait]
+impl<P: Sessions<Pg>> Store for PostgresStore<P> {
+    async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        self.connections.within(self.check_database()).await
+    }
+
+    async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
+        // Every INSERT here returns its id; and an id alone could be another row's, so the message is compared, too.
+        let wanted: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = wanted.iter().map(|key| key.id).collect();
+        let statement = Statement::new(&self.texts.confirm, [Bind::BigInts(ids)]);
+        let found: Vec<ConfirmRow> = self.connections.load(statement).await?;
+        let ours = found.into_iter().filter(|found| wanted.contains(&found.row.key));
+        Ok(ours.map(|found| Confirmed { row: found.row.decode(&found.topic), lease_left: found.lease_left }).collect())
+    }
+
+    async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        self.connections.within(self.open_claim(spec)).await
+    }
+
+    async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
+        let text = match locking {
+            Locking::Skip => &self.texts.settle,
+            Locking::Wait => &self.texts.settle_waiting,
+        };
+        self.write(text, Bind::keys(rows.iter().copied())).await
+    }
+
+    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        if messages.is_empty() {
+            return Ok(0);
+        }
+        let ids = messages.iter().map(|id| *id.as_uuid()).collect();
+        self.connections.execute(Statement::new(&self.texts.settle_dead, [Bind::Uuids(ids)])).await
+    }
+
+    async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
+        let [ids, message_ids, epochs] = Bind::held(held.iter().copied());
+        self.write(&self.texts.extend, [ids, message_ids, epochs, Bind::BigInt(millis(lease))]).await
+    }
+
+    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError> {
+        self.write(&self.texts.release, Bind::held(held.iter().copied())).await
+    }
+
+    async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
+        let [ids, message_ids, epochs] = Bind::held(failed.iter().map(|row| row.held));
+        let waits = failed.iter().map(|row| millis(row.wait)).collect();
+        let spent = failed.iter().map(|row| i32::from(row.spends_attempt)).collect();
+        let classes = failed.iter().map(|row| row.class.to_owned()).collect();
+        let errors = failed.iter().map(|row| kept_text(&row.error)).collect();
+        let what = [Bind::BigInts(waits), Bind::Ints(spent), Bind::Texts(classes), Bind::Texts(errors)];
+        self.write(&self.texts.fail, [ids, message_ids, epochs].into_iter().chain(what).collect::<Vec<_>>()).await
+    }
+
+    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
+        let [ids, message_ids, epochs] = Bind::held(dead.iter().map(|row| row.held));
+        let reasons = dead.iter().map(|row| kept_text(&row.reason)).collect();
+        self.write(&self.texts.dead, [ids, message_ids, epochs, Bind::Texts(reasons)]).await
+    }
+
+    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
+        if topics.is_empty() {
+            return Ok(Vec::new());
+        }
+        let topics = topics.iter().map(|topic| topic.as_ref().to_owned()).collect();
+        let statement = Statement::new(&self.texts.next_due, [Bind::Texts(topics)]);
+        let due: Vec<DueRow> = self.connections.load(statement).await?;
+        Ok(due.into_iter().map(|row| row.0).collect())
+    }
+}
+
+impl<P: Sessions<Pg>> PostgresStore<P> {
+    /// Runs a statement that returns the rows it wrote; its first bind is their ids.
+    async fn write(&self, text: &Arc<str>, binds: impl Into<Vec<Bind>>) -> Result<Vec<RowKey>, StoreError> {
+        let binds = binds.into();
+        if let [Bind::BigInts(ids), ..] = binds.as_slice()
+            && ids.is_empty()
+        {
+            return Ok(Vec::new());
+        }
+        let written: Vec<KeyRow> = self.connections.load(Statement::new(text, binds)).await?;
+        Ok(written.into_iter().map(|row| row.0).collect())
+    }
+}

@@ -1,0 +1,133 @@
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use diesel::data_types::PgTimestamp;
+use diesel::deserialize::{QueryableByName, Result};
+use diesel::pg::Pg;
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use uuid::Uuid;
+
+use crate::store::decode::{RawBody, RawRow};
+use crate::store::{Held, NextDue, RowKey};
+
+// Columns are read by their place: by name, each field of each row is looked for among all names.
+
+/// A row of the confirm statement.
+pub(super) struct ConfirmRow {
+    pub(super) topic: Arc<str>,
+    pub(super) row: RawRow,
+    pub(super) lease_left: Duration,
+}
+
+impl QueryableByName<Pg> for ConfirmRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(10)?;
+        let due_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(11)?;
+        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(12)?;
+        Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: micros(due_at.0.saturating_sub(now.0)) })
+    }
+}
+
+/// A row of the claim statement: what it says of the range it read, and a claimed row where there is one.
+pub(super) struct ClaimRow {
+    pub(super) read_at: PgTimestamp,
+    pub(super) first_due_at: Option<PgTimestamp>,
+    pub(super) claimed: Option<(PgTimestamp, RawRow)>,
+}
+
+impl QueryableByName<Pg> for ClaimRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
+        let due_at: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(2)?;
+        let claimed = match due_at {
+            Some(due_at) => Some((due_at, raw_row(row, 3)?)),
+            None => None,
+        };
+        Ok(Self {
+            read_at: row.get_value::<Timestamptz, _, _>(0)?,
+            first_due_at: row.get_value::<Nullable<Timestamptz>, _, _>(1)?,
+            claimed,
+        })
+    }
+}
+
+/// Which row was written.
+pub(super) struct KeyRow(pub(super) RowKey);
+
+impl QueryableByName<Pg> for KeyRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
+        key(row, 0).map(Self)
+    }
+}
+
+/// Which row is held, and under which epoch.
+pub(super) struct HeldRow(pub(super) Held);
+
+impl QueryableByName<Pg> for HeldRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
+        Ok(Self(Held { key: key(row, 0)?, epoch: row.get_value::<Integer, _, _>(2)? }))
+    }
+}
+
+/// When a topic is due.
+pub(super) struct DueRow(pub(super) NextDue);
+
+impl QueryableByName<Pg> for DueRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(0)?;
+        let due_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(1)?;
+        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(2)?;
+        Ok(Self(NextDue {
+            topic: topic.into(),
+            due_in: micros(due_at.0.saturating_sub(now.0)),
+            overdue_by: micros(now.0.saturating_sub(due_at.0)),
+        }))
+    }
+}
+
+/// `id, message_id, epoch, failures, attempts, key, kind, headers, payload, created_at`, from column `first` on.
+fn raw_row<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RawRow> {
+    Ok(RawRow {
+        key: key(row, first)?,
+        epoch: row.get_value::<Integer, _, _>(first + 2)?,
+        failures: row.get_value::<Integer, _, _>(first + 3)?,
+        attempts: row.get_value::<Integer, _, _>(first + 4)?,
+        body: raw_body(row, first + 5),
+    })
+}
+
+fn raw_body<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RawBody> {
+    Ok(RawBody {
+        key: row.get_value::<Nullable<Text>, _, _>(first)?,
+        kind: row.get_value::<Text, _, _>(first + 1)?,
+        headers: row.get_value::<Text, _, _>(first + 2)?,
+        payload: row.get_value::<Nullable<Binary>, _, _>(first + 3)?,
+        created_at: instant(row.get_value::<Timestamptz, _, _>(first + 4)?)?,
+    })
+}
+
+fn key<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RowKey> {
+    let message_id: Uuid = row.get_value::<SqlUuid, _, _>(first + 1)?;
+    Ok(RowKey { id: row.get_value::<BigInt, _, _>(first)?, message_id: message_id.into() })
+}
+
+/// From 1970, where clocks begin, to 2000, where PostgreSQL's do.
+const EPOCH_OFFSET: Duration = Duration::from_secs(946_684_800);
+
+fn instant(at: PgTimestamp) -> Result<SystemTime> {
+    let epoch = SystemTime::UNIX_EPOCH + EPOCH_OFFSET;
+    let distance = Duration::from_micros(at.0.unsigned_abs());
+    let instant = if at.0 < 0 { epoch.checked_sub(distance) } else { epoch.checked_add(distance) };
+    instant.ok_or_else(|| OutOfRange { micros: at.0 }.into())
+}
+
+/// Zero where it is negative.
+fn micros(micros: i64) -> Duration {
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the instant {micros} µs from the year 2000 is out of range")]
+struct OutOfRange {
+    micros: i64,
+}
