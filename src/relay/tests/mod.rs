@@ -5,6 +5,7 @@ mod direct;
 mod failures;
 mod lifecycle;
 mod outages;
+mod schedules;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
