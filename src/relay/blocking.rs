@@ -24,8 +24,18 @@ enum Request {
     Shutdown(Duration, mpsc::Sender<ShutdownReport>),
 }
 
+impl RelayBuilder {
+    /// Starts the relay on a thread of its own, for applications without tokio.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_blocking(self) -> Result<BlockingRelay, StartError> {
+        BlockingRelay::start(self)
+    }
+}
+
 impl BlockingRelay {
-    pub(super) fn start(builder: RelayBuilder) -> Result<Self, StartError> {
+    fn start(builder: RelayBuilder) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
         let (requests, inbox) = tokio::sync::mpsc::unbounded_channel();
         let (started, outcome) = oneshot::channel();

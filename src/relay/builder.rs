@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::blocking::BlockingRelay;
 use super::breaker::Breaker;
 use super::engine::Engine;
 use super::inbox::Inbox;
@@ -107,14 +106,6 @@ impl RelayBuilder {
         others.spawn(scout::run(Arc::clone(&engine)));
         others.spawn(prober::run(Arc::clone(&engine), self.topics, prepared));
         Ok(Relay { engine, link: self.link, sweepers, others })
-    }
-
-    /// Starts the relay on a thread of its own, for applications without tokio.
-    ///
-    /// # Errors
-    /// As [`start`](Self::start).
-    pub fn start_blocking(self) -> Result<BlockingRelay, StartError> {
-        BlockingRelay::start(self)
     }
 }
 

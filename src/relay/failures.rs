@@ -5,12 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::engine::Engine;
-use super::settler::FailedRow;
+use super::ledger::Entry;
 use crate::crash_points::crash_point;
 use crate::limits::{ERROR_TEXT_BYTES_MAX, TEMPORARY_WAIT_MAX};
 use crate::metrics;
 use crate::store::{Dead, Failed, Held, RowKey, StoreError};
 use crate::transport::{FailureClass, TransportError};
+
+/// A failed row with what is known of it.
+struct FailedRow {
+    row: RowKey,
+    epoch: i32,
+    entry: Entry,
+    error: TransportError,
+}
 
 /// What to do about one failed row.
 #[derive(Debug, PartialEq, Eq)]

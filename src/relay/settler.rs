@@ -9,13 +9,11 @@ use tokio::time::sleep;
 use super::engine::Engine;
 use super::failures;
 use super::inbox::Fate;
-use super::ledger::Entry;
 use super::stop::Stage;
 use crate::crash_points::crash_point;
 use crate::metrics;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, StoreError};
-use crate::transport::TransportError;
 
 /// Waits between tries of a write that the database could not do: from 50 ms, because a deadlock is over at once, to 5 s,
 /// because a database that is away is looked for no more often than that.
@@ -119,12 +117,4 @@ fn settle_later(engine: &Arc<Engine>, row: RowKey) {
             () = engine.stop.reached(Stage::Ending) => {}
         }
     });
-}
-
-/// A failed row with what is known of it.
-pub(crate) struct FailedRow {
-    pub(crate) row: RowKey,
-    pub(crate) epoch: i32,
-    pub(crate) entry: Entry,
-    pub(crate) error: TransportError,
 }

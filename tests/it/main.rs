@@ -2,4 +2,5 @@
 
 mod servers;
 mod store;
+mod tidy;
 mod transport;

@@ -1,10 +1,12 @@
 //! The reference store: rows in memory, with a clock that tests can move and failures that they can order.
 
 mod faults;
+mod options;
 mod port;
 mod state;
 
 pub use faults::{Call, Fault};
+pub use options::InsertOptions;
 pub use port::MemoryBatch;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,39 +48,6 @@ struct Inner {
     faults: Mutex<Faults>,
     /// Told whenever a lock goes or the clock is moved.
     changed: Notify,
-}
-
-/// How a row is born, as enqueue does it.
-///
-/// ```
-/// use std::time::Duration;
-/// use diesel_outbox::store::InsertOptions;
-/// let delayed = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
-/// assert_ne!(delayed, InsertOptions::default());
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct InsertOptions {
-    /// The staleness it is born leased with; zero, as without a relay in the process, makes it due at once.
-    pub leased_for: Duration,
-    /// The delay of its delivery: such a row belongs to nobody and is due at its time, whatever the staleness.
-    pub deliver_after: Option<Duration>,
-}
-
-impl InsertOptions {
-    /// Bears the row leased to the process that enqueues it.
-    #[must_use]
-    pub const fn leased_for(mut self, staleness: Duration) -> Self {
-        self.leased_for = staleness;
-        self
-    }
-
-    /// Delays the delivery.
-    #[must_use]
-    pub const fn deliver_after(mut self, delay: Duration) -> Self {
-        self.deliver_after = Some(delay);
-        self
-    }
 }
 
 impl MemoryStore {

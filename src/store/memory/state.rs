@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::InsertOptions;
+use super::options::InsertOptions;
 use crate::clock::wall_now;
 use crate::message::{Envelope, MessageId};
 use crate::store::{Confirmed, DeadRow, KeptError, LiveRow, Loaded, NextDue, Poisoned, Row, RowKey, RowRef};

@@ -1,0 +1,34 @@
+use std::time::Duration;
+
+/// How a row is born, as enqueue does it.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::store::InsertOptions;
+/// let delayed = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
+/// assert_ne!(delayed, InsertOptions::default());
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InsertOptions {
+    /// The staleness it is born leased with; zero, as without a relay in the process, makes it due at once.
+    pub leased_for: Duration,
+    /// The delay of its delivery: such a row belongs to nobody and is due at its time, whatever the staleness.
+    pub deliver_after: Option<Duration>,
+}
+
+impl InsertOptions {
+    /// Bears the row leased to the process that enqueues it.
+    #[must_use]
+    pub const fn leased_for(mut self, staleness: Duration) -> Self {
+        self.leased_for = staleness;
+        self
+    }
+
+    /// Delays the delivery.
+    #[must_use]
+    pub const fn deliver_after(mut self, delay: Duration) -> Self {
+        self.deliver_after = Some(delay);
+        self
+    }
+}

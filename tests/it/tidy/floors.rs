@@ -1,0 +1,266 @@
+//! Who may import whom: a file imports from lower floors, and within its floor from files listed before it.
+
+use super::names::{Modules, module_of};
+use super::{Source, edges};
+
+/// A name, and the modules of its files in the order in which they may import each other.
+pub(super) type Floor = (&'static str, &'static [&'static str]);
+
+/// The floors of the library, lowest first. `src/lib.rs` is the map of them all and stands outside.
+pub(super) const FLOORS: &[Floor] = &[
+    (
+        "values",
+        &[
+            "naming",
+            "clock",
+            "limits",
+            "metrics",
+            "crash_points",
+            "codec",
+            "message::headers",
+            "message::id",
+            "message::envelope",
+            "message",
+            "message::by_hand",
+            "retry",
+            "topic",
+        ],
+    ),
+    ("ports", &["store::error", "store::row", "store", "transport::outcome", "transport", "transport::receipt"]),
+    (
+        "adapters",
+        &[
+            "store::schema",
+            "migrations",
+            "store::statement",
+            "store::stored",
+            "store::decode",
+            "store::session",
+            "store::session::blocking",
+            "store::session::failure",
+            "store::session::connections",
+            "store::session::pooled",
+            "store::session::pools",
+            "store::memory::faults",
+            "store::memory::options",
+            "store::memory::state",
+            "store::memory::state::claim",
+            "store::memory::state::writes",
+            "store::memory",
+            "store::memory::port",
+            "store::postgres::texts",
+            "store::postgres",
+            "store::postgres::bind",
+            "store::postgres::check",
+            "store::postgres::rows",
+            "store::postgres::claim",
+            "store::postgres::port",
+            "transport::header",
+            "transport::memory::script",
+            "transport::memory::state",
+            "transport::memory",
+            "transport::kafka::classify",
+            "transport::kafka::secrets",
+            "transport::kafka::config",
+            "transport::kafka::error",
+            "transport::kafka::health",
+            "transport::kafka::partitions",
+            "transport::kafka::look_up",
+            "transport::kafka::context",
+            "transport::kafka::client",
+            "transport::kafka::murmur2",
+            "transport::kafka::record",
+            "transport::kafka::topics",
+            "transport::kafka",
+        ],
+    ),
+    (
+        "engine",
+        &[
+            "relay::stop",
+            "relay::wakes",
+            "relay::breaker",
+            "relay::inbox",
+            "relay::batch",
+            "relay::topics",
+            "relay::ledger",
+            "relay::queue",
+            "relay::engine",
+            "relay::failures",
+            "relay::dispatcher",
+            "relay::keeper",
+            "relay::prober",
+            "relay::scout",
+            "relay::settler",
+            "relay::round",
+            "relay::sweeper",
+            "relay::shutdown",
+            "relay::status",
+            "relay",
+            "relay::builder",
+            "relay::blocking",
+        ],
+    ),
+    (
+        "facade",
+        &[
+            "enqueue",
+            "enqueue::error",
+            "enqueue::encode",
+            "enqueue::statement",
+            "enqueue::statement::mysql",
+            "enqueue::statement::postgres",
+            "enqueue::statement::sqlite",
+            "enqueue::backend_async",
+            "enqueue::backend_sync",
+            "hook::pending",
+            "hook::buffer",
+            "hook",
+            "hook::connection",
+            "outbox",
+            "outbox::write",
+            "outbox::enqueue_async",
+            "outbox::enqueue_sync",
+            "outbox::tap",
+            "outbox::builder",
+        ],
+    ),
+    (
+        "edges",
+        &[
+            "testing",
+            "testing::store",
+            "testing::store::cases",
+            "testing::store::support",
+            "testing::store::cases::claim",
+            "testing::store::cases::close",
+            "testing::store::cases::confirm",
+            "testing::store::cases::content",
+            "testing::store::cases::dead",
+            "testing::store::cases::due",
+            "testing::store::cases::fail",
+            "testing::store::cases::groups",
+            "testing::store::cases::hold",
+            "testing::store::cases::settle",
+            "testing::store::list",
+            "testing::store::memory",
+        ],
+    ),
+];
+
+/// Complains about files that are on no floor, and about imports that go up.
+pub(super) fn check(sources: &[Source], floors: &[Floor]) -> Vec<String> {
+    let order: Vec<(&str, &str)> =
+        floors.iter().flat_map(|(floor, modules)| modules.iter().map(|module| (*floor, *module))).collect();
+    let place = |module: &str| order.iter().position(|(_, listed)| *listed == module);
+    let modules = Modules::of(sources);
+    let mut complaints = Vec::new();
+    for source in sources {
+        let Some(module) = module_of(&source.path).filter(|module| !module.is_empty()) else { continue };
+        if modules.is_test(&module) {
+            continue;
+        }
+        let name = module.join("::");
+        let Some(own) = place(&name) else {
+            complaints.push(format!("{} ({name}) stands on no floor: list it in tests/it/tidy/floors.rs", source.path));
+            continue;
+        };
+        for used in edges::of(&source.parse(), &module) {
+            let Some(target) = modules.file_of(&used.module, &used.path) else { continue };
+            // A parent shows its children's items as its own; it does not use them by that.
+            let shown = used.reexported && target.len() > module.len() && target.starts_with(&module);
+            let target = target.join("::");
+            if shown || target == name {
+                continue;
+            }
+            let position = format!("{}:{}", source.path, used.line);
+            let path = used.path.join("::");
+            match place(&target) {
+                Some(at) if at < own => {}
+                Some(at) => complaints.push(format!(
+                    "{position}: {} `{name}` uses `{path}`, which is {} `{target}`, listed after it",
+                    order[own].0, order[at].0
+                )),
+                None if target.is_empty() => complaints.push(format!(
+                    "{position}: `{name}` uses `{path}`, which stands in the root; the root is only a map"
+                )),
+                None => {} // it has its own complaint
+            }
+        }
+    }
+    complaints.sort();
+    complaints.dedup();
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_one, file};
+    use super::*;
+
+    const TABLE: &[Floor] =
+        &[("values", &["error", "topic"]), ("ports", &["store"]), ("adapters", &["store::pg"]), ("engine", &["relay"])];
+
+    /// A library in which everything is right, plus one more line in one file.
+    fn complaints(path: &str, line: &str) -> Vec<String> {
+        let files = [
+            ("src/lib.rs", "pub mod store; mod error; pub use store::Pg; pub struct Rooted;"),
+            ("src/error.rs", "pub struct Error; #[macro_export] macro_rules! exported { () => {} }"),
+            ("src/topic.rs", "use crate::error::Error; pub struct Topic; pub const MAX: u32 = 1;"),
+            ("src/store/mod.rs", "pub mod pg; pub use pg::Pg; use crate::topic::Topic; pub trait Store {}"),
+            ("src/store/pg.rs", "use super::Store; pub struct Pg; pub mod inner { pub struct In; }"),
+            ("src/relay.rs", "use crate::{error::Error, store::{self, Store}}; #[cfg(test)] mod tests;"),
+            ("src/relay/tests.rs", "use crate::store::Pg;"),
+            ("tests/it/main.rs", "use crate::anything;"),
+        ];
+        let add = |(at, text): &(&str, &str)| file(at, &format!("{text}\n{}", if *at == path { line } else { "" }));
+        check(&files.iter().map(add).collect::<Vec<_>>(), TABLE)
+    }
+
+    #[test]
+    fn imports_down_the_floors_are_fine() {
+        assert_eq!(complaints("src/relay.rs", "use crate::store::pg::{self, Pg as Other};"), [""; 0]);
+        assert_eq!(complaints("src/relay.rs", "use crate::Pg; fn f() { crate::exported!() }"), [""; 0]);
+        assert_eq!(complaints("src/topic.rs", "#[cfg(test)] mod tests { use crate::relay::Relay; }"), [""; 0]);
+        assert_eq!(complaints("src/topic.rs", "use std::sync::Arc; fn f() { tokio::spawn(g()); self::f(); }"), [""; 0]);
+    }
+
+    #[test]
+    fn every_way_up_is_seen() {
+        let ways = [
+            ("src/error.rs", "use crate::relay::Relay;"),
+            ("src/error.rs", "use crate::{topic::Topic as T};"),
+            ("src/error.rs", "use super::topic;"),
+            ("src/error.rs", "use super::topic::*;"),
+            ("src/error.rs", "fn f() -> crate::topic::Topic { todo!() }"),
+            ("src/error.rs", "fn f() { use crate::topic::Topic; }"),
+            ("src/error.rs", "fn f() { info!(max = { crate::topic::MAX }); }"),
+            ("src/error.rs", "#[diesel(table = crate::topic::MAX)] struct S;"),
+            ("src/error.rs", "mod inner { use super::super::topic::Topic; }"),
+            ("src/error.rs", "macro_rules! m { () => { $crate::topic::MAX } }"),
+        ];
+        for (path, line) in ways {
+            assert_one(&complaints(path, line), "listed after it");
+        }
+    }
+
+    #[test]
+    fn an_adapter_is_seen_behind_the_names_that_show_it() {
+        for line in ["use crate::store::Pg;", "use crate::Pg;", "use crate::store; fn f(_: store::Pg) {}"] {
+            let found = complaints("src/topic.rs", line);
+            assert!(found.iter().any(|complaint| complaint.contains("adapters `store::pg`")), "{line}: {found:?}");
+        }
+        assert_one(&complaints("src/store/mod.rs", "use pg::inner::In;"), "adapters `store::pg`");
+        assert_one(&complaints("src/store/mod.rs", "fn f() { pg::run() }"), "adapters `store::pg`");
+    }
+
+    #[test]
+    fn the_root_is_only_a_map() {
+        assert_one(&complaints("src/relay.rs", "use crate::Rooted;"), "only a map");
+    }
+
+    #[test]
+    fn a_file_that_is_not_listed_is_one_complaint() {
+        assert_one(&check(&[file("src/new.rs", "use crate::other;")], TABLE), "src/new.rs (new) stands on no floor");
+    }
+}
