@@ -30,11 +30,6 @@ pub(crate) struct RawBody {
 }
 
 impl RawRow {
-    /// Bytes of payload.
-    pub(crate) fn payload_bytes(&self) -> usize {
-        self.body.as_ref().map_or(0, |body| body.payload.as_ref().map_or(0, Vec::len))
-    }
-
     pub(crate) fn decode(self, topic: &Arc<str>) -> Loaded {
         let Self { key, epoch, failures, attempts, body } = self;
         match body.and_then(|body| body.envelope(key, topic, attempts)) {

@@ -46,11 +46,11 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let mark = read.first().map(|row| watermark(row, spec));
         let mut claimed: Vec<_> = read.into_iter().filter_map(|row| row.claimed).collect();
         // Sorted already, unless a row's due_at was moved while the statement waited for its page.
-        claimed.sort_by_key(|(due_at, row)| (due_at.0, row.key.id));
-        let bytes: usize = claimed.iter().map(|(_, row)| row.payload_bytes()).sum();
-        let is_under_full = claimed.len() < spec.rows_max && bytes < spec.bytes_max;
+        claimed.sort_by_key(|claimed| (claimed.due_at.0, claimed.row.key.id));
+        let is_under_full = claimed.len() < spec.rows_max && claimed.iter().all(|claimed| claimed.fits);
+        claimed.retain(|claimed| claimed.fits);
         Ok(Claim {
-            rows: claimed.into_iter().map(|(_, row)| row.decode(&spec.topic)).collect(),
+            rows: claimed.into_iter().map(|claimed| claimed.row.decode(&spec.topic)).collect(),
             term: Term::Locked,
             watermark: mark.filter(|_| is_under_full),
             batch: Box::new(OpenClaim {

@@ -5,7 +5,7 @@ use diesel::data_types::PgTimestamp;
 use diesel::deserialize::{QueryableByName, Result};
 use diesel::pg::Pg;
 use diesel::row::NamedRow;
-use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
 use crate::store::decode::{RawBody, RawRow};
@@ -33,14 +33,22 @@ impl QueryableByName<Pg> for ConfirmRow {
 pub(super) struct ClaimRow {
     pub(super) read_at: PgTimestamp,
     pub(super) first_due_at: Option<PgTimestamp>,
-    pub(super) claimed: Option<(PgTimestamp, RawRow)>,
+    pub(super) claimed: Option<ClaimedRow>,
+}
+
+/// A row that the claim locked.
+pub(super) struct ClaimedRow {
+    pub(super) due_at: PgTimestamp,
+    /// Whether it is within the bytes that were asked for; only the first that is not is told.
+    pub(super) fits: bool,
+    pub(super) row: RawRow,
 }
 
 impl QueryableByName<Pg> for ClaimRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
         let due_at: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(2)?;
         let claimed = match due_at {
-            Some(due_at) => Some((due_at, raw_row(row, 3)?)),
+            Some(due_at) => Some(ClaimedRow { due_at, fits: row.get_value::<Bool, _, _>(3)?, row: raw_row(row, 4)? }),
             None => None,
         };
         Ok(Self {

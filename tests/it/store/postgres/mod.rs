@@ -1,0 +1,5 @@
+//! PostgreSQL.
+
+mod async_pool;
+mod sync_pool;
+mod under_test;

@@ -1,0 +1,12 @@
+//! The suite over libpq and r2d2.
+
+use diesel::pg::PgConnection;
+use diesel::r2d2::{ConnectionManager, Pool};
+
+use super::under_test::PostgresUnderTest;
+
+async fn open() -> Option<PostgresUnderTest<Pool<ConnectionManager<PgConnection>>>> {
+    PostgresUnderTest::open(|url| Pool::builder().min_idle(Some(0)).build(ConnectionManager::new(url)).expect("a pool"))
+}
+
+diesel_outbox::store_conformance_tests!(open);

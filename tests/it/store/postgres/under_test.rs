@@ -1,0 +1,256 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use diesel::connection::SimpleConnection;
+use diesel::migration::MigrationSource;
+use diesel::pg::{Pg, PgConnection};
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text, Uuid as SqlUuid};
+use diesel_outbox::migrations::Migrations;
+use diesel_outbox::store::{DeadRow, InsertOptions, KeptError, LiveRow, PostgresStore, RowKey, Sessions, Store};
+use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
+use diesel_outbox::{Envelope, TableNames};
+use uuid::Uuid;
+use xtask::parts;
+use xtask::servers::Part;
+
+/// A store over a schema of its own in the shared server, which is thrown away as a whole.
+pub(crate) struct PostgresUnderTest<P: Sessions<Pg>> {
+    pub(crate) store: PostgresStore<P>,
+    pub(crate) names: TableNames,
+    pub(crate) url: String,
+    side: Mutex<PgConnection>,
+}
+
+impl<P: Sessions<Pg>> PostgresUnderTest<P> {
+    pub(crate) fn open(pool: impl FnOnce(&str) -> P) -> Option<Self> {
+        let url = parts::require(Part::Postgres)?;
+        let mut side = PgConnection::establish(&url).expect("connect");
+        let names = new_schema(&mut side);
+        for migration in MigrationSource::<Pg>::migrations(&Migrations::new(names.clone())).expect("migrations") {
+            migration.run(&mut side).expect("migrate");
+        }
+        let store = PostgresStore::new(pool(&url)).tables(names.clone());
+        Some(Self { store, names, url, side: Mutex::new(side) })
+    }
+
+    pub(crate) fn side(&self) -> MutexGuard<'_, PgConnection> {
+        self.side.lock().expect("no test panicked with it")
+    }
+
+    /// `{m}` and `{d}` stand for the tables.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        text.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters())
+    }
+
+    pub(crate) fn run(&self, text: &str) {
+        self.side().batch_execute(&self.sql(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    pub(crate) fn begin(&self, text: &str) -> OpenPostgres {
+        let mut conn = PgConnection::establish(&self.url).expect("connect");
+        conn.batch_execute(&format!("BEGIN; {}", self.sql(text))).unwrap_or_else(|error| panic!("{text}: {error}"));
+        OpenPostgres(conn)
+    }
+}
+
+fn new_schema(conn: &mut PgConnection) -> TableNames {
+    static SCHEMAS: AtomicU32 = AtomicU32::new(0);
+    let name = format!("test_{}_{}", std::process::id(), SCHEMAS.fetch_add(1, Ordering::Relaxed));
+    conn.batch_execute(&format!("CREATE SCHEMA {name}")).expect("create a schema");
+    TableNames::default().schema(name).expect("a plain name")
+}
+
+fn insert(conn: &mut PgConnection, names: &TableNames, envelope: &Envelope, options: InsertOptions) -> RowKey {
+    let sql = format!(
+        "INSERT INTO {} (message_id, topic, key, kind, headers, payload, deliver_at, due_at) VALUES \
+         ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 microsecond', \
+          clock_timestamp() + coalesce($7, $8) * interval '1 microsecond') RETURNING id, message_id",
+        names.messages()
+    );
+    let delay = options.deliver_after.map(micros);
+    let row: KeyRow = sql_query(sql)
+        .bind::<SqlUuid, _>(envelope.message_id.as_uuid())
+        .bind::<Text, _>(&*envelope.topic)
+        .bind::<Nullable<Text>, _>(&envelope.key)
+        .bind::<Text, _>(&envelope.kind)
+        .bind::<Text, _>(envelope.headers.to_json())
+        .bind::<Nullable<Binary>, _>(&envelope.payload)
+        .bind::<Nullable<BigInt>, _>(delay)
+        .bind::<BigInt, _>(micros(options.leased_for))
+        .get_result(conn)
+        .expect("insert");
+    row.key()
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).expect("a time of a test")
+}
+
+#[async_trait]
+impl<P: Sessions<Pg>> StoreUnderTest for PostgresUnderTest<P> {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn insert(&self, envelope: &Envelope, options: InsertOptions) -> RowKey {
+        insert(&mut self.side(), &self.names, envelope, options)
+    }
+
+    async fn insert_uncommitted(&self, envelope: &Envelope) -> (RowKey, Box<dyn OpenTransaction>) {
+        let mut open = self.begin("SELECT 1");
+        let key = insert(&mut open.0, &self.names, envelope, InsertOptions::default());
+        (key, Box::new(open))
+    }
+
+    async fn lock(&self, key: RowKey) -> Option<Box<dyn OpenTransaction>> {
+        Some(Box::new(self.begin(&format!("SELECT 1 FROM {{m}} WHERE id = {} FOR UPDATE NOWAIT", key.id))))
+    }
+
+    async fn poison(&self, key: RowKey) {
+        self.run(&format!("UPDATE {{m}} SET headers = 'spoiled' WHERE id = {}", key.id));
+    }
+
+    async fn live_rows(&self) -> Vec<LiveRow> {
+        let sql = self.sql(
+            "SELECT id, message_id, topic, (extract(epoch FROM due_at) * 1000000)::bigint AS micros, epoch, attempts, failures, errors::text AS errors FROM {m} ORDER BY id",
+        );
+        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.side()).expect("read the rows");
+        rows.into_iter().map(LiveColumns::row).collect()
+    }
+
+    async fn dead_rows(&self) -> Vec<DeadRow> {
+        let sql = self.sql(
+            "SELECT id, message_id, topic, epoch, attempts, failures, errors::text AS errors, reason FROM {d} ORDER BY id",
+        );
+        let rows: Vec<DeadColumns> = sql_query(sql).load(&mut *self.side()).expect("read the dead letters");
+        rows.into_iter().map(DeadColumns::row).collect()
+    }
+
+    async fn now(&self) -> SystemTime {
+        let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros";
+        sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
+    }
+
+    async fn pass(&self, by: Duration) {
+        self.run(&format!("UPDATE {{m}} SET due_at = due_at - {} * interval '1 microsecond'", micros(by)));
+    }
+}
+
+/// Another session's transaction; the server rolls it back when it is dropped.
+pub(crate) struct OpenPostgres(pub(crate) PgConnection);
+
+#[async_trait]
+impl OpenTransaction for OpenPostgres {
+    async fn commit(mut self: Box<Self>) {
+        self.0.batch_execute("COMMIT").expect("commit");
+    }
+
+    async fn roll_back(mut self: Box<Self>) {
+        self.0.batch_execute("ROLLBACK").expect("roll back");
+    }
+}
+
+#[derive(QueryableByName)]
+struct KeyRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = SqlUuid)]
+    message_id: Uuid,
+}
+
+impl KeyRow {
+    fn key(&self) -> RowKey {
+        RowKey { id: self.id, message_id: self.message_id.into() }
+    }
+}
+
+#[derive(QueryableByName)]
+struct History {
+    #[diesel(sql_type = Text)]
+    topic: String,
+    #[diesel(sql_type = Integer)]
+    epoch: i32,
+    #[diesel(sql_type = Integer)]
+    attempts: i32,
+    #[diesel(sql_type = Integer)]
+    failures: i32,
+    #[diesel(sql_type = Text)]
+    errors: String,
+}
+
+#[derive(QueryableByName)]
+struct LiveColumns {
+    #[diesel(embed)]
+    key: KeyRow,
+    #[diesel(embed)]
+    history: History,
+    #[diesel(embed)]
+    due_at: Instant,
+}
+
+impl LiveColumns {
+    fn row(self) -> LiveRow {
+        let Self { key, history, due_at } = self;
+        LiveRow {
+            key: key.key(),
+            errors: kept_errors(&history.errors),
+            topic: history.topic.into(),
+            due_at: due_at.time(),
+            epoch: history.epoch,
+            attempts: history.attempts as u32,
+            failures: history.failures as u32,
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct DeadColumns {
+    #[diesel(embed)]
+    key: KeyRow,
+    #[diesel(embed)]
+    history: History,
+    #[diesel(sql_type = Text)]
+    reason: String,
+}
+
+impl DeadColumns {
+    fn row(self) -> DeadRow {
+        let Self { key, history, reason } = self;
+        DeadRow {
+            key: key.key(),
+            errors: kept_errors(&history.errors),
+            topic: history.topic.into(),
+            epoch: history.epoch,
+            attempts: history.attempts as u32,
+            failures: history.failures as u32,
+            reason,
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct Instant {
+    #[diesel(sql_type = BigInt)]
+    micros: i64,
+}
+
+impl Instant {
+    fn time(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_micros(self.micros.try_into().expect("after 1970"))
+    }
+}
+
+/// Every kept error with its class and text, and a time that can be read.
+pub(crate) fn kept_errors(column: &str) -> Vec<KeptError> {
+    let errors: Vec<serde_json::Value> = serde_json::from_str(column).expect("a JSON array");
+    let text = |error: &serde_json::Value, field: &str| error[field].as_str().expect("a text").to_owned();
+    let kept = errors.iter().map(|error| {
+        assert!(text(error, "at").ends_with('Z'), "{error}");
+        KeptError { class: text(error, "class"), error: text(error, "error") }
+    });
+    kept.collect()
+}
