@@ -61,14 +61,12 @@ impl<'a> Round<'a> {
         self.sent.len()
     }
 
-    /// Sends the claimed rows, keeps suspects back, and returns the bytes of payload that were claimed.
-    pub(crate) fn send(&mut self, rows: Vec<Loaded>, room: &mut Reservation) -> usize {
-        let mut bytes = 0;
+    /// Sends the claimed rows, and keeps suspects back.
+    pub(crate) fn send(&mut self, rows: Vec<Loaded>, room: &mut Reservation) {
         for row in rows {
             match row {
                 Loaded::Poisoned(row) => drop(self.poisoned.insert(row.key, give_up(&row))),
                 Loaded::Row(row) => {
-                    bytes += row.envelope.payload.as_ref().map_or(0, Vec::len);
                     if self.topic.is_suspect(row.key.message_id) {
                         self.suspects.push(row);
                     } else {
@@ -77,7 +75,6 @@ impl<'a> Round<'a> {
                 }
             }
         }
-        bytes
     }
 
     fn send_one(&mut self, row: Row, alone: bool, room: &mut Reservation) {

@@ -75,10 +75,11 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     };
     topic.set_watermark(claim.watermark);
     let mut round = Round::new(engine, topic, claim.term, term_ends_at);
-    let found = claim.rows.len();
-    let bytes = round.send(claim.rows, &mut room);
-    // Fewer rows and bytes than asked for: nothing more is due until the scout says so.
-    if found < spec.rows_max && bytes < spec.bytes_max {
+    // A claim that was cut, at its rows or at its bytes, tells no watermark. Counting what it returned would not do: a cut
+    // at the bytes returns fewer of both than asked for.
+    let found_all = claim.watermark.is_some();
+    round.send(claim.rows, &mut room);
+    if found_all {
         topic.set_due(false);
     }
     if round.sent() == 0 {
