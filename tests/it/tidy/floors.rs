@@ -144,6 +144,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "testing::store::cases::settle",
             "testing::store::list",
             "testing::store::memory",
+            "guide",
         ],
     ),
 ];
