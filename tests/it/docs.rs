@@ -1,5 +1,7 @@
 //! What the documentation says, compared with what is there.
 
+mod sql;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
