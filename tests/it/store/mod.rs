@@ -2,6 +2,7 @@
 
 mod memory;
 mod postgres;
+mod sqlite;
 
 use std::time::Duration;
 
