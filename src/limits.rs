@@ -128,3 +128,33 @@ impl Default for Limits {
         }
     }
 }
+
+/// What Kafka's client may take beyond `message.timeout.ms` until it says so: it looks for timed-out messages once a
+/// second, and a request in flight is taken back before its messages are looked at.
+pub const KAFKA_TIMEOUT_SLACK: Duration = Duration::from_secs(2);
+
+/// The longest a probe waits for a Kafka broker. Waiting longer finds a broker that comes back sooner than asking
+/// again would; this bounds how long the relay's end can be delayed by a probe.
+pub const KAFKA_PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The longest one request for creating, describing or looking up topics waits for Kafka.
+pub const KAFKA_ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the partition counts of known Kafka topics are read again: a partition that was added is used within it.
+pub const KAFKA_COUNTS_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The least time between two look-ups of one Kafka topic, so that messages for a topic that is not there do not
+/// become requests.
+pub const KAFKA_LOOK_UP_INTERVAL_MIN: Duration = Duration::from_millis(250);
+
+/// The longest a look-up in the background waits for Kafka. Short, because it keeps a dropped transport alive, and the
+/// next message asks again.
+pub const KAFKA_LOOK_UP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// For how long a Kafka partition may take nothing, while others do, before no more is handed to the client for it. A
+/// second is beyond any acknowledgement and short of an election; at full drain some 10,000 messages reach one of six
+/// partitions in it, half of what may be in flight.
+pub const KAFKA_PARTITION_STALL: Duration = Duration::from_secs(1);
+
+/// Messages that a stalled Kafka partition may hold: enough that it goes on by itself once it can.
+pub const KAFKA_PARTITION_STALLED_MAX: u32 = 64;

@@ -1,9 +1,14 @@
 //! The port to the broker: what the relay asks of it, and nothing about how.
 
+pub mod header;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod memory;
 mod outcome;
 mod receipt;
 
+#[cfg(feature = "kafka")]
+pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, KafkaTransportBuilder};
 pub use memory::{Answer, MemoryTransport, NotReached};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use receipt::{Receipt, ReceiptSink};

@@ -1,0 +1,191 @@
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rdkafka::ClientConfig;
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use super::classify::class_of;
+use super::config::KafkaConfigError;
+use super::context::{Context, Ticket, Waiting};
+use super::error::Answer;
+use super::health::Health;
+use super::look_up::LookUps;
+use super::partitions::Partitions;
+use super::secrets::Secrets;
+use crate::limits::KAFKA_PROBE_TIMEOUT;
+use crate::transport::{FailureClass, Outcome, TransportError};
+
+/// One try of a probe. The client says nothing while it waits for a broker, so it is asked in short turns.
+const TURN: Duration = Duration::from_secs(1);
+
+pub(super) type Record<'a> = BaseRecord<'a, str, [u8], Box<Ticket>>;
+
+/// The client library's producer, replaced when it breaks, and what is known of its brokers and topics.
+pub(super) struct Client {
+    config: ClientConfig,
+    secrets: Secrets,
+    producer: RwLock<Arc<Producer>>,
+    pub(super) partitions: Partitions,
+    pub(super) look_ups: LookUps,
+    pub(super) waiting: Arc<Waiting>,
+}
+
+/// One life of the producer.
+struct Producer {
+    /// Taken by the drop only.
+    inner: Option<ThreadedProducer<Context>>,
+    health: Arc<Health>,
+}
+
+impl Client {
+    pub(super) fn new(config: ClientConfig, secrets: Secrets, look_ups: LookUps) -> Result<Self, KafkaConfigError> {
+        let producer = Producer::new(&config, &secrets, &look_ups)?;
+        let producer = RwLock::new(Arc::new(producer));
+        Ok(Self { config, secrets, producer, partitions: Partitions::new(), look_ups, waiting: Arc::default() })
+    }
+
+    pub(super) fn config(&self) -> &ClientConfig {
+        &self.config
+    }
+
+    /// Hands a record to the producer; gives it back with what is to be said of it where that fails.
+    pub(super) fn send(&self, record: Record<'_>) -> Result<(), (Box<Ticket>, Outcome)> {
+        // The lock is held for the call only, which does not block; the outcome is reported outside of it, because a
+        // sink may send again.
+        let producer = self.producer();
+        if let Some(outage) = producer.health.refuses() {
+            return Err((record.delivery_opaque, Outcome::Failed(outage)));
+        }
+        producer.inner().send(record).map_err(|(error, record)| {
+            let code = error.rdkafka_error_code().unwrap_or(Code::InvalidArgument);
+            if class_of(code) == FailureClass::Topic {
+                self.look_ups.ask(&record.delivery_opaque.topic);
+            }
+            (record.delivery_opaque, refused(code))
+        })
+    }
+
+    /// Asks the brokers for a sign of life, and replaces a broken producer before. Blocks.
+    pub(super) fn probe(&self) -> Result<(), TransportError> {
+        self.replace_if_fatal().map_err(|error| TransportError::new(FailureClass::Fatal, error))?;
+        let producer = Arc::clone(&self.producer());
+        // A topic keeps the answer small: without one it lists the whole cluster.
+        let topic = self.known_topics().into_iter().next();
+        let ends_at = Instant::now() + KAFKA_PROBE_TIMEOUT;
+        loop {
+            let Err(error) = producer.inner().client().fetch_metadata(topic.as_deref(), TURN) else {
+                producer.health.answered();
+                return Ok(());
+            };
+            let outage = producer.health.outage();
+            let is_settled = outage.as_ref().is_some_and(|outage| outage.class() != FailureClass::Connection);
+            if is_settled || Instant::now() >= ends_at {
+                return Err(outage.unwrap_or_else(|| unanswered(error.rdkafka_error_code())));
+            }
+        }
+    }
+
+    /// Reads how many partitions a topic has. Blocks up to `within`; without a broker it leaves everything as it is.
+    pub(super) fn look_up(&self, topic: &Arc<str>, within: Duration) {
+        let producer = Arc::clone(&self.producer());
+        let metadata = producer.inner().client().fetch_metadata(Some(topic), within);
+        for found in metadata.iter().flat_map(|metadata| metadata.topics()) {
+            producer.health.answered();
+            if found.name() == &**topic && found.error().is_none() && !found.partitions().is_empty() {
+                self.partitions.learn(topic, found.partitions().len());
+            }
+        }
+    }
+
+    pub(super) fn known_topics(&self) -> Vec<Arc<str>> {
+        self.partitions.topics()
+    }
+
+    pub(super) fn config_error(&self, error: KafkaError) -> TransportError {
+        TransportError::new(FailureClass::Fatal, KafkaConfigError::from_client(error, &self.secrets))
+    }
+
+    /// The class and cause of a request that another client made in vain.
+    pub(super) fn failed(&self, code: Option<Code>) -> TransportError {
+        let class = code.map_or(FailureClass::Connection, class_of);
+        match self.producer().health.outage() {
+            Some(outage) if class == FailureClass::Temporary || class.is_outage() => outage,
+            _ => unanswered(code),
+        }
+    }
+
+    fn replace_if_fatal(&self) -> Result<(), KafkaConfigError> {
+        if !self.producer().health.is_fatal() {
+            return Ok(());
+        }
+        let fresh = Arc::new(Producer::new(&self.config, &self.secrets, &self.look_ups)?);
+        let mut producer = self.producer.write().unwrap_or_else(PoisonError::into_inner);
+        // Two probes may come here at once; the second finds a sound one.
+        if producer.health.is_fatal() {
+            *producer = fresh;
+        }
+        Ok(())
+    }
+
+    fn producer(&self) -> RwLockReadGuard<'_, Arc<Producer>> {
+        self.producer.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Producer {
+    fn new(config: &ClientConfig, secrets: &Secrets, look_ups: &LookUps) -> Result<Self, KafkaConfigError> {
+        let health = Arc::new(Health::default());
+        let context = Context { health: Arc::clone(&health), look_ups: look_ups.clone(), secrets: secrets.clone() };
+        let inner = config.create_with_context(context);
+        let inner = inner.map_err(|error| KafkaConfigError::from_client(error, secrets))?;
+        Ok(Self { inner: Some(inner), health })
+    }
+
+    fn inner(&self) -> &ThreadedProducer<Context> {
+        self.inner.as_ref().unwrap_or_else(|| unreachable!("only the drop takes it"))
+    }
+}
+
+impl Drop for Producer {
+    /// Purges what it holds; the receipts are told so within half a second.
+    ///
+    /// On a thread of its own: the end waits for the producer's own thread, and that may be the one that gave up the
+    /// last handle, in the sink of the last receipt.
+    fn drop(&mut self) {
+        let inner = self.inner.take();
+        let closing = thread::Builder::new().name("outbox-kafka-close".to_owned()).spawn(move || drop(inner));
+        // Without a thread to spare the closure was dropped here, and the producer with it.
+        drop(closing);
+    }
+}
+
+/// What is to be said of a record that the producer did not take.
+fn refused(code: Code) -> Outcome {
+    match code {
+        Code::QueueFull => Outcome::Busy,
+        code => Outcome::Failed(TransportError::new(class_of(code), Answer { code })),
+    }
+}
+
+fn unanswered(code: Option<Code>) -> TransportError {
+    let code = code.unwrap_or(Code::BrokerTransportFailure);
+    let class = match class_of(code) {
+        FailureClass::Temporary => FailureClass::Connection,
+        class => class,
+    };
+    TransportError::new(class, Answer { code })
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let health = Arc::clone(&self.producer().health);
+        f.debug_struct("Client")
+            .field("health", &health)
+            .field("waiting", &self.waiting.count())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,188 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+
+use super::secrets::{REDACTED, Secrets, is_secret};
+use crate::limits::KAFKA_TIMEOUT_SLACK;
+
+/// What we set where the user does not, each with its reason.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("acks", "all"), // a message that only the leader has goes with the leader
+    ("client.id", "diesel-outbox"),
+    ("enable.idempotence", "true"), // a retry inside the client neither doubles nor reorders
+    ("linger.ms", "0"),             // immediate; under load batches form by themselves
+    ("message.timeout.ms", "25000"), // below the lease of 30 s
+    ("partitioner", "murmur2_random"), // Java's: a key goes where every other producer of the topic sends it
+    ("reconnect.backoff.max.ms", "1000"), // a broker that is back is used within a second, not ten
+    ("topic.metadata.propagation.max.ms", "5000"), // an unknown topic is said to be one before the lease ends
+];
+
+/// Second names of settings, with the one that is used here: a user's `delivery.timeout.ms` has to replace our
+/// `message.timeout.ms`, and which of two names wins in the client is chance.
+const ALIASES: &[(&str, &str)] = &[
+    ("compression.codec", "compression.type"),
+    ("delivery.timeout.ms", "message.timeout.ms"),
+    ("max.in.flight", "max.in.flight.requests.per.connection"),
+    ("message.send.max.retries", "retries"),
+    ("metadata.broker.list", "bootstrap.servers"),
+    ("queue.buffering.max.ms", "linger.ms"),
+    ("request.required.acks", "acks"),
+    ("sasl.mechanism", "sasl.mechanisms"),
+];
+
+const IN_FLIGHT: &str = "max.in.flight.requests.per.connection";
+
+/// Settings of the Kafka client: every one that librdkafka knows, by its name in
+/// [librdkafka's list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md).
+///
+/// What is set here and can be changed: `acks=all`, `client.id=diesel-outbox`, `enable.idempotence=true`,
+/// `linger.ms=0`, `message.timeout.ms=25000`, `partitioner=murmur2_random` (as in Java, so that one key is in one
+/// partition whoever wrote it), `reconnect.backoff.max.ms=1000`, `topic.metadata.propagation.max.ms=5000`.
+///
+/// Settings that would break what the outbox promises are refused by [`KafkaTransport::new`](super::KafkaTransport::new).
+/// TLS and SASL need the feature `kafka-ssl`.
+///
+/// ```
+/// use diesel_outbox::transport::KafkaConfig;
+/// let config = KafkaConfig::new("kafka-1:9093,kafka-2:9093")
+///     .set("security.protocol", "SASL_SSL")
+///     .set("sasl.mechanisms", "SCRAM-SHA-512")
+///     .set("sasl.username", "shop")
+///     .set("sasl.password", "swordfish");
+/// assert!(!format!("{config:?}").contains("swordfish"));
+/// ```
+#[derive(Clone)]
+pub struct KafkaConfig {
+    settings: BTreeMap<String, String>,
+}
+
+impl KafkaConfig {
+    /// The defaults, for a cluster that is found at `host:port`, or at several of them with commas between.
+    pub fn new(bootstrap_servers: impl Into<String>) -> Self {
+        let settings = DEFAULTS.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { settings }.set("bootstrap.servers", bootstrap_servers)
+    }
+
+    /// Sets what the client library calls `name`; the last value counts.
+    #[must_use]
+    pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let name = name.into();
+        let known = ALIASES.iter().find(|(alias, _)| *alias == name).map(|&(_, known)| known.to_owned());
+        self.settings.insert(known.unwrap_or(name), value.into());
+        self
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
+    /// Whether the client hashes keys as we do, so that we know a message's partition before it is sent.
+    pub(super) fn hashes_by_murmur2(&self) -> bool {
+        matches!(self.get("partitioner"), Some("murmur2" | "murmur2_random"))
+    }
+
+    pub(super) fn secrets(&self) -> Secrets {
+        Secrets::of(self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+    }
+
+    pub(super) fn check(&self) -> Result<Checked, KafkaConfigError> {
+        self.refuse_what_breaks_a_promise()?;
+        let mut client = ClientConfig::new();
+        client.extend(self.settings.clone());
+        // What is logged is decided by the subscriber; the client says nothing of level debug unless `debug` is set.
+        client.set_log_level(RDKafkaLogLevel::Debug);
+        let invalid = |error| KafkaConfigError::from_client(error, &self.secrets());
+        let native = client.create_native_config().map_err(invalid)?;
+        let timeout_ms = native.get("message.timeout.ms").map_err(invalid)?;
+        let timeout_ms = timeout_ms.parse().unwrap_or_else(|_| unreachable!("the client checked that it is a number"));
+        Ok(Checked { client, delivery_timeout: Duration::from_millis(timeout_ms) + KAFKA_TIMEOUT_SLACK })
+    }
+
+    fn refuse_what_breaks_a_promise(&self) -> Result<(), KafkaConfigError> {
+        let is = |name, value| self.get(name).is_some_and(|given| given.eq_ignore_ascii_case(value));
+        let refused = |name: &'static str, reason| {
+            let value = self.get(name).unwrap_or_default().to_owned();
+            Err(KafkaConfigError::Refused { name, value, reason })
+        };
+        if !is("acks", "all") && !is("acks", "-1") {
+            refused("acks", "a message that not every in-sync replica has is lost with its leader; use acks=all")
+        } else if is("enable.idempotence", "false") && self.get(IN_FLIGHT) != Some("1") {
+            let reason = "a retried request overtakes later ones, and messages of a key change their order; leave it at \
+                          true, or set max.in.flight.requests.per.connection=1 as well";
+            refused("enable.idempotence", reason)
+        } else if is("message.timeout.ms", "0") {
+            refused(
+                "message.timeout.ms",
+                "a message without time-out outlives its lease and is sent twice; give a time",
+            )
+        } else if is("delivery.report.only.error", "true") {
+            refused("delivery.report.only.error", "without the report of a success no row is ever removed")
+        } else if is("queuing.strategy", "lifo") {
+            refused("queuing.strategy", "messages of a key would change their order")
+        } else if is("enable.gapless.guarantee", "true") {
+            refused("enable.gapless.guarantee", "every refused message would end the client and with it all others")
+        } else if self.get("transactional.id").is_some() {
+            refused("transactional.id", "messages outside of a Kafka transaction are refused by such a client")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+// Settings without their secrets, so that a configuration can be logged.
+impl fmt::Debug for KafkaConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.settings.iter().map(|(name, value)| (name, if is_secret(name) { REDACTED } else { value }));
+        f.debug_map().entries(shown).finish()
+    }
+}
+
+pub(super) struct Checked {
+    pub(super) client: ClientConfig,
+    pub(super) delivery_timeout: Duration,
+}
+
+/// Why a configuration of the Kafka client is of no use.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KafkaConfigError {
+    /// The setting would break what the outbox promises.
+    #[error("the Kafka setting {name}={value} is refused: {reason}")]
+    Refused {
+        /// The setting.
+        name: &'static str,
+        /// The value it has.
+        value: String,
+        /// What it would break, and what to use instead.
+        reason: &'static str,
+    },
+    /// The client library does not know the setting, or not that value.
+    #[error("the Kafka setting {name} is not valid: {problem}")]
+    Invalid {
+        /// The setting.
+        name: String,
+        /// What the client library says about it.
+        problem: String,
+    },
+    /// The client library cannot work with the settings as a whole.
+    #[error("the Kafka client cannot be made: {problem}")]
+    Client {
+        /// What the client library says about it.
+        problem: String,
+    },
+}
+
+impl KafkaConfigError {
+    pub(super) fn from_client(error: KafkaError, secrets: &Secrets) -> Self {
+        let scrub = |text: &str| secrets.scrub(text).into_owned();
+        match error {
+            KafkaError::ClientConfig(_, problem, name, _) => Self::Invalid { problem: scrub(&problem), name },
+            KafkaError::ClientCreation(problem) => Self::Client { problem: scrub(&problem) },
+            other => Self::Client { problem: scrub(&other.to_string()) },
+        }
+    }
+}

@@ -1,0 +1,152 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::KafkaError;
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::ProducerContext;
+use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::sync::Notify;
+
+use super::classify::class_of;
+use super::error::Answer;
+use super::health::Health;
+use super::look_up::LookUps;
+use super::partitions::Slot;
+use super::secrets::Secrets;
+use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
+
+/// What a message carries through the client: whom to tell, and what to take back.
+pub(super) struct Ticket {
+    pub(super) receipt: Receipt,
+    pub(super) topic: Arc<str>,
+    pub(super) slot: Option<Arc<Slot>>,
+    pub(super) waiting: Arc<Waiting>,
+}
+
+impl Ticket {
+    pub(super) fn settle(self, outcome: Outcome) {
+        if let Some(slot) = self.slot {
+            let unanswered = matches!(&outcome, Outcome::Failed(error) if !is_answer(error.class()));
+            slot.leave(!unanswered);
+        }
+        self.receipt.settle(outcome);
+        self.waiting.leave();
+    }
+}
+
+/// How many messages are without outcome.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    count: AtomicUsize,
+    none: Notify,
+}
+
+impl Waiting {
+    pub(super) fn enter(&self) {
+        self.count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn leave(&self) {
+        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.none.notify_waiters();
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Waits until there is none, at most `within`; returns how many there are.
+    pub(super) async fn none_within(&self, within: Duration) -> usize {
+        let none = async {
+            loop {
+                // Registered before the look at the count: the last one may leave in between.
+                let mut told = std::pin::pin!(self.none.notified());
+                told.as_mut().enable();
+                if self.count() == 0 {
+                    return;
+                }
+                told.await;
+            }
+        };
+        // Over or not, what counts is what is left.
+        let _ = tokio::time::timeout(within, none).await;
+        self.count()
+    }
+}
+
+/// What the client library calls back: outcomes, errors of connections, log lines.
+pub(super) struct Context {
+    pub(super) health: Arc<Health>,
+    pub(super) look_ups: LookUps,
+    pub(super) secrets: Secrets,
+}
+
+impl Context {
+    fn failure(&self, code: Code, ticket: &Ticket) -> Outcome {
+        let class = class_of(code);
+        if is_answer(class) || is_answered(code) {
+            self.health.answered();
+        } else if let Some(outage) = self.health.outage() {
+            return Outcome::Failed(outage);
+        }
+        if class == FailureClass::Topic {
+            // The client keeps a topic's refusal until it reads its metadata again, which it does every five minutes.
+            self.look_ups.ask(&ticket.topic);
+        }
+        Outcome::Failed(TransportError::new(class, Answer { code }))
+    }
+}
+
+/// Whether failures of the class are answers of a broker, about a message or its topic.
+fn is_answer(class: FailureClass) -> bool {
+    matches!(class, FailureClass::RecordRefused | FailureClass::Record | FailureClass::Topic)
+}
+
+/// Whether the code came over the wire. The client's own are negative.
+fn is_answered(code: Code) -> bool {
+    code as i32 > 0
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = Box<Ticket>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, ticket: Box<Ticket>) {
+        let outcome = match result {
+            Ok(_) => {
+                self.health.answered();
+                Outcome::Delivered
+            }
+            Err((error, _)) => self.failure(error.rdkafka_error_code().unwrap_or(Code::Fail), &ticket),
+        };
+        ticket.settle(outcome);
+    }
+}
+
+impl ClientContext for Context {
+    fn error(&self, error: KafkaError, reason: &str) {
+        // Not logged: the client logs the same text, and what follows from it is the relay's to say.
+        if let Some(code) = error.rdkafka_error_code() {
+            self.health.note(code, &self.secrets.scrub(reason));
+        }
+    }
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        use RDKafkaLogLevel as Level;
+        let text = self.secrets.scrub(text);
+        match level {
+            Level::Emerg | Level::Alert | Level::Critical => tracing::error!(facility, "kafka client: {text}"),
+            Level::Error | Level::Warning => tracing::warn!(facility, "kafka client: {text}"),
+            Level::Notice | Level::Info => tracing::debug!(facility, "kafka client: {text}"),
+            Level::Debug => tracing::trace!(facility, "kafka client: {text}"),
+        }
+    }
+
+    // Who sets `statistics.interval.ms` finds them in the log; rdkafka's own way logs them at level info through `log`.
+    fn stats_raw(&self, statistics: &[u8]) {
+        tracing::debug!("kafka client statistics: {}", String::from_utf8_lossy(statistics));
+    }
+}

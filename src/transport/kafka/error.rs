@@ -1,0 +1,26 @@
+use std::sync::Arc;
+
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+/// What the client said of one message or request. Codes only: their texts are fixed and hold nothing of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("{code}")]
+pub(super) struct Answer {
+    pub(super) code: Code,
+}
+
+/// What an outage is made of, in the client's words without secrets.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unreachable(pub(super) Arc<str>);
+
+/// A message that could not even be handed to the client.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotSent {
+    #[error("how many partitions topic {topic:?} has is not known yet")]
+    CountUnknown { topic: Arc<str> },
+    #[error("partition_with chose partition {chosen} of topic {topic:?}, which has {count}")]
+    NoSuchPartition { topic: Arc<str>, chosen: i32, count: i32 },
+    #[error("partition {partition} of topic {topic:?} takes nothing while others do: it has no leader, or is behind")]
+    Stalled { topic: Arc<str>, partition: i32 },
+}

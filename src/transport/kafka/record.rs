@@ -1,0 +1,39 @@
+use std::time::UNIX_EPOCH;
+
+use rdkafka::message::{Header, OwnedHeaders};
+
+use super::client::Record;
+use super::context::Ticket;
+use crate::message::Envelope;
+use crate::transport::header;
+
+/// The record of a message. Without `partition` the client's own partitioner chooses.
+pub(super) fn record<'a>(envelope: &'a Envelope, partition: Option<i32>, ticket: Box<Ticket>) -> Record<'a> {
+    Record {
+        topic: &envelope.topic,
+        partition,
+        payload: envelope.payload.as_deref(),
+        key: envelope.key.as_deref(),
+        timestamp: Some(timestamp_ms(envelope)),
+        headers: Some(headers(envelope)),
+        delivery_opaque: ticket,
+    }
+}
+
+/// When the row was written. At least 1, because the client takes 0 for "now".
+fn timestamp_ms(envelope: &Envelope) -> i64 {
+    let since_epoch = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX).max(1)
+}
+
+fn headers(envelope: &Envelope) -> OwnedHeaders {
+    let message_id = envelope.message_id.to_string();
+    let attempt = envelope.attempt.to_string();
+    let mut headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 3);
+    headers = headers.insert(Header { key: header::MESSAGE_ID, value: Some(&message_id) });
+    if !envelope.kind.is_empty() {
+        headers = headers.insert(Header { key: header::KIND, value: Some(&envelope.kind) });
+    }
+    headers = headers.insert(Header { key: header::ATTEMPT, value: Some(&attempt) });
+    envelope.headers.iter().fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
+}

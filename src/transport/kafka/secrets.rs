@@ -1,0 +1,36 @@
+use std::borrow::Cow;
+
+/// What stands in place of a secret.
+pub(super) const REDACTED: &str = "[redacted]";
+
+/// Parts of names whose values are nobody's business. Rather too many than too few: the price is a less telling `Debug`.
+const TELLING: &[&str] =
+    &["password", "secret", "key", "token", "pem", "oauthbearer.config", "jaas", "kinit", "assertion"];
+
+/// Whether a setting's value is a secret.
+pub(super) fn is_secret(name: &str) -> bool {
+    TELLING.iter().any(|part| name.contains(part))
+}
+
+/// The secrets of one configuration, to be taken out of whatever the client library says.
+///
+/// librdkafka redacts its own logs, but brokers and TLS libraries write texts too, and they end up on rows and in logs.
+#[derive(Clone, Default)]
+pub(super) struct Secrets(Vec<String>);
+
+impl Secrets {
+    pub(super) fn of<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let secret = settings.filter(|(name, value)| is_secret(name) && !value.is_empty());
+        let mut values: Vec<String> = secret.map(|(_, value)| value.to_owned()).collect();
+        // The longest first: a secret may contain another one.
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        Self(values)
+    }
+
+    pub(super) fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.0.iter().fold(Cow::Borrowed(text), |text, secret| match text.contains(secret.as_str()) {
+            true => Cow::Owned(text.replace(secret.as_str(), REDACTED)),
+            false => text,
+        })
+    }
+}
