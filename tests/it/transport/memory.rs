@@ -1,18 +1,36 @@
-//! The script of the memory transport.
+//! The memory transport: the suite, and its script.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
 use diesel_outbox::transport::{Answer, FailureClass, MemoryTransport, Transport};
-
-use super::outcomes::{Outcomes, Seen, envelope};
+use diesel_outbox::{Envelope, MessageId};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
 fn send(broker: &MemoryTransport, outcomes: &Arc<Outcomes>, id: i64, key: &str) {
-    let envelope = envelope("orders", key);
-    let receipt = outcomes.receipt(id, &envelope);
-    broker.send(envelope, receipt);
+    let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+    envelope.key = Some(key.to_owned());
+    outcomes.send(broker, id, envelope);
+}
+
+/// An outcome without its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Is {
+    Delivered,
+    Busy,
+    Failed(FailureClass),
+}
+
+fn seen(outcomes: &Outcomes) -> Vec<(i64, Is)> {
+    let without_text = |seen| match seen {
+        Seen::Delivered => Is::Delivered,
+        Seen::Busy => Is::Busy,
+        Seen::Failed { class, .. } => Is::Failed(class),
+    };
+    outcomes.seen().into_iter().map(|(id, seen)| (id, without_text(seen))).collect()
 }
 
 fn keys(broker: &MemoryTransport) -> Vec<String> {
@@ -23,7 +41,7 @@ fn keys(broker: &MemoryTransport) -> Vec<String> {
 fn without_a_script_it_delivers_at_once() {
     let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
     send(&broker, &outcomes, 1, "a");
-    assert_eq!(outcomes.seen(), [(1, Seen::Delivered)]);
+    assert_eq!(seen(&outcomes), [(1, Is::Delivered)]);
     assert_eq!(keys(&broker), ["a"]);
     assert_eq!(broker.delivered_to("orders").len(), 1);
     assert_eq!(broker.delivered_to("other").len(), 0);
@@ -39,17 +57,17 @@ fn rules_are_asked_in_order_and_used_up() {
         send(&broker, &outcomes, id, key);
     }
     let expected = [
-        (1, Seen::Failed(FailureClass::RecordRefused)),
-        (2, Seen::Busy),
-        (3, Seen::Failed(FailureClass::Temporary)),
-        (4, Seen::Delivered),
-        (5, Seen::Failed(FailureClass::RecordRefused)),
+        (1, Is::Failed(FailureClass::RecordRefused)),
+        (2, Is::Busy),
+        (3, Is::Failed(FailureClass::Temporary)),
+        (4, Is::Delivered),
+        (5, Is::Failed(FailureClass::RecordRefused)),
     ];
-    assert_eq!(outcomes.seen(), expected);
+    assert_eq!(seen(&outcomes), expected);
     assert_eq!(keys(&broker), ["b", "c"], "the lost acknowledgement is of a stored message");
     broker.forget_answers();
     send(&broker, &outcomes, 6, "bad");
-    assert_eq!(outcomes.seen()[5], (6, Seen::Delivered));
+    assert_eq!(seen(&outcomes)[5], (6, Is::Delivered));
 }
 
 #[tokio::test]
@@ -57,13 +75,13 @@ async fn held_messages_wait_for_their_release_in_order() {
     let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
     broker.hold();
     (1..=3).for_each(|id| send(&broker, &outcomes, id, &id.to_string()));
-    assert_eq!((outcomes.seen().len(), broker.unanswered()), (0, 3));
+    assert_eq!((seen(&outcomes).len(), broker.unanswered()), (0, 3));
     broker.release_next(1);
-    assert_eq!(outcomes.seen(), [(1, Seen::Delivered)]);
+    assert_eq!(seen(&outcomes), [(1, Is::Delivered)]);
     broker.go_down();
     broker.release();
-    let lost = Seen::Failed(FailureClass::Connection);
-    assert_eq!(outcomes.seen()[1..], [(2, lost), (3, lost)], "what counts is the broker at the release");
+    let lost = Is::Failed(FailureClass::Connection);
+    assert_eq!(seen(&outcomes)[1..], [(2, lost), (3, lost)], "what counts is the broker at the release");
     assert_eq!(broker.flush(DEADLINE).await, 0);
 }
 
@@ -72,14 +90,14 @@ async fn down_fails_send_probe_and_prepare_until_it_is_up() {
     let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
     broker.go_down_as(FailureClass::Authentication);
     send(&broker, &outcomes, 1, "a");
-    assert_eq!(outcomes.seen(), [(1, Seen::Failed(FailureClass::Authentication))]);
+    assert_eq!(seen(&outcomes), [(1, Is::Failed(FailureClass::Authentication))]);
     assert_eq!(broker.probe().await.unwrap_err().class(), FailureClass::Authentication);
     assert_eq!(broker.prepare(&[]).await.unwrap_err().class(), FailureClass::Authentication);
     broker.go_up();
     broker.probe().await.unwrap();
     broker.prepare(&[]).await.unwrap();
     send(&broker, &outcomes, 2, "a");
-    assert_eq!(outcomes.seen()[1], (2, Seen::Delivered));
+    assert_eq!(seen(&outcomes)[1], (2, Is::Delivered));
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,9 +107,9 @@ async fn silence_is_seen_by_flush_and_reported_when_the_broker_goes() {
     send(&broker, &outcomes, 1, "a");
     send(&broker, &outcomes, 2, "b");
     assert_eq!(broker.flush(DEADLINE).await, 1);
-    assert_eq!(outcomes.seen(), [(2, Seen::Delivered)]);
+    assert_eq!(seen(&outcomes), [(2, Is::Delivered)]);
     drop(broker);
-    assert_eq!(outcomes.seen()[1], (1, Seen::Failed(FailureClass::Temporary)));
+    assert_eq!(seen(&outcomes)[1], (1, Is::Failed(FailureClass::Temporary)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +118,7 @@ async fn latency_runs_on_virtual_time_and_keeps_the_order() {
     broker.set_latency(Duration::from_secs(3_600));
     (0..100).for_each(|id| send(&broker, &outcomes, id, &id.to_string()));
     assert_eq!(broker.sends(), 100);
-    assert!(outcomes.seen().is_empty());
+    assert!(seen(&outcomes).is_empty());
     let started = tokio::time::Instant::now();
     let delivered = broker.wait_for_delivered(100, Duration::from_secs(3_601)).await.unwrap();
     assert!(started.elapsed() >= Duration::from_secs(3_600));
@@ -114,7 +132,7 @@ async fn a_full_queue_is_busy_and_takes_nothing() {
     broker.set_queue_max(2);
     broker.hold();
     (1..=3).for_each(|id| send(&broker, &outcomes, id, &id.to_string()));
-    assert_eq!(outcomes.seen(), [(3, Seen::Busy)]);
+    assert_eq!(seen(&outcomes), [(3, Is::Busy)]);
     broker.release();
     assert_eq!(keys(&broker), ["1", "2"]);
 }
@@ -126,4 +144,67 @@ fn a_wait_that_fails_says_what_is_there() {
     broker.wait_for_delivered_blocking(1, DEADLINE).unwrap();
     let error = broker.wait_for_delivered_blocking(2, Duration::from_millis(1)).unwrap_err();
     assert_eq!(error.to_string(), "after 1ms the broker was handed 1 messages and stored 1");
+}
+
+/// The memory broker, with the faults that the suite asks for as rules of its script.
+struct Memory(MemoryTransport);
+
+const LIMIT_BYTES: usize = 1_000;
+
+#[async_trait]
+impl TransportUnderTest for Memory {
+    fn transport(&self) -> Box<dyn Transport> {
+        Box::new(self.0.clone())
+    }
+
+    async fn stored(&self, topic: &str) -> Vec<Stored> {
+        self.0.delivered_to(topic).iter().map(Stored::of).collect()
+    }
+
+    async fn go_down(&self) -> bool {
+        self.0.go_down();
+        true
+    }
+
+    async fn go_up(&self) {
+        self.0.go_up();
+    }
+
+    fn payload_bytes_refused(&self) -> Option<usize> {
+        let refused = |envelope: &Envelope| envelope.size_bytes() > LIMIT_BYTES;
+        self.0.answer_matching(Answer::Fail(FailureClass::RecordRefused), refused);
+        Some(LIMIT_BYTES + 1)
+    }
+
+    async fn unknown_topic(&self) -> Option<String> {
+        let unknown = |envelope: &Envelope| &*envelope.topic == "unknown";
+        self.0.answer_matching(Answer::Fail(FailureClass::Topic), unknown);
+        Some("unknown".to_owned())
+    }
+
+    async fn make_topic(&self, _name: &str) -> bool {
+        self.0.forget_answers();
+        true
+    }
+
+    fn transport_with_queue_max(&self, messages: usize) -> Option<Box<dyn Transport>> {
+        self.0.set_latency(Duration::from_millis(1));
+        self.0.set_queue_max(messages);
+        Some(self.transport())
+    }
+
+    fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
+        self.0.go_down_as(FailureClass::Authentication);
+        Some((self.transport(), Vec::new()))
+    }
+}
+
+mod conformance {
+    use super::{Memory, MemoryTransport};
+
+    async fn open() -> Option<Memory> {
+        Some(Memory(MemoryTransport::new()))
+    }
+
+    diesel_outbox::transport_conformance_tests!(open);
 }

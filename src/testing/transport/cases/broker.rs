@@ -1,0 +1,67 @@
+use std::time::{Duration, Instant};
+
+use super::super::outcomes::envelope;
+use super::super::{Outcomes, Seen, TransportUnderTest};
+use super::refusals::delivers_again;
+use super::{nothing_said, numbers};
+use crate::transport::FailureClass;
+
+/// What calls into a client may take together, for 20,000 messages on a machine that does other things as well.
+const SENDS_DURATION_MAX: Duration = Duration::from_secs(5);
+
+/// Without a broker, probes and messages fail as an outage, the latter within the delivery time-out; when it is back,
+/// probes succeed and messages are delivered.
+pub async fn an_absent_broker_is_an_outage_until_it_is_back(broker: &dyn TransportUnderTest) {
+    let (transport, topic) = (broker.transport(), broker.new_topic().await);
+    delivers_again(&*transport, &topic, broker.patience()).await;
+    if !broker.go_down().await {
+        return nothing_said("an_absent_broker_is_an_outage_until_it_is_back", "way to take the broker down");
+    }
+    let outcomes = Outcomes::new();
+    let sent_at = Instant::now();
+    (0..100).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some("key"), "x")));
+    let probed = transport.probe().await;
+    assert_eq!(probed.err().map(|error| error.class()), Some(FailureClass::Connection), "a probe without a broker");
+    let seen = outcomes.wait_for(100, transport.delivery_timeout() + Duration::from_secs(1)).await;
+    assert!(sent_at.elapsed() <= transport.delivery_timeout() + Duration::from_secs(1));
+    assert_eq!(numbers(&seen).len(), 100);
+    let other = seen.iter().find(|(_, seen)| seen.class() != Some(FailureClass::Connection));
+    assert_eq!(other, None, "a message without a broker");
+
+    broker.go_up().await;
+    let back = async { while transport.probe().await.is_err() {} };
+    let back = tokio::time::timeout(broker.patience(), back).await;
+    assert!(back.is_ok(), "the broker is back and no probe succeeds");
+    delivers_again(&*transport, &topic, broker.patience()).await;
+}
+
+/// 20,000 messages without a broker: the calls return at once, and flush says how many have no outcome.
+pub async fn send_never_blocks(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+    if !broker.go_down().await {
+        return nothing_said("send_never_blocks", "way to take the broker down");
+    }
+    let started = Instant::now();
+    (0..20_000).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some("key"), "x")));
+    let taken = started.elapsed();
+    let left = transport.flush(Duration::ZERO).await;
+    let settled = outcomes.seen().len();
+    assert!(taken < SENDS_DURATION_MAX, "20,000 calls of send took {taken:?}");
+    // Outcomes may come between the two looks.
+    assert!(left + settled >= 20_000, "{left} are said to be left, and {settled} have an outcome");
+    drop(transport);
+    assert_eq!(numbers(&outcomes.wait_for(20_000, broker.patience()).await).len(), 20_000);
+}
+
+/// Receipts of messages that a transport held when it was dropped report a failure, once.
+pub async fn a_dropped_transport_reports_what_it_held(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+    if !broker.go_down().await {
+        return nothing_said("a_dropped_transport_reports_what_it_held", "way to take the broker down");
+    }
+    (0..100).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some("key"), "x")));
+    drop(transport);
+    let seen = outcomes.wait_for(100, broker.patience()).await;
+    assert_eq!(numbers(&seen).len(), 100);
+    assert!(seen.iter().all(|(_, seen)| matches!(seen, Seen::Failed { .. })), "{seen:?}");
+}

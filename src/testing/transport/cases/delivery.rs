@@ -1,0 +1,93 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::outcomes::envelope;
+use super::super::{Outcomes, Seen, Stored, TransportUnderTest};
+use super::{ids_stored, numbers};
+use crate::topic::Topic;
+
+/// `prepare` may be repeated, and a broker that is there answers a probe.
+pub async fn prepares_and_probes(broker: &dyn TransportUnderTest) {
+    let transport = broker.transport();
+    let topics = [Topic::new(broker.new_topic().await)];
+    for _ in 0..2 {
+        transport.prepare(&topics).await.unwrap_or_else(|error| panic!("prepare: {error}"));
+        transport.probe().await.unwrap_or_else(|error| panic!("probe: {error}"));
+    }
+    assert!(transport.delivery_timeout() > Duration::ZERO);
+}
+
+/// A thousand messages, with keys and without: one outcome each, "delivered", and each is stored once.
+pub async fn reports_one_outcome_each(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+    let mut sent = BTreeSet::new();
+    for id in 0..1_000 {
+        let key = (id % 3 > 0).then(|| format!("key-{}", id % 10));
+        let envelope = envelope(&topic, key.as_deref(), "x");
+        sent.insert(envelope.message_id);
+        outcomes.send(&*transport, id, envelope);
+    }
+    let seen = outcomes.wait_for(1_000, broker.patience()).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "not delivered: {:?}", first_other(&seen));
+    assert_eq!(numbers(&seen), (0..1_000).collect());
+    assert_eq!(ids_stored(broker, &topic).await, sent);
+}
+
+/// Five keys, interleaved: what is stored of a key is in the order it was sent.
+pub async fn keeps_the_order_of_a_key(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+    for id in 0..2_000 {
+        outcomes.send(&*transport, id, envelope(&topic, Some(&format!("key-{}", id % 5)), &id.to_string()));
+    }
+    outcomes.wait_for(2_000, broker.patience()).await;
+    let stored = broker.stored(&topic).await;
+    for key in 0..5 {
+        let of_key = stored.iter().filter(|stored| stored.key == Some(format!("key-{key}").into_bytes()));
+        let order: Vec<_> = of_key.filter_map(|stored| stored.payload.clone()).collect();
+        let sent: Vec<_> = (0..2_000).filter(|id| id % 5 == key).map(|id| id.to_string().into_bytes()).collect();
+        assert!(order == sent, "the messages of key-{key} changed their order, or not all are there");
+    }
+}
+
+/// Key, payload, headers and time arrive as they are in the row: bytes, empty values, repeated names, a tombstone.
+pub async fn stores_what_was_sent(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+    let mut full = envelope(&topic, Some("schlüssel"), "");
+    full.payload = Some(vec![0, 0xff, b'\n']);
+    full.kind = "order.placed".to_owned();
+    full.attempt = 3;
+    for (name, value) in [("trace", &b"a"[..]), ("trace", b"b"), ("digest", &[0xff, 0]), ("empty", b"")] {
+        full.headers.push(name, value);
+    }
+    let without_key = envelope(&topic, None, "no key");
+    let empty = envelope(&topic, Some("empty"), "");
+    let mut tombstone = envelope(&topic, Some("gone"), "");
+    tombstone.payload = None;
+    let sent = [full, without_key, empty, tombstone];
+    for (id, envelope) in (0..).zip(&sent) {
+        outcomes.send(&*transport, id, envelope.clone());
+    }
+    outcomes.wait_for(sent.len(), broker.patience()).await;
+    let stored = broker.stored(&topic).await;
+    for envelope in &sent {
+        let expected = Stored::of(envelope);
+        let found = stored.iter().find(|stored| stored.message_id() == Some(envelope.message_id));
+        let Some(found) = found else { panic!("{envelope:?} is not stored") };
+        let timestamp = found.timestamp.or(expected.timestamp);
+        assert_eq!(found, &Stored { timestamp, ..expected.clone() });
+        assert_eq!(timestamp, expected.timestamp);
+    }
+}
+
+/// `flush` returns 0 when every outcome is there, and may be asked when there is nothing to wait for.
+pub async fn flush_waits_for_every_outcome(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+    assert_eq!(transport.flush(Duration::ZERO).await, 0);
+    (0..200).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some("key"), "x")));
+    assert_eq!(transport.flush(broker.patience()).await, 0);
+    assert_eq!(outcomes.seen().len(), 200, "flush returned before the last outcome");
+}
+
+pub(super) fn first_other(seen: &[(i64, Seen)]) -> Option<&(i64, Seen)> {
+    seen.iter().find(|(_, seen)| *seen != Seen::Delivered)
+}

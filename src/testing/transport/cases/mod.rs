@@ -1,0 +1,34 @@
+//! The cases. Each panics where the transport breaks it.
+
+mod broker;
+mod delivery;
+mod refusals;
+
+pub use broker::*;
+pub use delivery::*;
+pub use refusals::*;
+
+use std::collections::BTreeSet;
+
+use super::{Seen, TransportUnderTest};
+use crate::message::MessageId;
+
+/// Says that the broker cannot do what the case needs.
+fn nothing_said(case: &str, needs: &str) {
+    tracing::warn!("{case} says nothing of this transport: its broker has no {needs}");
+}
+
+/// The ids of what a topic holds; each once, or it panics.
+async fn ids_stored(broker: &dyn TransportUnderTest, topic: &str) -> BTreeSet<MessageId> {
+    let stored = broker.stored(topic).await;
+    let ids: BTreeSet<_> = stored.iter().filter_map(super::Stored::message_id).collect();
+    assert_eq!(ids.len(), stored.len(), "every message carries its id and is stored once");
+    ids
+}
+
+/// The numbers of messages, each once, or it panics.
+fn numbers(seen: &[(i64, Seen)]) -> BTreeSet<i64> {
+    let numbers: BTreeSet<i64> = seen.iter().map(|(id, _)| *id).collect();
+    assert_eq!(numbers.len(), seen.len(), "one outcome for each message");
+    numbers
+}

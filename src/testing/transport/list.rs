@@ -1,0 +1,64 @@
+use super::{Case, cases};
+
+/// Hands the name of every case to a macro: the one place where they are listed.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __transport_cases {
+    ($callback:path $(, $argument:expr)?) => {
+        $callback! {
+            $($argument)?;
+            prepares_and_probes,
+            reports_one_outcome_each,
+            keeps_the_order_of_a_key,
+            stores_what_was_sent,
+            flush_waits_for_every_outcome,
+            refuses_what_is_too_large_and_nothing_else,
+            an_unknown_topic_is_of_the_topic,
+            a_full_queue_is_busy,
+            who_is_not_let_in_hears_so_without_secrets,
+            an_absent_broker_is_an_outage_until_it_is_back,
+            send_never_blocks,
+            a_dropped_transport_reports_what_it_held,
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __transport_tests {
+    ($open:expr; $($case:ident,)+) => {
+        $(
+            #[test]
+            fn $case() {
+                $crate::testing::transport::run_case($crate::testing::transport::cases::$case, $open)
+            }
+        )+
+    };
+}
+
+/// Makes a `#[test]` of every case of the transport conformance suite, in the module where it stands.
+///
+/// Takes what opens a broker: an `async fn() -> Option<impl TransportUnderTest>`. It is called for each test; `None`
+/// passes the test over, and it is the opener's part to say so loudly. See [`testing::transport`].
+///
+/// [`testing::transport`]: crate::testing::transport
+#[macro_export]
+macro_rules! transport_conformance_tests {
+    ($open:expr) => {
+        $crate::__transport_cases! { $crate::__transport_tests, $open }
+    };
+    ($open:expr; $($case:ident),+ $(,)?) => {
+        $crate::__transport_tests! { $open; $($case,)+ }
+    };
+}
+
+macro_rules! case_list {
+    (; $($case:ident,)+) => {
+        /// Every case of the suite.
+        pub const CASES: &[Case] = &[
+            $(Case { name: stringify!($case), run: |under_test| Box::pin(cases::$case(under_test)) },)+
+        ];
+    };
+}
+
+__transport_cases! { case_list }

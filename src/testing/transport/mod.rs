@@ -1,0 +1,87 @@
+//! What the relay relies on in a [`Transport`](crate::transport::Transport), as cases that one can be held to.
+//!
+//! Bring the broker as a [`TransportUnderTest`]: a way to make transports to it and to read back what it holds, and
+//! the faults that it can be made to have. [`transport_conformance_tests!`](crate::transport_conformance_tests) then
+//! makes one `#[test]` of each case; [`run_case`] runs one.
+//!
+//! ```
+//! use async_trait::async_trait;
+//! use diesel_outbox::testing::transport::{Stored, TransportUnderTest, cases, run_case};
+//! use diesel_outbox::transport::{MemoryTransport, Transport};
+//!
+//! struct Memory(MemoryTransport);
+//!
+//! #[async_trait]
+//! impl TransportUnderTest for Memory {
+//!     fn transport(&self) -> Box<dyn Transport> {
+//!         Box::new(self.0.clone())
+//!     }
+//!     async fn stored(&self, topic: &str) -> Vec<Stored> {
+//!         self.0.delivered_to(topic).iter().map(Stored::of).collect()
+//!     }
+//!     async fn go_down(&self) -> bool {
+//!         self.0.go_down();
+//!         true
+//!     }
+//!     async fn go_up(&self) {
+//!         self.0.go_up();
+//!     }
+//! }
+//!
+//! async fn open() -> Option<Memory> {
+//!     Some(Memory(MemoryTransport::new()))
+//! }
+//!
+//! # mod held { use super::open;
+//! diesel_outbox::transport_conformance_tests!(open);
+//! # }
+//! run_case(cases::an_absent_broker_is_an_outage_until_it_is_back, open);
+//! ```
+//!
+//! Cases assert and panic. One that needs a fault the broker cannot have passes, and says so in the log at level warn.
+
+pub mod cases;
+mod list;
+mod outcomes;
+mod under_test;
+
+pub use list::CASES;
+pub use outcomes::{Outcomes, Seen};
+pub use under_test::{Stored, TransportUnderTest};
+
+use std::fmt;
+use std::pin::Pin;
+
+/// One thing that the relay relies on.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// What it is; also the name of its function in [`cases`].
+    pub name: &'static str,
+    /// Looks whether it holds, and panics where it does not.
+    pub run: fn(&dyn TransportUnderTest) -> CaseFuture<'_>,
+}
+
+/// A case on its way.
+pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Runs one case on a tokio runtime of its own; passes where `open` has no broker to test.
+///
+/// # Panics
+/// When the case fails.
+pub fn run_case<T: TransportUnderTest>(
+    case: impl AsyncFnOnce(&dyn TransportUnderTest),
+    open: impl AsyncFnOnce() -> Option<T>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
+    runtime.block_on(async {
+        if let Some(under_test) = open().await {
+            case(&under_test).await;
+        }
+    });
+}

@@ -1,0 +1,118 @@
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Notify;
+
+use crate::message::{Envelope, MessageId};
+use crate::store::RowKey;
+use crate::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport};
+
+/// Sends messages and keeps what became of each, by the number under which it was sent.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    seen: Mutex<Vec<(i64, Seen)>>,
+    changed: Notify,
+}
+
+/// An [`Outcome`] that can be compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// The broker has it.
+    Delivered,
+    /// The client took nothing.
+    Busy,
+    /// It failed.
+    Failed {
+        /// What about.
+        class: FailureClass,
+        /// The error and its sources, as they would be logged.
+        text: String,
+    },
+}
+
+impl Seen {
+    /// The class of a failure.
+    pub fn class(&self) -> Option<FailureClass> {
+        match self {
+            Self::Failed { class, .. } => Some(*class),
+            Self::Delivered | Self::Busy => None,
+        }
+    }
+}
+
+impl Outcomes {
+    /// Nothing sent yet.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Sends a message as number `id`.
+    pub fn send(self: &Arc<Self>, transport: &dyn Transport, id: i64, envelope: Envelope) {
+        let row = RowKey { id, message_id: envelope.message_id };
+        transport.send(envelope, Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>));
+    }
+
+    /// What became of messages so far, in the order of the outcomes.
+    pub fn seen(&self) -> Vec<(i64, Seen)> {
+        self.lock().clone()
+    }
+
+    /// What became of message `id`; the first outcome, where it wrongly has several.
+    pub fn of(&self, id: i64) -> Option<Seen> {
+        self.lock().iter().find(|(seen, _)| *seen == id).map(|(_, seen)| seen.clone())
+    }
+
+    /// Waits until `count` outcomes are there.
+    ///
+    /// # Panics
+    /// When they are not `within` that time.
+    pub async fn wait_for(&self, count: usize, within: Duration) -> Vec<(i64, Seen)> {
+        let reached = async {
+            loop {
+                let mut changed = pin!(self.changed.notified());
+                changed.as_mut().enable();
+                if self.lock().len() >= count {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let reached = tokio::time::timeout(within, reached).await;
+        let seen = self.seen();
+        assert!(reached.is_ok(), "{} of {count} outcomes after {within:?}; the last: {:?}", seen.len(), seen.last());
+        seen
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(i64, Seen)>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReceiptSink for Outcomes {
+    fn settle(&self, row: RowKey, outcome: Outcome) {
+        let seen = match outcome {
+            Outcome::Delivered => Seen::Delivered,
+            Outcome::Busy => Seen::Busy,
+            Outcome::Failed(error) => Seen::Failed { class: error.class(), text: every_text(&error) },
+        };
+        self.lock().push((row.id, seen));
+        self.changed.notify_waiters();
+    }
+}
+
+/// All that an error could put into a log.
+pub(super) fn every_text(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(|error| format!("{error} / {error:?}")).collect::<Vec<_>>().join("; ")
+}
+
+/// A message of the suite.
+pub(super) fn envelope(topic: &str, key: Option<&str>, payload: &str) -> Envelope {
+    // To the millisecond, which is what brokers keep.
+    let created_at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
+    let mut envelope = Envelope::new(MessageId::new(), topic.into(), created_at);
+    envelope.key = key.map(str::to_owned);
+    envelope.payload = Some(payload.as_bytes().to_vec());
+    envelope
+}

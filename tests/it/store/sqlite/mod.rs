@@ -1,4 +1,0 @@
-//! SQLite.
-
-mod pools;
-mod under_test;

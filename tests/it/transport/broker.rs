@@ -1,0 +1,85 @@
+//! The broker's side of Kafka: what a topic holds, and topics made by hand.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use diesel_outbox::MessageId;
+use diesel_outbox::testing::transport::Stored;
+use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::{Headers as _, Message as _};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+
+/// How long anything may take that a broker does at once.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A message with the partition it is in.
+pub(crate) type Placed = (i32, Stored);
+
+/// Settings with a short delivery time-out, for brokers that are there.
+pub(crate) fn config(bootstrap: &str) -> KafkaConfig {
+    KafkaConfig::new(bootstrap).set("message.timeout.ms", "4000").set("topic.metadata.propagation.max.ms", "500")
+}
+
+pub(crate) fn transport(config: KafkaConfig) -> Box<dyn Transport> {
+    Box::new(KafkaTransport::new(config).expect("a transport"))
+}
+
+pub(crate) fn client(bootstrap: &str) -> ClientConfig {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap).set("reconnect.backoff.max.ms", "500");
+    config
+}
+
+/// Everything a topic holds, partition by partition.
+pub(crate) fn read(bootstrap: &str, topic: &str) -> Vec<Placed> {
+    let consumer: BaseConsumer = client(bootstrap).set("group.id", "reader").create().expect("a consumer");
+    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
+    let mut left = BTreeMap::new();
+    let mut from = TopicPartitionList::new();
+    for partition in metadata.topics()[0].partitions() {
+        let (low, high) = consumer.fetch_watermarks(topic, partition.id(), PATIENCE).expect("watermarks");
+        if high > low {
+            left.insert(partition.id(), high);
+            from.add_partition_offset(topic, partition.id(), Offset::Beginning).expect("partition");
+        }
+    }
+    consumer.assign(&from).expect("assign");
+    let mut read = Vec::new();
+    while !left.is_empty() {
+        let message = consumer.poll(PATIENCE).expect("a message before the patience ends").expect("a message");
+        if left.get(&message.partition()).is_some_and(|high| message.offset() + 1 >= *high) {
+            left.remove(&message.partition());
+        }
+        read.push((message.partition(), stored(&message)));
+    }
+    read
+}
+
+fn stored(message: &rdkafka::message::BorrowedMessage<'_>) -> Stored {
+    let headers = message.headers().map(|headers| headers.iter().collect::<Vec<_>>()).unwrap_or_default();
+    let headers = headers.into_iter().map(|header| (header.key.to_owned(), header.value.unwrap_or_default().to_vec()));
+    let timestamp = message.timestamp().to_millis().and_then(|ms| u64::try_from(ms).ok());
+    Stored {
+        key: message.key().map(<[u8]>::to_vec),
+        payload: message.payload().map(<[u8]>::to_vec),
+        headers: headers.collect(),
+        timestamp: timestamp.map(|ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms)),
+    }
+}
+
+/// Makes a topic.
+pub(crate) async fn make(bootstrap: &str, topic: &str, partitions: i32) {
+    let admin: AdminClient<DefaultClientContext> = client(bootstrap).create().expect("an admin client");
+    let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+    let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
+    for made in admin.create_topics([&new], &options).await.expect("an answer") {
+        made.expect("the topic is made");
+    }
+}
+
+pub(crate) fn fresh(name: &str) -> String {
+    format!("{name}-{}", MessageId::new())
+}

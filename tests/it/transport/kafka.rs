@@ -1,0 +1,82 @@
+//! Kafka against the shared broker: the cases that leave it as it is, and what is particular to a real one.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel_outbox::testing::transport::{Stored, TransportUnderTest};
+use diesel_outbox::transport::{KafkaConfig, Transport};
+use xtask::parts;
+use xtask::servers::Part;
+
+use super::broker::{self, config, fresh, make, transport};
+
+/// A broker that makes no topic by itself.
+pub(super) struct Real {
+    pub(super) bootstrap: String,
+}
+
+impl Real {
+    pub(super) fn open() -> Option<Self> {
+        parts::require(Part::Kafka).map(|bootstrap| Self { bootstrap })
+    }
+
+    /// Takes what the broker refuses.
+    fn config(&self) -> KafkaConfig {
+        config(&self.bootstrap).set("message.max.bytes", "2000000")
+    }
+}
+
+#[async_trait]
+impl TransportUnderTest for Real {
+    fn transport(&self) -> Box<dyn Transport> {
+        transport(self.config())
+    }
+
+    async fn stored(&self, topic: &str) -> Vec<Stored> {
+        broker::read(&self.bootstrap, topic).into_iter().map(|(_, stored)| stored).collect()
+    }
+
+    async fn new_topic(&self) -> String {
+        let name = fresh("taken");
+        make(&self.bootstrap, &name, 3).await;
+        name
+    }
+
+    fn patience(&self) -> Duration {
+        broker::PATIENCE
+    }
+
+    fn payload_bytes_refused(&self) -> Option<usize> {
+        Some(1_200_000)
+    }
+
+    async fn unknown_topic(&self) -> Option<String> {
+        Some(fresh("unknown"))
+    }
+
+    async fn make_topic(&self, name: &str) -> bool {
+        make(&self.bootstrap, name, 3).await;
+        true
+    }
+
+    fn transport_with_queue_max(&self, messages: usize) -> Option<Box<dyn Transport>> {
+        Some(transport(self.config().set("queue.buffering.max.messages", messages.to_string())))
+    }
+}
+
+mod conformance {
+    async fn open() -> Option<super::Real> {
+        super::Real::open()
+    }
+
+    diesel_outbox::transport_conformance_tests! { open;
+        prepares_and_probes,
+        reports_one_outcome_each,
+        keeps_the_order_of_a_key,
+        stores_what_was_sent,
+        flush_waits_for_every_outcome,
+        refuses_what_is_too_large_and_nothing_else,
+        an_unknown_topic_is_of_the_topic,
+        a_full_queue_is_busy,
+    }
+}

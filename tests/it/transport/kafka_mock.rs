@@ -1,0 +1,92 @@
+//! Kafka against librdkafka's mock cluster: the suite, and faults that a real broker does not have to order.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel_outbox::testing::transport::{Stored, TransportUnderTest};
+use diesel_outbox::transport::Transport;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer as _};
+use rdkafka::types::RDKafkaRespErr;
+
+use super::broker::{self, config, fresh, transport};
+
+/// The cluster inside a client, because a handle of its own cannot move between threads.
+pub(super) struct Mock(BaseProducer);
+
+impl Mock {
+    pub(super) fn start(brokers: u32) -> Self {
+        let mut config = rdkafka::ClientConfig::new();
+        config.set("test.mock.num.brokers", brokers.to_string());
+        Self(config.create().expect("a mock cluster"))
+    }
+
+    pub(super) fn cluster(&self) -> MockCluster<'_, DefaultProducerContext> {
+        self.0.client().mock_cluster().expect("the cluster of the client")
+    }
+
+    pub(super) fn bootstrap(&self) -> String {
+        self.cluster().bootstrap_servers()
+    }
+
+    pub(super) fn topic(&self, name: &str, partitions: i32) -> String {
+        let name = fresh(name);
+        self.cluster().create_topic(&name, partitions, 1).expect("the topic is made");
+        name
+    }
+}
+
+#[async_trait]
+impl TransportUnderTest for Mock {
+    fn transport(&self) -> Box<dyn Transport> {
+        transport(config(&self.bootstrap()))
+    }
+
+    async fn stored(&self, topic: &str) -> Vec<Stored> {
+        broker::read(&self.bootstrap(), topic).into_iter().map(|(_, stored)| stored).collect()
+    }
+
+    async fn new_topic(&self) -> String {
+        self.topic("taken", 3)
+    }
+
+    async fn go_down(&self) -> bool {
+        self.cluster().broker_down(-1).expect("brokers go down");
+        true
+    }
+
+    async fn go_up(&self) {
+        self.cluster().broker_up(-1).expect("brokers come up");
+    }
+
+    async fn unknown_topic(&self) -> Option<String> {
+        let name = self.topic("unknown", 3);
+        let unknown = RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+        self.cluster().topic_error(&name, unknown).expect("the topic is hidden");
+        Some(name)
+    }
+
+    async fn make_topic(&self, name: &str) -> bool {
+        self.cluster().topic_error(name, RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR).expect("the topic is shown");
+        true
+    }
+
+    fn transport_with_queue_max(&self, messages: usize) -> Option<Box<dyn Transport>> {
+        let config = config(&self.bootstrap()).set("queue.buffering.max.messages", messages.to_string());
+        Some(transport(config))
+    }
+
+    fn patience(&self) -> Duration {
+        broker::PATIENCE
+    }
+}
+
+mod conformance {
+    use super::Mock;
+
+    async fn open() -> Option<Mock> {
+        Some(Mock::start(1))
+    }
+
+    diesel_outbox::transport_conformance_tests!(open);
+}
