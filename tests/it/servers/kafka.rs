@@ -57,7 +57,8 @@ fn read_all(config: &ClientConfig, topic: &str, count: usize) -> Vec<String> {
 fn client(bootstrap: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", bootstrap).set("message.timeout.ms", "20000");
-    config.set("topic.metadata.refresh.fast.interval.ms", "50").set("topic.metadata.propagation.max.ms", "1000");
+    // How long a topic may be unknown after its creation was asked for.
+    config.set("topic.metadata.refresh.fast.interval.ms", "50").set("topic.metadata.propagation.max.ms", "15000");
     config
 }
 
@@ -98,7 +99,9 @@ fn keeps_records_through_kill_9_and_is_gone_after_drop() {
 #[test]
 fn an_unknown_topic_stays_unknown() {
     let Some(server) = parts::own(Kafka::start(&Options::default())) else { return };
-    let unknown = send(&client(&server.bootstrap()), "nobody-made-it", "x").expect_err("unknown topic");
+    let mut config = client(&server.bootstrap());
+    config.set("topic.metadata.propagation.max.ms", "500");
+    let unknown = send(&config, "nobody-made-it", "x").expect_err("unknown topic");
     assert_eq!(unknown.rdkafka_error_code(), Some(RDKafkaErrorCode::UnknownTopicOrPartition));
 }
 

@@ -31,8 +31,10 @@ impl Account {
         Self { drop_to: None }
     }
 
-    /// Makes `command` run as this user.
-    pub(super) fn apply(self, command: &mut Command) {
+    /// Makes `command` run as this user and keep to `folder`: the current one and that of temporary files need not be
+    /// open to it.
+    pub(super) fn apply(self, command: &mut Command, folder: &Path) {
+        command.current_dir(folder).env("TMPDIR", folder);
         if let Some((user, group)) = self.drop_to {
             command.uid(user).gid(group);
         }

@@ -82,14 +82,16 @@ impl Kafka {
             format!("-Xms{heap}m", heap = options.heap_mib / 2),
             format!("-Xmx{}m", options.heap_mib),
             "-XX:+UseSerialGC".to_owned(), // the collector with the fewest threads
-            "-Djava.awt.headless=true".to_owned(),
+            "-XX:-UsePerfData".to_owned(), // a file outside our folder
+            format!("-Djava.io.tmpdir={}", folder.path().display()),
             format!("-Dlog4j2.configurationFile={}", log_config.display()),
             "-cp".to_owned(),
             jars.join("*").display().to_string(),
         ];
         let mut format = Command::new(&java);
         format.args(&java_options).args(["kafka.tools.StorageTool", "format", "--cluster-id", &cluster_id()?]);
-        format.arg("--config").arg(&properties).args(keys.iter().flat_map(Keys::format_arguments)).current_dir("/");
+        format.arg("--config").arg(&properties).args(keys.iter().flat_map(Keys::format_arguments));
+        account.apply(&mut format, folder.path());
         run(&mut format).context("format Kafka's data folder")?;
         let mut this = Self { server: None, java, java_options, port, sasl: keys.map(Keys::into_sasl), folder };
         this.start_again()?;
@@ -146,7 +148,7 @@ impl Kafka {
         let properties = self.folder.path().join("server.properties").display().to_string();
         let args = self.java_options.iter().cloned().chain(["kafka.Kafka".to_owned(), properties]);
         let args: Vec<_> = args.collect();
-        let mut server = Server::spawn(&self.java, &args, Account::current(), &self.folder.log())?;
+        let mut server = Server::spawn(&self.java, &args, Account::current(), &self.folder)?;
         server.wait_ready(|| kafka_wire::answers(self.port)).context("Kafka does not start")?;
         self.server = Some(server);
         Ok(())

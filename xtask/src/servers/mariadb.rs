@@ -66,8 +66,8 @@ impl Mariadb {
         let password = random_password()?;
         let mut install = Command::new("mariadb-install-db");
         install.args(["--no-defaults", "--skip-test-db", "--auth-root-authentication-method=normal"]);
-        install.arg(format!("--datadir={}", folder.path().join("data").display())).current_dir("/");
-        account.apply(&mut install);
+        install.arg(format!("--datadir={}", folder.path().join("data").display()));
+        account.apply(&mut install, folder.path());
         run(&mut install).context("make a MariaDB data folder")?;
         folder.write("init.sql", &accounts(&password), account)?;
         let settings = settings(options);
@@ -126,7 +126,7 @@ impl Mariadb {
         }
         args.push(format!("--port={}", self.port));
         args.extend(self.settings.iter().cloned());
-        let mut server = Server::spawn(&self.program, &args, self.account, &self.folder.log())?;
+        let mut server = Server::spawn(&self.program, &args, self.account, &self.folder)?;
         server.wait_ready(|| self.query("SELECT 1").is_ok()).context("MariaDB does not start")?;
         self.server = Some(server);
         Ok(())

@@ -110,7 +110,7 @@ impl Postgres {
         let data = self.folder.path().join("data").display().to_string();
         let args = self.settings.iter().chain([&port]).flat_map(|setting| ["-c".to_owned(), setting.clone()]);
         let args: Vec<_> = ["-D".to_owned(), data].into_iter().chain(args).collect();
-        let mut server = Server::spawn(&self.binaries.join("postgres"), &args, self.account, &self.folder.log())?;
+        let mut server = Server::spawn(&self.binaries.join("postgres"), &args, self.account, &self.folder)?;
         server.wait_ready(|| self.psql("postgres", "SELECT 1").is_ok()).context("PostgreSQL does not start")?;
         self.server = Some(server);
         Ok(())
@@ -145,8 +145,8 @@ fn initdb(binaries: &Path, folder: &Folder, account: Account, password: &str) ->
     let password_file = folder.write("password", password, account)?;
     let mut command = Command::new(binaries.join("initdb"));
     command.arg("-D").arg(folder.path().join("data")).arg("--pwfile").arg(&password_file);
-    command.args(["-U", USER, "--auth=password", "--encoding=UTF8", "--locale=C", "--no-sync"]).current_dir("/");
-    account.apply(&mut command);
+    command.args(["-U", USER, "--auth=password", "--encoding=UTF8", "--locale=C", "--no-sync"]);
+    account.apply(&mut command, folder.path());
     run(&mut command).context("make a PostgreSQL cluster")?;
     fs::remove_file(&password_file).context("remove the password file")
 }

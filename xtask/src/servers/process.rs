@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::account::Account;
+use super::folder::Folder;
 
 /// How long a server may take to answer, or to end. Java on a busy machine with two cores is the slow one.
 pub(super) const DEADLINE: Duration = Duration::from_secs(120);
@@ -24,17 +25,18 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts `program` as `account`, its output appended to `log`.
-    pub(super) fn spawn(program: &Path, args: &[String], account: Account, log: &Path) -> Result<Self> {
-        let output = File::options().create(true).append(true).open(log).context("open the server's log")?;
+    /// Starts `program` as `account`, its output appended to the folder's log.
+    pub(super) fn spawn(program: &Path, args: &[String], account: Account, folder: &Folder) -> Result<Self> {
+        let log = folder.log();
+        let output = File::options().create(true).append(true).open(&log).context("open the server's log")?;
         // setpriv runs as the target user already: the kernel forgets the signal when a process changes its user.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(program).args(args);
-        account.apply(&mut command);
+        account.apply(&mut command, folder.path());
         // A group of its own keeps a Ctrl-C meant for us from reaching the server before we stop it in order.
-        command.process_group(0).current_dir("/").stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command.process_group(0).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let child = spawn_for_life(command).with_context(|| format!("start {}", program.display()))?;
-        Ok(Self { child, log: log.to_owned() })
+        Ok(Self { child, log })
     }
 
     pub(super) fn id(&self) -> u32 {
