@@ -46,7 +46,7 @@ metrics! {
     DELIVERED = "outbox_delivered_total", Counter, Count, "Messages the broker acknowledged, by `topic`.";
     FAILED = "outbox_failed_total", Counter, Count, "Failed sends, by `topic` and `class`.";
     GIVEN_UP = "outbox_given_up_total", Counter, Count, "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
-    RESENT = "outbox_resent_total", Counter, Count, "Messages this process sent although an earlier send of its own may have been stored, by `topic`.";
+    RESENT = "outbox_resent_total", Counter, Count, "Messages sent that had failed or been held before, by `topic`: an earlier copy may have been stored.";
     TERM_MISSED = "outbox_term_missed_total", Counter, Count, "Rows not sent because their term was over, by `path`; another holder may have them.";
     LEASE_LOST = "outbox_lease_lost_total", Counter, Count, "Held rows whose lease could not be prolonged or written: a duplicate may follow.";
     CLAIM_FAILED = "outbox_claim_failed_total", Counter, Count, "Claims that did not commit.";

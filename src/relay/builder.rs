@@ -8,6 +8,7 @@ use super::engine::Engine;
 use super::inbox::Inbox;
 use super::ledger::Ledger;
 use super::queue::{Link, Queue};
+use super::status::StoreHealth;
 use super::stop::Stop;
 use super::topics::Topics;
 use super::wakes::Wakes;
@@ -15,7 +16,7 @@ use super::{Relay, dispatcher, keeper, prober, scout, settler, sweeper};
 use crate::clock::{Clock, SystemClock};
 use crate::limits::Limits;
 use crate::metrics;
-use crate::store::{SchemaProblem, Store, StoreError};
+use crate::store::{SchemaProblem, Store, StoreError, StoreWarning};
 use crate::topic::Topic;
 use crate::transport::{Transport, TransportError};
 
@@ -75,7 +76,10 @@ impl RelayBuilder {
         let transport = self.transport.ok_or(StartError::NoTransport)?;
         check_limits(&self.limits, transport.delivery_timeout())?;
         metrics::describe();
-        check_store(&*store).await?;
+        let found = store.check().await;
+        let store_health = StoreHealth::default();
+        store_health.note(&found, self.clock.now());
+        accept(found)?;
         let queue = Arc::new(Queue::new(self.limits.queue_refs_max, Arc::clone(&self.clock)));
         let engine = Arc::new(Engine {
             topics: Topics::new(self.topics.iter().cloned()),
@@ -85,6 +89,7 @@ impl RelayBuilder {
             inbox: Inbox::default(),
             stop: Stop::default(),
             wakes: Wakes::default(),
+            store_health,
             clock: self.clock,
             limits: self.limits,
             store,
@@ -109,8 +114,9 @@ impl RelayBuilder {
     }
 }
 
-async fn check_store(store: &dyn Store) -> Result<(), StartError> {
-    match store.check().await {
+/// What the check of the tables means for the start.
+fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(), StartError> {
+    match found {
         Ok(warnings) => {
             for warning in warnings {
                 tracing::warn!("{warning}");

@@ -75,6 +75,7 @@ async fn send(engine: &Arc<Engine>, taken: Vec<Queued>, mut room: Reservation) {
     }
 }
 
+#[tracing::instrument(name = "outbox.confirm", level = "debug", skip_all, fields(rows = unproven.len()))]
 async fn confirm(engine: &Arc<Engine>, unproven: Vec<(RowRef, BootInstant)>, room: &mut Reservation) {
     let refs: Vec<RowRef> = unproven.iter().map(|(row, _)| *row).collect();
     let began_at = engine.clock.now();
@@ -129,7 +130,16 @@ fn offer(
         return false;
     }
     let holder = Holder::Lease(lease);
-    let offer = Offer { row, topic: &topic, holder, term_ends_at: lease.ends_at, path, committed_at, alone: false };
+    let offer = Offer {
+        row,
+        topic: &topic,
+        holder,
+        term_ends_at: lease.ends_at,
+        path,
+        committed_at,
+        alone: false,
+        again: false,
+    };
     engine.offer(offer, room) == Offered::Sent
 }
 

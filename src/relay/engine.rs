@@ -11,8 +11,10 @@ use super::breaker::Breaker;
 use super::inbox::{Fate, Inbox};
 use super::ledger::{Entry, Holder, Ledger, Progress, Reservation};
 use super::queue::{Flush, Queue};
+use super::status::StoreHealth;
 use super::stop::Stop;
 use super::topics::{TopicState, Topics};
+use super::wakes::Wakes;
 use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
 use crate::limits::Limits;
@@ -32,7 +34,8 @@ pub(crate) struct Engine {
     pub(crate) breaker: Breaker,
     pub(crate) inbox: Inbox,
     pub(crate) stop: Stop,
-    pub(crate) wakes: super::wakes::Wakes,
+    pub(crate) wakes: Wakes,
+    pub(crate) store_health: StoreHealth,
 }
 
 /// A row to send, with everything that decides whether it may be.
@@ -45,6 +48,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) path: Path,
     pub(crate) committed_at: Option<BootInstant>,
     pub(crate) alone: bool,
+    /// Whether it failed or was held before, so that an earlier copy may have been stored.
+    pub(crate) again: bool,
 }
 
 /// Which way a row came to the transport.
@@ -81,7 +86,7 @@ pub(crate) enum Offered {
 impl Engine {
     /// Hands a row to the transport, if its term still runs and the row is not known here.
     pub(crate) fn offer(self: &Arc<Self>, offer: Offer<'_>, room: &mut Reservation) -> Offered {
-        let Offer { row, topic, holder, term_ends_at, path, committed_at, alone } = offer;
+        let Offer { row, topic, holder, term_ends_at, path, committed_at, alone, again } = offer;
         // Checked here, at the last moment before the client has it, and not when the row was read.
         if self.clock.now() >= term_ends_at {
             ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
@@ -107,7 +112,7 @@ impl Engine {
         if let Some(batch) = batch {
             batch.expect();
         }
-        if row.failures > 0 {
+        if again {
             ::metrics::counter!(metrics::RESENT, "topic" => topic.name()).increment(1);
         }
         let sink: Arc<dyn ReceiptSink> = Arc::clone(self) as _;

@@ -36,7 +36,7 @@ mod wakes;
 pub use blocking::BlockingRelay;
 pub use builder::{LimitsProblem, RelayBuilder, StartError};
 pub use shutdown::ShutdownReport;
-pub use status::{RelayStatus, TransportStatus};
+pub use status::{RelayStatus, StoreStatus, TransportStatus};
 
 use std::fmt;
 use std::sync::Arc;

@@ -85,6 +85,8 @@ impl<'a> Round<'a> {
             self.untouched.push(held);
             return;
         }
+        // The claim itself leased the row once, where it leases.
+        let again = row.failures > 0 || row.epoch > i32::from(self.term == Term::Leased);
         let offer = Offer {
             row,
             topic: self.topic,
@@ -93,6 +95,7 @@ impl<'a> Round<'a> {
             path: Path::Swept,
             committed_at: None,
             alone,
+            again,
         };
         match self.engine.offer(offer, room) {
             Offered::Sent => drop(self.sent.insert(held.key)),

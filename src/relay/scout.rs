@@ -34,7 +34,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 
 /// Looks once, marks the topics with due rows, and returns how long to sleep.
 pub(crate) async fn look(engine: &Engine) -> Result<Duration, StoreError> {
-    let found = engine.store.next_due(&engine.topics.names()).await?;
+    let found = engine.store.next_due(&engine.topics.names()).await;
+    engine.store_health.note(&found, engine.clock.now());
+    let found = found?;
     let mut pause = engine.limits.poll_interval;
     let mut any_due = false;
     for topic in engine.topics.iter() {

@@ -73,6 +73,7 @@ pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
     }
 }
 
+#[tracing::instrument(name = "outbox.settle", level = "debug", skip_all, fields(rows = rows.len()))]
 async fn settle_group(engine: &Engine, rows: &[RowKey]) -> Result<(), StoreError> {
     crash_point!(SETTLING);
     let mut missing: HashSet<RowKey> = rows.iter().copied().collect();

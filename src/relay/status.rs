@@ -1,8 +1,10 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::breaker::BreakerState;
 use super::engine::Engine;
+use crate::clock::BootInstant;
+use crate::store::StoreError;
 use crate::transport::FailureClass;
 
 /// How a relay does, at one moment.
@@ -11,6 +13,8 @@ use crate::transport::FailureClass;
 pub struct RelayStatus {
     /// The breaker's view of the transport.
     pub transport: TransportStatus,
+    /// The database, as the last look at it found it.
+    pub store: StoreStatus,
     /// Rows handed over and not yet confirmed.
     pub queued: usize,
     /// Messages sent and not yet settled.
@@ -36,6 +40,42 @@ pub enum TransportStatus {
     },
 }
 
+/// The database, as the last look at it found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreStatus {
+    /// It answered.
+    Up,
+    /// It did not: looks go on, and what was committed is sent when it answers again.
+    Down {
+        /// What the last look met.
+        error: String,
+        /// Since the first look that failed.
+        since: Duration,
+    },
+}
+
+/// What the relay remembers of the database between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct StoreHealth(Mutex<Option<(BootInstant, String)>>);
+
+impl StoreHealth {
+    pub(crate) fn note<T>(&self, result: &Result<T, StoreError>, now: BootInstant) {
+        let mut down = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *down = match result {
+            Ok(_) => None,
+            Err(error) => Some((down.take().map_or(now, |(since, _)| since), error.to_string())),
+        };
+    }
+
+    fn status(&self, now: BootInstant) -> StoreStatus {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => StoreStatus::Up,
+            Some((since, error)) => StoreStatus::Down { error: error.clone(), since: since.until(now) },
+        }
+    }
+}
+
 pub(super) fn of(engine: &Engine) -> RelayStatus {
     let now = engine.clock.now();
     let refused = engine.topics.iter().filter(|topic| topic.is_refused());
@@ -45,6 +85,7 @@ pub(super) fn of(engine: &Engine) -> RelayStatus {
             BreakerState::HalfOpen | BreakerState::Trial { .. } => TransportStatus::Trying,
             BreakerState::Open { class, since } => TransportStatus::Down { class, since: since.until(now) },
         },
+        store: engine.store_health.status(now),
         queued: engine.queue.len(),
         in_flight: engine.ledger.len(),
         refused_topics: refused.map(|topic| topic.name()).collect(),

@@ -43,6 +43,7 @@ async fn rest(engine: &Engine) {
 }
 
 /// Claims, sends and settles one batch of a topic.
+#[tracing::instrument(name = "outbox.sweep", level = "debug", skip_all, fields(topic = topic.topic.name()))]
 async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), StoreError> {
     let limits = &engine.limits;
     let mut room = tokio::select! {

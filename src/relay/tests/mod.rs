@@ -1,9 +1,11 @@
 //! The engine on virtual time, with the memory store and transport.
 
+mod bounds;
 mod claims;
 mod direct;
 mod failures;
 mod lifecycle;
+mod measured;
 mod outages;
 mod schedules;
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::World;
-use crate::relay::TransportStatus;
+use crate::relay::{StoreStatus, TransportStatus};
 use crate::store::MemoryStore;
 use crate::transport::FailureClass;
 
@@ -47,10 +47,13 @@ async fn a_wrong_password_is_an_outage_with_its_own_name() {
 async fn a_database_outage_is_survived() {
     let world = World::new();
     world.store.set_down(true);
-    let _relay = world.start().await;
+    let relay = world.start().await;
+    assert!(matches!(relay.status().store, StoreStatus::Down { .. }));
     tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(matches!(relay.status().store, StoreStatus::Down { since, .. } if since >= Duration::from_secs(30)));
     world.store.set_down(false);
     let key = world.commit_and_hand_over("orders");
     assert_eq!(world.delivered(1).await, [key.message_id]);
     world.drained().await;
+    assert_eq!(relay.status().store, StoreStatus::Up);
 }

@@ -1,0 +1,97 @@
+//! Each bound of `limits.rs` that the engine keeps, driven over.
+
+use std::time::Duration;
+
+use super::{World, envelope, handed_over};
+use crate::limits::{ERROR_TEXT_BYTES_MAX, Limits, STALENESS, TEMPORARY_WAIT_MAX};
+use crate::retry::Fixed;
+use crate::store::{Call, InsertOptions};
+use crate::topic::Topic;
+use crate::transport::{Answer, FailureClass};
+
+fn commit_large(world: &World, bytes: usize) {
+    let mut envelope = envelope("orders");
+    envelope.payload = Some(vec![7; bytes]);
+    world.store.insert(envelope, InsertOptions::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_confirm_reads_no_more_rows_than_it_may() {
+    let mut world = World::new();
+    world.limits.confirm_rows_max = 10;
+    let _relay = world.start().await;
+    let keys: Vec<_> = (0..95).map(|_| world.commit_leased("orders", STALENESS)).collect();
+    world.link.hand_over(keys.iter().map(|key| handed_over(*key, "orders")).collect());
+    world.drained().await;
+    assert!(world.store.calls(Call::Confirm) >= 10);
+    assert_eq!(world.broker.sends(), 95);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settle_removes_no_more_rows_than_it_may() {
+    let mut world = World::new();
+    world.limits.settle_rows_max = 10;
+    world.broker.hold();
+    let _relay = world.start().await;
+    for _ in 0..95 {
+        world.commit_and_hand_over("orders");
+    }
+    world.until("all are in flight", || world.broker.unanswered() == 95).await;
+    world.broker.release();
+    world.drained().await;
+    assert!(world.store.calls(Call::Settle) >= 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_takes_no_more_bytes_than_it_may_but_always_a_row() {
+    let mut world = World::new();
+    world.limits = Limits { claim_bytes_max: 1_000, claim_workers: 1, ..world.limits };
+    for _ in 0..10 {
+        commit_large(&world, 5_000);
+    }
+    let _relay = world.start().await;
+    world.drained().await;
+    assert!(world.store.calls(Call::Claim) >= 10, "one row each");
+    assert_eq!(world.broker.sends(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_bytes_are_in_flight_than_may_be() {
+    let mut world = World::new();
+    world.limits = Limits { in_flight_bytes_max: 10_000, ..world.limits };
+    for _ in 0..50 {
+        commit_large(&world, 1_000);
+    }
+    world.broker.hold();
+    let _relay = world.start().await;
+    world.until("some are in flight", || world.broker.unanswered() > 0).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    // Each claim may exceed its share by the one row that it always takes.
+    assert!(world.broker.unanswered() <= 12, "{} of 1,000 bytes are in flight", world.broker.unanswered());
+    world.broker.release();
+    world.drained().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_temporary_failure_waits_no_longer_than_its_bound() {
+    let mut world = World::new();
+    world.topics = vec![Topic::new("orders").retry(Fixed::seconds(&[86_400]))];
+    world.broker.answer_next(1, Answer::Fail(FailureClass::Temporary));
+    let _relay = world.start().await;
+    let start = tokio::time::Instant::now();
+    world.commit_and_hand_over("orders");
+    world.delivered(1).await;
+    assert!(start.elapsed() <= TEMPORARY_WAIT_MAX + Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kept_error_is_no_longer_than_its_bound() {
+    let world = World::new();
+    let long = "x".repeat(3 * ERROR_TEXT_BYTES_MAX);
+    let key = world.commit("orders");
+    let held = crate::store::Held { key, epoch: 0 };
+    let failed =
+        crate::store::Failed { held, wait: Duration::ZERO, spends_attempt: true, class: "record", error: long };
+    crate::store::Store::fail(&world.store, &[failed]).await.unwrap();
+    assert_eq!(world.store.live_rows()[0].errors[0].error.len(), ERROR_TEXT_BYTES_MAX);
+}

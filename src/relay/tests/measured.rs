@@ -1,0 +1,69 @@
+//! What the metrics say of a scenario whose figures are known.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use super::World;
+use crate::metrics;
+use crate::store::RowKey;
+use crate::transport::{Answer, FailureClass};
+
+type Figures = HashMap<String, f64>;
+
+/// The sum of each metric, and of each metric with one of its labels as `name/value`.
+fn figures(recorder: &metrics_util::debugging::Snapshotter) -> Figures {
+    let mut figures = Figures::new();
+    for (key, _, _, value) in recorder.snapshot().into_vec() {
+        let value = match value {
+            DebugValue::Counter(count) => count as f64,
+            DebugValue::Gauge(level) => level.into_inner(),
+            DebugValue::Histogram(values) => values.len() as f64,
+        };
+        *figures.entry(key.key().name().to_owned()).or_default() += value;
+        for label in key.key().labels() {
+            *figures.entry(format!("{}/{}", key.key().name(), label.value())).or_default() += value;
+        }
+    }
+    figures
+}
+
+#[test]
+fn every_figure_of_a_known_scenario_is_as_it_was() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    ::metrics::with_local_recorder(&recorder, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let world = World::new();
+            world.commit("invoices");
+            let poisoned = world.commit("orders");
+            assert!(world.store.poison(poisoned));
+            let _relay = world.start().await;
+            world.drained().await;
+            for _ in 0..3 {
+                world.commit_and_hand_over("orders");
+            }
+            world.drained().await;
+            world.hand_over(RowKey { id: 99, message_id: crate::message::MessageId::new() }, "orders");
+            world.broker.answer_next(3, Answer::Fail(FailureClass::Record));
+            world.commit_and_hand_over("orders");
+            world.drained().await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        });
+    });
+    let figures = figures(&snapshotter);
+    let is = |name: String, value: f64| assert_eq!(figures.get(&name).copied().unwrap_or(0.0), value, "{name}");
+    is(format!("{}/confirmed", metrics::SENT), 4.0);
+    is(format!("{}/swept", metrics::SENT), 3.0);
+    is(metrics::DELIVERED.to_owned(), 4.0);
+    is(format!("{}/record", metrics::FAILED), 3.0);
+    is(format!("{}/attempts", metrics::GIVEN_UP), 1.0);
+    is(format!("{}/poisoned", metrics::GIVEN_UP), 1.0);
+    is(metrics::RESENT.to_owned(), 2.0);
+    is(metrics::CONFIRM_MISSED.to_owned(), 1.0);
+    is(metrics::COMMIT_TO_ACK.to_owned(), 3.0);
+    is(metrics::IN_FLIGHT.to_owned(), 0.0);
+    is(metrics::BREAKER_OPEN.to_owned(), 0.0);
+}
