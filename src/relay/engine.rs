@@ -64,7 +64,7 @@ pub(crate) enum Path {
 }
 
 impl Path {
-    const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Confirmed => "confirmed",
@@ -113,11 +113,11 @@ impl Engine {
             batch.expect();
         }
         if again {
-            ::metrics::counter!(metrics::RESENT, "topic" => topic.name()).increment(1);
+            topic.meters.resent.increment(1);
         }
         let sink: Arc<dyn ReceiptSink> = Arc::clone(self) as _;
         self.transport.send(row.envelope, Receipt::new(row.key, sink));
-        ::metrics::counter!(metrics::SENT, "topic" => topic.name(), "path" => path.as_str()).increment(1);
+        topic.meters.sent(path).increment(1);
         crash_point!(SENT);
         Offered::Sent
     }
@@ -130,10 +130,10 @@ impl Engine {
     fn count(&self, entry: &Entry, outcome: &Outcome) {
         match outcome {
             Outcome::Delivered => {
-                ::metrics::counter!(metrics::DELIVERED, "topic" => entry.topic.name()).increment(1);
+                entry.topic.meters.delivered.increment(1);
                 if let Some(committed_at) = entry.committed_at {
                     let waited = committed_at.until(self.clock.now());
-                    ::metrics::histogram!(metrics::COMMIT_TO_ACK).record(waited.as_secs_f64());
+                    entry.topic.meters.commit_to_ack.record(waited.as_secs_f64());
                 }
             }
             Outcome::Busy => {}

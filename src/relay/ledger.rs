@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ::metrics::Gauge;
 use tokio::sync::Notify;
 
 use super::batch::BatchOutcomes;
@@ -73,6 +74,7 @@ pub(crate) struct Ledger {
     changed: Notify,
     rows_max: usize,
     bytes_max: usize,
+    in_flight: Gauge,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +92,7 @@ impl Ledger {
             changed: Notify::new(),
             rows_max: limits.in_flight_max,
             bytes_max: limits.in_flight_bytes_max,
+            in_flight: ::metrics::gauge!(metrics::IN_FLIGHT),
         }
     }
 
@@ -131,7 +134,7 @@ impl Ledger {
         let (spent_rows, spent_bytes) = from.spend(bytes);
         books.reserved_rows -= spent_rows;
         books.reserved_bytes -= spent_bytes;
-        ::metrics::gauge!(metrics::IN_FLIGHT).set(books.rows.len() as f64);
+        self.in_flight.set(books.rows.len() as f64);
         Ok(())
     }
 
@@ -158,7 +161,7 @@ impl Ledger {
         let mut books = self.lock();
         let entry = books.rows.remove(&row)?;
         books.bytes = books.bytes.saturating_sub(entry.bytes);
-        ::metrics::gauge!(metrics::IN_FLIGHT).set(books.rows.len() as f64);
+        self.in_flight.set(books.rows.len() as f64);
         drop(books);
         self.changed.notify_waiters();
         Some(entry)

@@ -19,6 +19,7 @@ mod failures;
 mod inbox;
 mod keeper;
 mod ledger;
+mod meters;
 mod prober;
 pub(crate) mod queue;
 mod round;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::meters::TopicMeters;
 use crate::clock::BootInstant;
 use crate::message::MessageId;
 use crate::metrics;
@@ -52,6 +53,7 @@ impl Topics {
 #[derive(Debug)]
 pub(crate) struct TopicState {
     pub(crate) topic: Topic,
+    pub(crate) meters: TopicMeters,
     due: AtomicBool,
     in_flight: AtomicUsize,
     emptied: Notify,
@@ -71,6 +73,7 @@ struct Memory {
 impl TopicState {
     fn new(topic: Topic) -> Self {
         Self {
+            meters: TopicMeters::new(&topic.shared_name()),
             topic,
             due: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),

@@ -1,0 +1,50 @@
+//! Handles of the metrics that are counted for each message, fetched once: looking one up by name and labels costs as
+//! much as the rest of a message's way through the engine.
+//!
+//! So a recorder counts them only if it was installed before the relay started.
+
+use std::fmt;
+use std::sync::Arc;
+
+use metrics::{Counter, Histogram};
+
+use super::engine::Path;
+use crate::metrics as names;
+
+/// Of one topic.
+pub(crate) struct TopicMeters {
+    direct: Counter,
+    confirmed: Counter,
+    swept: Counter,
+    pub(crate) delivered: Counter,
+    pub(crate) resent: Counter,
+    pub(crate) commit_to_ack: Histogram,
+}
+
+impl TopicMeters {
+    pub(crate) fn new(topic: &Arc<str>) -> Self {
+        let sent = |path: Path| metrics::counter!(names::SENT, "topic" => Arc::clone(topic), "path" => path.as_str());
+        Self {
+            direct: sent(Path::Direct),
+            confirmed: sent(Path::Confirmed),
+            swept: sent(Path::Swept),
+            delivered: metrics::counter!(names::DELIVERED, "topic" => Arc::clone(topic)),
+            resent: metrics::counter!(names::RESENT, "topic" => Arc::clone(topic)),
+            commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, "topic" => Arc::clone(topic)),
+        }
+    }
+
+    pub(crate) fn sent(&self, path: Path) -> &Counter {
+        match path {
+            Path::Direct => &self.direct,
+            Path::Confirmed => &self.confirmed,
+            Path::Swept => &self.swept,
+        }
+    }
+}
+
+impl fmt::Debug for TopicMeters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TopicMeters").finish_non_exhaustive()
+    }
+}
