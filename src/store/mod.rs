@@ -15,6 +15,8 @@ mod row;
 pub(crate) mod schema;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod session;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod statement;
 mod stored;
@@ -26,6 +28,8 @@ pub use postgres::PostgresStore;
 pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowRef};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use session::Sessions;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteStore;
 pub use stored::{DeadRow, KeptError, LiveRow};
 
 use std::fmt;

@@ -1,9 +1,9 @@
--- Instants are milliseconds since 1970, UTC.
+-- Instants are milliseconds since 1970, UTC. STRICT, because otherwise SQLite keeps any value in any column.
 CREATE TABLE outbox_messages (
     /* diesel-outbox schema 1: the relay looks for this mark at start, and refuses tables of another version. */
     -- AUTOINCREMENT, because SQLite otherwise gives a deleted row's id to the next one.
     id integer PRIMARY KEY AUTOINCREMENT,
-    message_id blob NOT NULL,
+    message_id blob NOT NULL CHECK (length(message_id) = 16),
     topic text NOT NULL,
     -- Which slice of an ordered topic's keys the row is in; -1 where order is not asked for.
     lane integer NOT NULL DEFAULT -1,
@@ -27,7 +27,7 @@ CREATE TABLE outbox_messages (
     errors text NOT NULL DEFAULT '[]',
     -- Not unixepoch('subsec'), which is NULL before SQLite 3.42.
     created_at integer NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS integer))
-);
+) STRICT;
 
 CREATE INDEX outbox_messages_due ON outbox_messages (topic, lane, due_at, id);
 
@@ -54,4 +54,4 @@ CREATE TABLE outbox_dead_letters (
     created_at integer NOT NULL,
     reason text NOT NULL,
     dead_at integer NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS integer))
-);
+) STRICT;

@@ -28,13 +28,23 @@ where
     async fn open(&self, within: Duration) -> Result<Self::Session, OpenError> {
         let pool = self.clone();
         let connection = spawn_blocking(move || pool.get_timeout(within)).await??;
-        Ok(Blocking { connection: Some(connection) })
+        Ok(Blocking { connection: Some(Taken(connection)) })
     }
 }
 
 /// A connection from r2d2; away while a statement runs, and for good once that statement's future was dropped.
 pub struct Blocking<C: R2D2Connection + Send + 'static> {
-    connection: Option<PooledConnection<ConnectionManager<C>>>,
+    connection: Option<Taken<C>>,
+}
+
+/// A connection that never goes back, wherever it is dropped: also as the result of a call that nobody waits for.
+struct Taken<C: R2D2Connection + Send + 'static>(PooledConnection<ConnectionManager<C>>);
+
+impl<C: R2D2Connection + Send + 'static> Drop for Taken<C> {
+    fn drop(&mut self) {
+        // r2d2 has no way to take a connection out, but closes one that says it is broken.
+        C::TransactionManager::transaction_manager_status_mut(&mut *self.0).set_in_error();
+    }
 }
 
 impl<C: R2D2Connection + Send + 'static> fmt::Debug for Blocking<C> {
@@ -50,7 +60,7 @@ impl<C: R2D2Connection + Connection + Send + 'static> Blocking<C> {
     ) -> QueryResult<T> {
         let mut connection = self.connection.take().ok_or_else(|| gone("an earlier call was cancelled"))?;
         let ran = spawn_blocking(move || {
-            let result = work(&mut connection);
+            let result = work(&mut connection.0);
             (connection, result)
         });
         let (connection, result) = ran.await.map_err(|error| gone(&error.to_string()))?;
@@ -94,13 +104,6 @@ where
 
     async fn rollback(&mut self) -> QueryResult<()> {
         self.run(C::TransactionManager::rollback_transaction).await
-    }
-
-    fn discard(mut self) {
-        if let Some(connection) = &mut self.connection {
-            // r2d2 has no way to take a connection out, but closes one that says it is broken.
-            C::TransactionManager::transaction_manager_status_mut(&mut **connection).set_in_error();
-        }
     }
 }
 

@@ -24,7 +24,7 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// One stack for all, not some per kind of call: any number of connections that the pool has is enough then, and the
 /// connection used last, whose statements are prepared, is used next.
 pub(crate) struct Connections<DB: Dialect, P: Sessions<DB>> {
-    shelf: Arc<Shelf<DB, P::Session>>,
+    shelf: Arc<Shelf<P::Session>>,
     pool: P,
     set_up: Option<Arc<str>>,
     deadline: Duration,
@@ -104,7 +104,7 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     }
 
     fn lease_of(&self, session: P::Session) -> Lease<DB, P::Session> {
-        Lease { session: Some(session), shelf: Arc::clone(&self.shelf), in_transaction: false }
+        Lease { session: Some(session), shelf: Arc::clone(&self.shelf), in_transaction: false, backend: PhantomData }
     }
 }
 
@@ -122,10 +122,9 @@ impl<DB: Dialect, P: Sessions<DB>> fmt::Debug for Connections<DB, P> {
 }
 
 /// The free connections.
-struct Shelf<DB: Dialect, S: Session<DB>> {
+struct Shelf<S> {
     free: Mutex<Free<S>>,
     returned: Notify,
-    backend: PhantomData<fn() -> DB>,
 }
 
 struct Free<S> {
@@ -133,37 +132,35 @@ struct Free<S> {
     closed: bool,
 }
 
-impl<DB: Dialect, S: Session<DB>> Shelf<DB, S> {
+impl<S> Shelf<S> {
     fn new() -> Self {
-        let free = Mutex::new(Free { sessions: Vec::new(), closed: false });
-        Self { free, returned: Notify::new(), backend: PhantomData }
+        let free = Free { sessions: Vec::new(), closed: false };
+        Self { free: Mutex::new(free), returned: Notify::new() }
     }
 
     fn take(&self) -> Option<S> {
-        let (taken, stale) = {
-            let mut free = self.lock();
-            let stale: Vec<_> = free.sessions.extract_if(.., |(_, since)| since.elapsed() > IDLE_MAX).collect();
-            (free.sessions.pop(), stale)
-        };
-        discard_all(stale);
+        let mut free = self.lock();
+        let stale: Vec<_> = free.sessions.extract_if(.., |(_, since)| since.elapsed() > IDLE_MAX).collect();
+        let taken = free.sessions.pop();
+        // Closing says goodbye over the network: not under the lock.
+        drop(free);
+        drop(stale);
         taken.map(|(session, _)| session)
     }
 
     fn put(&self, session: S) {
         let mut free = self.lock();
-        if free.closed {
+        if !free.closed {
+            free.sessions.push((session, Instant::now()));
             drop(free);
-            return session.discard();
+            self.returned.notify_one();
         }
-        free.sessions.push((session, Instant::now()));
-        drop(free);
-        self.returned.notify_one();
     }
 
     /// Where one connection was found dead the others most likely are, too.
     fn clear(&self) {
         let sessions = mem::take(&mut self.lock().sessions);
-        discard_all(sessions);
+        drop(sessions);
     }
 
     fn close(&self) {
@@ -176,11 +173,7 @@ impl<DB: Dialect, S: Session<DB>> Shelf<DB, S> {
     }
 }
 
-fn discard_all<DB: Dialect, S: Session<DB>>(sessions: Vec<(S, Instant)>) {
-    sessions.into_iter().for_each(|(session, _)| session.discard());
-}
-
-impl<DB: Dialect, S: Session<DB>> fmt::Debug for Shelf<DB, S> {
+impl<S> fmt::Debug for Shelf<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shelf").field("free", &self.lock().sessions.len()).finish_non_exhaustive()
     }
@@ -190,8 +183,9 @@ impl<DB: Dialect, S: Session<DB>> fmt::Debug for Shelf<DB, S> {
 /// call, it closes the connection: whatever transaction was open ends with it.
 pub(crate) struct Lease<DB: Dialect, S: Session<DB>> {
     session: Option<S>,
-    shelf: Arc<Shelf<DB, S>>,
+    shelf: Arc<Shelf<S>>,
     in_transaction: bool,
+    backend: PhantomData<fn() -> DB>,
 }
 
 impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
@@ -232,8 +226,8 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
 
     /// Keeps the connection for the next call.
     pub(crate) fn give_back(mut self) {
-        if let Some(session) = self.session.take() {
-            if self.in_transaction { session.discard() } else { self.shelf.put(session) }
+        if let Some(session) = self.session.take_if(|_| !self.in_transaction) {
+            self.shelf.put(session);
         }
     }
 
@@ -262,14 +256,6 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
         let session = self.session();
         let answer = if in_transaction { session.rollback().await } else { session.batch("SELECT 1".into()).await };
         answer.is_ok()
-    }
-}
-
-impl<DB: Dialect, S: Session<DB>> Drop for Lease<DB, S> {
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            session.discard();
-        }
     }
 }
 

@@ -44,10 +44,10 @@ pub trait Sessions<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
 
 pub(crate) type OpenError = Box<dyn Error + Send + Sync>;
 
-/// One connection taken from a pool.
+/// One connection taken from a pool. Dropping it closes the connection; it never goes back to its pool.
 ///
 /// # Cancel safety
-/// After a dropped future the session can only be discarded.
+/// After a dropped future the session can only be dropped, too.
 pub trait Session<DB: Dialect>: Send + 'static {
     /// Runs text without binds or results, which may hold several statements.
     fn batch(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
@@ -68,9 +68,6 @@ pub trait Session<DB: Dialect>: Send + 'static {
 
     /// Rolls it back.
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
-
-    /// Closes the connection instead of giving it back to its pool.
-    fn discard(self);
 }
 
 mod sealed {

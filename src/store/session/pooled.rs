@@ -24,10 +24,29 @@ pub trait Handle: Send + 'static {
     fn discard(self);
 }
 
-/// An async connection.
-pub struct Pooled<H>(pub(super) H);
+/// An async connection; empty only while it is dropped.
+pub struct Pooled<H: Handle>(Option<H>);
 
-impl<H> fmt::Debug for Pooled<H> {
+impl<H: Handle> Pooled<H> {
+    pub(super) fn new(handle: H) -> Self {
+        Self(Some(handle))
+    }
+
+    fn connection(&mut self) -> &mut H::Connection {
+        let Some(handle) = &mut self.0 else { unreachable!("only drop takes the handle") };
+        handle.connection()
+    }
+}
+
+impl<H: Handle> Drop for Pooled<H> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            handle.discard();
+        }
+    }
+}
+
+impl<H: Handle> fmt::Debug for Pooled<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pooled").finish_non_exhaustive()
     }
@@ -39,11 +58,11 @@ where
     H: Handle<Connection: AsyncConnection<Backend = DB>>,
 {
     async fn batch(&mut self, text: Arc<str>) -> QueryResult<()> {
-        self.0.connection().batch_execute(&text).await
+        self.connection().batch_execute(&text).await
     }
 
     async fn begin(&mut self, text: Arc<str>) -> QueryResult<()> {
-        let connection = self.0.connection();
+        let connection = self.connection();
         connection.batch_execute(&text).await?;
         let status = <H::Connection as AsyncConnection>::TransactionManager::transaction_manager_status_mut(connection);
         status.transaction_state()?.change_transaction_depth(TransactionDepthChange::IncreaseDepth)
@@ -53,22 +72,18 @@ where
     where
         T: QueryableByName<DB> + Send + 'static,
     {
-        statement.load(self.0.connection()).await
+        statement.load(self.connection()).await
     }
 
     async fn execute(&mut self, statement: Statement<DB>) -> QueryResult<usize> {
-        statement.execute(self.0.connection()).await
+        statement.execute(self.connection()).await
     }
 
     async fn commit(&mut self) -> QueryResult<()> {
-        <H::Connection as AsyncConnection>::TransactionManager::commit_transaction(self.0.connection()).await
+        <H::Connection as AsyncConnection>::TransactionManager::commit_transaction(self.connection()).await
     }
 
     async fn rollback(&mut self) -> QueryResult<()> {
-        <H::Connection as AsyncConnection>::TransactionManager::rollback_transaction(self.0.connection()).await
-    }
-
-    fn discard(self) {
-        self.0.discard();
+        <H::Connection as AsyncConnection>::TransactionManager::rollback_transaction(self.connection()).await
     }
 }

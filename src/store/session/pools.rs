@@ -37,7 +37,7 @@ macro_rules! sessions {
             async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
                 // Not these pools' own time-outs, which need a runtime named at their making: the caller drops this.
                 let $this = self;
-                Ok(Pooled($open.await?))
+                Ok(Pooled::new($open.await?))
             }
         }
 

@@ -1,5 +1,6 @@
 //! PostgreSQL.
 
 mod async_pool;
+mod connections;
 mod sync_pool;
 mod under_test;

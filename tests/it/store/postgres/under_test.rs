@@ -50,11 +50,39 @@ impl<P: Sessions<Pg>> PostgresUnderTest<P> {
         self.side().batch_execute(&self.sql(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
+    pub(crate) fn numbers(&self, text: &str) -> Vec<i32> {
+        numbers(&self.side, &self.sql(text))
+    }
+
+    /// Whether a connection of that name waits for a lock.
+    pub(crate) fn is_waiting(&self, application_name: &str) -> bool {
+        let sql = "SELECT 1 AS number FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = ";
+        !self.numbers(&format!("{sql}'{application_name}'")).is_empty()
+    }
+
+    /// Drops the store, and leaves the other session.
+    pub(crate) fn drop_store(self) -> Mutex<PgConnection> {
+        drop(self.store);
+        self.side
+    }
+
     pub(crate) fn begin(&self, text: &str) -> OpenPostgres {
         let mut conn = PgConnection::establish(&self.url).expect("connect");
         conn.batch_execute(&format!("BEGIN; {}", self.sql(text))).unwrap_or_else(|error| panic!("{text}: {error}"));
         OpenPostgres(conn)
     }
+}
+
+/// The numbers that a query has in its column of that name.
+pub(crate) fn numbers(side: &Mutex<PgConnection>, sql: &str) -> Vec<i32> {
+    let rows: Vec<Number> = sql_query(sql).load(&mut *side.lock().expect("unpoisoned")).expect("read numbers");
+    rows.into_iter().map(|row| row.number).collect()
+}
+
+#[derive(QueryableByName)]
+struct Number {
+    #[diesel(sql_type = Integer)]
+    number: i32,
 }
 
 fn new_schema(conn: &mut PgConnection) -> TableNames {

@@ -1,0 +1,46 @@
+//! The guides of the repository, as they stand in its `docs/` folder. They are part of the documentation only, and their
+//! examples are compiled with it.
+
+// In the repository the guides link to each other by file. The first definition of a link is the one that counts, so
+// these turn the same links into those of the documentation.
+macro_rules! guides {
+    ($($(#[$about:meta])* $name:ident = $file:literal;)+) => {
+        $(
+            $(#[$about])*
+            ///
+            /// [architecture]: crate::guide::architecture
+            /// [changelog]: crate::guide::changelog
+            /// [design]: crate::guide::design
+            /// [glossary]: crate::guide::glossary
+            /// [guarantees]: crate::guide::guarantees
+            /// [operations]: crate::guide::operations
+            /// [testing]: crate::guide::testing
+            /// [upgrading]: crate::guide::upgrading
+            #[doc = concat!("\n", include_str!($file))]
+            pub mod $name {}
+        )+
+    };
+}
+
+guides! {
+    /// The map, and the two paths of a message.
+    architecture = "../docs/architecture.md";
+    /// What changed from version to version.
+    changelog = "../CHANGELOG.md";
+    /// Why it is so, and what was rejected.
+    design = "../docs/design.md";
+    /// One meaning for each word.
+    glossary = "../docs/glossary.md";
+    /// What may be lost, doubled, reordered and late, and when.
+    guarantees = "../docs/guarantees.md";
+    /// Metrics, alerts, dead letters, limits, databases, shutdown.
+    operations = "../docs/operations.md";
+    /// Tests of your application, and of your own stores and transports.
+    testing = "../docs/testing.md";
+    /// From one version to the next.
+    upgrading = "../docs/upgrading.md";
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,92 @@
+//! SQLite.
+
+mod bind;
+mod check;
+mod claim;
+mod port;
+mod rows;
+mod texts;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::sqlite::Sqlite;
+
+use self::texts::Texts;
+use super::session::{Connections, Sessions};
+use crate::naming::TableNames;
+
+/// What each connection is set to: to wait for the write lock, shorter than a call may take.
+const SET_UP: &str = "PRAGMA busy_timeout = 2000";
+
+/// An outbox in SQLite (3.37 or later, with its JSON functions).
+///
+/// Works through sync (r2d2) and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`Sessions`]; two
+/// connections are enough. The database is a file: each connection to `:memory:` has a database of its own.
+///
+/// # The one write lock
+/// SQLite lets one connection write at a time, so claimed rows are leased by a short transaction
+/// ([`Term::Leased`](super::Term::Leased)) and not held locked while they are sent. Set the application's connections to
+/// - `PRAGMA journal_mode = WAL`, so that the relay's reads and the application's writes do not wait for each other;
+/// - `PRAGMA busy_timeout = 2000` or more, so that writes wait for each other instead of failing with "database is locked";
+/// - `PRAGMA synchronous = FULL` (SQLite's default): with less, a loss of power can take back a commit whose message was
+///   sent. [`check`](super::Store::check) warns.
+///
+/// And begin transactions that write with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`). One that reads first and
+/// then finds that the relay wrote in between fails at once, whatever its `busy_timeout`.
+///
+/// ```
+/// # #[cfg(feature = "r2d2")] {
+/// use diesel::SqliteConnection;
+/// use diesel::r2d2::{ConnectionManager, Pool};
+/// use diesel_outbox::store::SqliteStore;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("shop.db");
+/// # let file = file.to_string_lossy();
+/// let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(&*file))?;
+/// let store = SqliteStore::new(pool);
+/// # let _ = store;
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub struct SqliteStore<P: Sessions<Sqlite>> {
+    connections: Arc<Connections<Sqlite, P>>,
+    names: TableNames,
+    texts: Arc<Texts>,
+}
+
+impl<P: Sessions<Sqlite>> SqliteStore<P> {
+    /// An outbox under the default names, reached through `pool`.
+    pub fn new(pool: P) -> Self {
+        let names = TableNames::default();
+        let connections = Connections::new(pool, Some(SET_UP.into()));
+        Self { connections: Arc::new(connections), texts: Arc::new(Texts::new(&names)), names }
+    }
+
+    /// Says where the tables are. A schema is an attached database, and attached by each connection of the pool.
+    #[must_use]
+    pub fn tables(mut self, names: TableNames) -> Self {
+        self.texts = Arc::new(Texts::new(&names));
+        self.names = names;
+        self
+    }
+
+    /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
+    ///
+    /// # Panics
+    /// While a claim of this store is open.
+    #[must_use]
+    pub fn statement_timeout(self, timeout: Duration) -> Self {
+        let connections = Arc::into_inner(self.connections).expect("a store is configured before it is used");
+        Self { connections: Arc::new(connections.with_deadline(timeout)), ..self }
+    }
+}
+
+impl<P: Sessions<Sqlite>> fmt::Debug for SqliteStore<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { connections, names, texts: _ } = self;
+        f.debug_struct("SqliteStore").field("connections", connections).field("names", names).finish_non_exhaustive()
+    }
+}

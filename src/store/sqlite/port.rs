@@ -1,0 +1,116 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::sqlite::Sqlite;
+
+use super::SqliteStore;
+use super::bind::Bind;
+use super::claim::BEGIN;
+use super::rows::{ConfirmRow, DueRow, KeyRow};
+use crate::message::MessageId;
+use crate::store::session::Sessions;
+use crate::store::statement::{Statement, millis};
+use crate::store::stored::kept_text;
+use crate::store::{
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
+};
+
+#[async_trait]
+impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
+    async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        self.connections.within(self.check_database()).await
+    }
+
+    async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
+        // Every INSERT here returns its id; and an id alone could be another row's, so the message is compared, too.
+        let wanted: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = Bind::json(wanted.iter().map(|key| key.id.into()));
+        let found: Vec<ConfirmRow> = self.connections.load(Statement::new(&self.texts.confirm, [ids])).await?;
+        let ours = found.into_iter().filter(|found| wanted.contains(&found.row.key));
+        Ok(ours.map(|found| Confirmed { row: found.row.decode(&found.topic), lease_left: found.lease_left }).collect())
+    }
+
+    async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        self.connections.within(self.take(spec)).await
+    }
+
+    // There are no row locks: whoever writes waits for the one lock of the database.
+    async fn settle(&self, rows: &[RowKey], _locking: Locking) -> Result<Vec<RowKey>, StoreError> {
+        self.write(&self.texts.settle, rows.len(), Bind::keys(rows)).await
+    }
+
+    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        if messages.is_empty() {
+            return Ok(0);
+        }
+        let ids = Bind::message_ids(messages.iter().copied());
+        self.connections.execute(Statement::new(&self.texts.settle_dead, [ids])).await
+    }
+
+    async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
+        let [keys, message_ids] = Bind::held(held, |row| *row, |_| Vec::new());
+        self.write(&self.texts.extend, held.len(), [keys, message_ids, Bind::BigInt(millis(lease))]).await
+    }
+
+    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError> {
+        self.write(&self.texts.release, held.len(), Bind::held(held, |row| *row, |_| Vec::new())).await
+    }
+
+    async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
+        let what = |row: &Failed| {
+            let error = kept_text(&row.error).into();
+            vec![millis(row.wait).into(), u8::from(row.spends_attempt).into(), row.class.into(), error]
+        };
+        self.write(&self.texts.fail, failed.len(), Bind::held(failed, |row| row.held, what)).await
+    }
+
+    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
+        if dead.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.connections.within(self.bury(dead)).await
+    }
+
+    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
+        if topics.is_empty() {
+            return Ok(Vec::new());
+        }
+        let topics = Bind::json(topics.iter().map(|topic| topic.as_ref().into()));
+        let due: Vec<DueRow> = self.connections.load(Statement::new(&self.texts.next_due, [topics])).await?;
+        Ok(due.into_iter().filter_map(|row| row.0).collect())
+    }
+}
+
+impl<P: Sessions<Sqlite>> SqliteStore<P> {
+    /// Runs a statement that returns the rows it wrote.
+    async fn write(
+        &self,
+        text: &Arc<str>,
+        rows: usize,
+        binds: impl Into<Vec<Bind>>,
+    ) -> Result<Vec<RowKey>, StoreError> {
+        if rows == 0 {
+            return Ok(Vec::new());
+        }
+        let written: Vec<KeyRow> = self.connections.load(Statement::new(text, binds)).await?;
+        Ok(written.into_iter().map(|row| row.0).collect())
+    }
+
+    /// Two statements: SQLite's DELETE feeds no INSERT.
+    async fn bury(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
+        let mut lease = self.connections.lease().await?;
+        lease.begin(BEGIN.into()).await?;
+        let binds = Bind::held(dead, |row| row.held, |row| vec![kept_text(&row.reason).into()]);
+        lease.execute(Statement::new(&self.texts.bury, binds)).await?;
+        let binds = Bind::held(dead, |row| row.held, |_| Vec::new());
+        let moved: Vec<KeyRow> = lease.load(Statement::new(&self.texts.remove, binds)).await?;
+        lease.commit().await?;
+        lease.give_back();
+        Ok(moved.into_iter().map(|row| row.0).collect())
+    }
+}

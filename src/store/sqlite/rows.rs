@@ -1,0 +1,121 @@
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use diesel::deserialize::{QueryableByName, Result};
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
+use diesel::sqlite::Sqlite;
+use uuid::Uuid;
+
+use crate::store::decode::{RawBody, RawRow};
+use crate::store::{Held, NextDue, RowKey};
+
+// Columns are read by their place: by name, each field of each row is looked for among all names.
+
+/// A row of the confirm statement.
+pub(super) struct ConfirmRow {
+    pub(super) topic: Arc<str>,
+    pub(super) row: RawRow,
+    pub(super) lease_left: Duration,
+}
+
+impl QueryableByName<Sqlite> for ConfirmRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(10)?;
+        let left_ms: i64 = row.get_value::<BigInt, _, _>(11)?;
+        Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: ms(left_ms) })
+    }
+}
+
+/// A row of the statement that reads what is due: what it says of the whole, and a row where there is one.
+pub(super) struct DueMessage {
+    pub(super) read_at: i64,
+    /// How many were found, before they were cut at the bytes.
+    pub(super) found: i64,
+    pub(super) row: Option<(i64, RawRow)>,
+}
+
+impl QueryableByName<Sqlite> for DueMessage {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        let due_at: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(2)?;
+        let due = match due_at {
+            Some(due_at) => Some((due_at, raw_row(row, 3)?)),
+            None => None,
+        };
+        Ok(Self { read_at: row.get_value::<BigInt, _, _>(0)?, found: row.get_value::<BigInt, _, _>(1)?, row: due })
+    }
+}
+
+/// Which row was written.
+pub(super) struct KeyRow(pub(super) RowKey);
+
+impl QueryableByName<Sqlite> for KeyRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        key(row, 0).map(Self)
+    }
+}
+
+/// Which row is held, and under which epoch.
+pub(super) struct HeldRow(pub(super) Held);
+
+impl QueryableByName<Sqlite> for HeldRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        Ok(Self(Held { key: key(row, 0)?, epoch: row.get_value::<Integer, _, _>(2)? }))
+    }
+}
+
+/// When a topic's first row is due; nothing where it has none.
+pub(super) struct DueRow(pub(super) Option<NextDue>);
+
+impl QueryableByName<Sqlite> for DueRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(0)?;
+        let due_at: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
+        let now: i64 = row.get_value::<BigInt, _, _>(2)?;
+        Ok(Self(due_at.map(|due_at| NextDue {
+            topic: topic.into(),
+            due_in: ms(due_at.saturating_sub(now)),
+            overdue_by: ms(now.saturating_sub(due_at)),
+        })))
+    }
+}
+
+/// The text of CREATE TABLE.
+pub(super) struct SqlRow(pub(super) String);
+
+impl QueryableByName<Sqlite> for SqlRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        row.get_value::<Text, _, _>(0).map(Self)
+    }
+}
+
+fn raw_row<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawRow> {
+    Ok(RawRow {
+        key: key(row, first)?,
+        epoch: row.get_value::<Integer, _, _>(first + 2)?,
+        failures: row.get_value::<Integer, _, _>(first + 3)?,
+        attempts: row.get_value::<Integer, _, _>(first + 4)?,
+        body: raw_body(row, first + 5),
+    })
+}
+
+fn raw_body<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawBody> {
+    let created_at_ms: i64 = row.get_value::<BigInt, _, _>(first + 4)?;
+    Ok(RawBody {
+        key: row.get_value::<Nullable<Text>, _, _>(first)?,
+        kind: row.get_value::<Text, _, _>(first + 1)?,
+        headers: row.get_value::<Text, _, _>(first + 2)?,
+        payload: row.get_value::<Nullable<Binary>, _, _>(first + 3)?,
+        created_at: SystemTime::UNIX_EPOCH + ms(created_at_ms),
+    })
+}
+
+fn key<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RowKey> {
+    let message_id: Vec<u8> = row.get_value::<Binary, _, _>(first + 1)?;
+    Ok(RowKey { id: row.get_value::<BigInt, _, _>(first)?, message_id: Uuid::from_slice(&message_id)?.into() })
+}
+
+/// Zero where it is negative.
+fn ms(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}

@@ -1,0 +1,132 @@
+use std::sync::Arc;
+
+use crate::naming::TableNames;
+use crate::store::schema::{IndexNaming, named};
+
+/// Milliseconds since 1970. Not `unixepoch('subsec')`, which is NULL before SQLite 3.42.
+const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
+
+/// The statements, under the names of one outbox.
+#[derive(Debug)]
+pub(super) struct Texts {
+    pub(super) check: Arc<str>,
+    pub(super) settings: [Arc<str>; 2],
+    pub(super) confirm: Arc<str>,
+    pub(super) select_due: Arc<str>,
+    pub(super) lease: Arc<str>,
+    pub(super) settle: Arc<str>,
+    pub(super) settle_dead: Arc<str>,
+    pub(super) hold: Arc<str>,
+    pub(super) extend: Arc<str>,
+    pub(super) release: Arc<str>,
+    pub(super) fail: Arc<str>,
+    pub(super) bury: Arc<str>,
+    pub(super) remove: Arc<str>,
+    pub(super) next_due: Arc<str>,
+}
+
+impl Texts {
+    pub(super) fn new(names: &TableNames) -> Self {
+        let text = |sql: &str| {
+            let sql = sql.replace("{held}", HELD).replace("{now}", NOW);
+            named(&sql, names, IndexNaming::ByIndex).into()
+        };
+        let schema = names.schema_name().map(|schema| format!("{schema}.")).unwrap_or_default();
+        Self {
+            check: format!("SELECT sql FROM {schema}sqlite_master WHERE type = 'table' AND name = ?1").into(),
+            settings: ["synchronous", "journal_mode"].map(|setting| format!("PRAGMA {schema}{setting}").into()),
+            confirm: text(CONFIRM),
+            select_due: text(SELECT_DUE),
+            lease: text(LEASE),
+            settle: text(SETTLE),
+            settle_dead: text(SETTLE_DEAD),
+            hold: text(HOLD),
+            extend: text(EXTEND),
+            release: text(RELEASE),
+            fail: text(FAIL),
+            bury: text(BURY),
+            remove: text(REMOVE),
+            next_due: text(NEXT_DUE),
+        }
+    }
+}
+
+// CROSS JOIN keeps SQLite from reading the table first: the group is what is short.
+// ?1 holds [[id, epoch, ..], ..] and ?2 the message ids, in the same order.
+const HELD: &str = "
+SELECT m.id FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_extract(k.value, '$[0]')
+WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) AND m.epoch = json_extract(k.value, '$[1]')";
+
+const CONFIRM: &str = "
+SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, m.key, m.kind, m.headers, m.payload, m.created_at, m.topic,
+  m.due_at - {now}
+FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.epoch = 0 AND m.deliver_at IS NULL";
+
+// Cut at the bytes on the lengths alone, and payloads read by primary key: through the window's sort they would be copied.
+// One row at least comes back, so that the moment of reading is known also where nothing is due.
+const SELECT_DUE: &str = "
+WITH due AS MATERIALIZED (
+  SELECT id, due_at, coalesce(length(payload), 0) AS bytes FROM outbox_messages
+  WHERE topic = ?1 AND lane = -1 AND due_at > ?2 AND due_at <= {now} ORDER BY due_at, id LIMIT ?3
+), cut AS (
+  SELECT id, count(*) OVER () AS found, row_number() OVER so_far AS place, sum(bytes) OVER so_far AS bytes
+  FROM due WINDOW so_far AS (ORDER BY due_at, id)
+)
+SELECT s.read_at, coalesce(c.found, 0), m.due_at,
+  m.id, m.message_id, m.epoch, m.failures, m.attempts, m.key, m.kind, m.headers, m.payload, m.created_at
+FROM (SELECT {now} AS read_at) s LEFT JOIN cut c ON c.place = 1 OR c.bytes <= ?4
+LEFT JOIN outbox_messages m ON m.id = c.id";
+
+const LEASE: &str = "
+UPDATE outbox_messages SET due_at = {now} + ?2, epoch = epoch + 1 WHERE id IN (SELECT value FROM json_each(?1))";
+
+const SETTLE: &str = "
+DELETE FROM outbox_messages WHERE id IN (
+  SELECT m.id FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_extract(k.value, '$[0]')
+  WHERE m.message_id = substr(?2, 16 * k.key + 1, 16)
+) RETURNING id, message_id";
+
+const SETTLE_DEAD: &str = "
+WITH RECURSIVE k(place) AS (SELECT 1 UNION ALL SELECT place + 16 FROM k WHERE place + 16 <= length(?1))
+DELETE FROM outbox_dead_letters WHERE message_id IN (SELECT substr(?1, place, 16) FROM k)";
+
+const HOLD: &str = "
+UPDATE outbox_messages SET due_at = {now} + ?3, epoch = epoch + 1 WHERE id IN ({held}) RETURNING id, message_id, epoch";
+
+const EXTEND: &str = "
+UPDATE outbox_messages SET due_at = {now} + ?3 WHERE id IN ({held}) RETURNING id, message_id";
+
+const RELEASE: &str = "
+UPDATE outbox_messages SET due_at = {now}, epoch = epoch + 1 WHERE id IN ({held}) RETURNING id, message_id";
+
+// 10 is limits::ERRORS_KEPT_MAX. Errors that are no JSON array any more would fail the whole group: they start anew.
+const FAIL: &str = "
+UPDATE outbox_messages AS m SET
+  due_at = {now} + json_extract(k.value, '$[2]'),
+  epoch = m.epoch + 1, failures = m.failures + 1, attempts = m.attempts + json_extract(k.value, '$[3]'),
+  errors = json_insert(
+    CASE WHEN json_valid(m.errors) = 0 THEN '[]' WHEN json_type(m.errors) <> 'array' THEN '[]'
+      WHEN json_array_length(m.errors) < 10 THEN m.errors ELSE json_remove(m.errors, '$[0]') END,
+    '$[#]', json_object('at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+      'class', json_extract(k.value, '$[4]'), 'error', json_extract(k.value, '$[5]')))
+FROM json_each(?1) k
+WHERE m.id = json_extract(k.value, '$[0]') AND m.message_id = substr(?2, 16 * k.key + 1, 16)
+  AND m.epoch = json_extract(k.value, '$[1]')
+RETURNING id, message_id";
+
+// WHERE, because without one ON CONFLICT would be read as the ON of the join. The message is dead already where an
+// operator copied one back: the row goes all the same, and one such row does not fail its group.
+const BURY: &str = "
+INSERT INTO outbox_dead_letters (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch,
+  attempts, failures, errors, created_at, reason)
+SELECT m.id, m.message_id, m.topic, m.lane, m.key, m.kind, m.headers, m.payload, m.due_at, m.deliver_at, m.epoch,
+  m.attempts, m.failures, m.errors, m.created_at, json_extract(k.value, '$[2]')
+FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_extract(k.value, '$[0]')
+WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) AND m.epoch = json_extract(k.value, '$[1]')
+ON CONFLICT (message_id) DO NOTHING";
+
+const REMOVE: &str = "DELETE FROM outbox_messages WHERE id IN ({held}) RETURNING id, message_id";
+
+const NEXT_DUE: &str = "
+SELECT t.value, (SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 ORDER BY due_at LIMIT 1), {now}
+FROM json_each(?1) t";

@@ -1,0 +1,164 @@
+//! What the documentation says, compared with what is there.
+
+mod sql;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use diesel_outbox::metrics::{ALL, Metric, MetricKind};
+
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/design.md",
+    "docs/glossary.md",
+    "docs/guarantees.md",
+    "docs/operations.md",
+    "docs/testing.md",
+    "docs/upgrading.md",
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
+}
+
+/// What stands between backticks, outside of code blocks.
+fn code_spans(text: &str) -> Vec<&str> {
+    let mut in_block = false;
+    let prose = text.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        in_block ^= fence;
+        !in_block && !fence
+    });
+    prose.flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
+}
+
+fn metric_row(metric: &Metric) -> String {
+    let kind = match metric.kind {
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
+    };
+    format!("| `{}` | {kind} | {} | {} |", metric.name, metric.unit.as_str(), metric.help)
+}
+
+#[test]
+fn operations_lists_every_metric_as_the_code_says() {
+    let expected: Vec<String> = ALL.iter().map(metric_row).collect();
+    let text = read("docs/operations.md");
+    let listed: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("| `outbox_") && line.matches('|').count() == 5).collect();
+    let rows = expected.join("\n");
+    assert_eq!(listed, expected, "the table in docs/operations.md should be:\n{rows}\n");
+}
+
+#[test]
+fn metrics_that_the_documents_name_exist() {
+    let names: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
+    let tables = ["outbox_messages", "outbox_dead_letters"];
+    for document in DOCUMENTS {
+        let text = read(document);
+        for span in code_spans(&text).into_iter().filter(|span| span.starts_with("outbox_")) {
+            assert!(names.contains(span) || tables.contains(&span), "{document} names {span}");
+        }
+    }
+}
+
+/// The file of a test's module: of this binary, or of the crate.
+fn test_file(module: &[&str]) -> PathBuf {
+    let (folder, module) = match module {
+        ["it", module @ ..] => (root().join("tests/it"), module),
+        module => (root().join("src"), module),
+    };
+    let path = module.iter().fold(folder, |path, part| path.join(part));
+    if path.is_dir() { path.join("mod.rs") } else { path.with_extension("rs") }
+}
+
+#[test]
+fn tests_that_the_documents_name_exist() {
+    let mut named = 0;
+    for document in DOCUMENTS {
+        let text = read(document);
+        let is_test = |span: &&str| span.starts_with("it::") || span.contains("::tests::");
+        for span in code_spans(&text).into_iter().filter(is_test).filter(|span| !span.ends_with("..")) {
+            let parts: Vec<&str> = span.split("::").collect();
+            let (test, module) = parts.split_last().expect("a split is never empty");
+            let file = test_file(module);
+            let source = fs::read_to_string(&file).unwrap_or_default();
+            assert!(
+                source.contains(&format!("fn {test}(")),
+                "{document} names {span}, not found in {}",
+                file.display()
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}: the names are written as `relay::tests::file::name` or `it::file::name`");
+}
+
+/// The targets of link definitions, `[name]: target`, and of inline links.
+fn links(text: &str) -> Vec<&str> {
+    let definitions =
+        text.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: ")).map(|(_, target)| target);
+    let inline = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    definitions.chain(inline).collect()
+}
+
+#[test]
+fn links_between_files_lead_somewhere() {
+    for document in DOCUMENTS {
+        let text = read(document);
+        let folder = root().join(document).parent().expect("a file has a folder").to_owned();
+        for link in links(&text).into_iter().filter(|link| !link.starts_with("http") && !link.starts_with('#')) {
+            assert!(folder.join(link).exists(), "{document} links to {link}");
+        }
+    }
+}
+
+#[test]
+fn links_by_name_are_defined() {
+    let guides =
+        ["architecture", "changelog", "design", "glossary", "guarantees", "operations", "testing", "upgrading"];
+    for document in DOCUMENTS {
+        let text = read(document);
+        for guide in guides {
+            let used = text.contains(&format!("[{guide}] ")) || text.contains(&format!("[{guide}]."));
+            let defined = text.contains(&format!("\n[{guide}]: "));
+            assert!(!used || defined, "{document} uses [{guide}] and does not define it");
+        }
+    }
+}
+
+/// The names of a table of Cargo.toml, without private ones.
+fn features() -> BTreeSet<String> {
+    let manifest = read("Cargo.toml");
+    let (_, table) = manifest.split_once("[features]\n").expect("a table of features");
+    let table = table.split("\n[").next().unwrap_or_default();
+    let names = table.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name.to_owned());
+    names.filter(|name| name != "default" && !name.starts_with(['_', '#'])).collect()
+}
+
+#[test]
+fn readme_and_crate_documentation_list_every_feature() {
+    for document in ["README.md", "src/lib.rs"] {
+        let text = read(document);
+        let (_, section) = text.split_once("# Features").unwrap_or_else(|| panic!("{document} has a section Features"));
+        let table: Vec<&str> =
+            section.lines().skip_while(|line| !line.contains('|')).take_while(|line| line.contains('|')).collect();
+        let listed: BTreeSet<String> = table
+            .iter()
+            .filter_map(|row| row.split('|').nth(1))
+            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(listed, features(), "{document}");
+    }
+}

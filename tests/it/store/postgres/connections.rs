@@ -1,0 +1,236 @@
+//! The connections that a store keeps: few, warm, and gone after anything that leaves their state open.
+
+use std::time::Duration;
+
+use diesel::pg::{Pg, PgConnection};
+use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
+use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
+use diesel_outbox::store::{ClaimSpec, InsertOptions, Locking, RowKey, Sessions, Store, StoreError};
+use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::{Envelope, MessageId};
+
+use super::under_test::{PostgresUnderTest, numbers};
+use crate::store::eventually;
+
+type Libpq = ConnectionManager<PgConnection>;
+
+fn r2d2(url: &str) -> R2d2Pool<Libpq> {
+    R2d2Pool::builder().min_idle(Some(0)).build(ConnectionManager::new(url)).expect("a pool")
+}
+
+fn one_r2d2(url: &str) -> R2d2Pool<Libpq> {
+    R2d2Pool::builder().max_size(1).min_idle(Some(0)).build(ConnectionManager::new(url)).expect("a pool")
+}
+
+fn manager(url: &str) -> AsyncDieselConnectionManager<AsyncPgConnection> {
+    AsyncDieselConnectionManager::new(url)
+}
+
+fn deadpool(url: &str) -> deadpool::Pool<AsyncPgConnection> {
+    deadpool::Pool::builder(manager(url)).build().expect("a pool")
+}
+
+fn one_deadpool(url: &str) -> deadpool::Pool<AsyncPgConnection> {
+    deadpool::Pool::builder(manager(url)).max_size(1).build().expect("a pool")
+}
+
+fn bb8(url: &str) -> bb8::Pool<AsyncPgConnection> {
+    bb8::Pool::builder().build_unchecked(manager(url))
+}
+
+fn mobc(url: &str) -> mobc::Pool<AsyncPgConnection> {
+    mobc::Pool::new(manager(url))
+}
+
+/// Makes each case a test over each pool.
+macro_rules! over_every_pool {
+    ($($case:ident),+ $(,)?) => {
+        over_every_pool! { @pools [r2d2, deadpool, bb8, mobc] $($case),+ }
+    };
+    (@pools $pools:tt $($case:ident),+) => {
+        $(mod $case { over_every_pool! { @one $case $pools } })+
+    };
+    (@one $case:ident [$($pool:ident),+]) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $pool() {
+                if let Some(under_test) = super::Named::open(super::$pool) {
+                    super::$case(under_test).await;
+                }
+            }
+        )+
+    };
+}
+
+over_every_pool! {
+    calls_one_after_the_other_share_a_connection,
+    time_out_closes_the_connection,
+    cancelled_call_closes_the_connection,
+    dropped_claim_closes_its_connection,
+    failed_statement_closes_the_connection,
+    dead_connections_cost_one_call,
+    dropped_store_closes_its_connections,
+}
+
+/// A store whose connections carry a name of their own at the server.
+struct Named<P: Sessions<Pg>> {
+    inner: PostgresUnderTest<P>,
+    name: String,
+}
+
+impl<P: Sessions<Pg>> Named<P> {
+    fn open(pool: impl FnOnce(&str) -> P) -> Option<Self> {
+        let name = format!("store_{}", MessageId::new().as_uuid().simple());
+        let inner = PostgresUnderTest::open(|url| pool(&format!("{url}?application_name={name}")))?;
+        Some(Self { inner, name })
+    }
+
+    async fn insert(&self) -> RowKey {
+        let envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
+        self.inner.insert(&envelope, InsertOptions::default()).await
+    }
+
+    /// The server's processes for the store's connections.
+    fn backends(&self) -> Vec<i32> {
+        self.inner
+            .numbers(&format!("SELECT pid AS number FROM pg_stat_activity WHERE application_name = '{}'", self.name))
+    }
+
+    async fn until_no_backend_of(&self, pids: &[i32]) {
+        eventually("the connections are closed", || {
+            let now = self.backends();
+            (!pids.iter().any(|pid| now.contains(pid))).then_some(())
+        })
+        .await;
+    }
+}
+
+pub(super) fn spec() -> ClaimSpec {
+    ClaimSpec {
+        topic: "orders".into(),
+        after: None,
+        rows_max: 1_000,
+        bytes_max: 8 << 20,
+        window_duration: Duration::from_secs(4),
+        lease_duration: Duration::from_secs(30),
+        watermark_slack_duration: Duration::from_secs(10),
+    }
+}
+
+async fn calls_one_after_the_other_share_a_connection(test: Named<impl Sessions<Pg>>) {
+    for _ in 0..5 {
+        let key = test.insert().await;
+        let claim = test.inner.store.claim(&spec()).await.expect("claim");
+        claim.batch.close(&[key], &[]).await.expect("close");
+        test.inner.store.settle(&[key], Locking::Skip).await.expect("settle");
+    }
+    assert_eq!(test.backends().len(), 1);
+}
+
+async fn time_out_closes_the_connection(mut test: Named<impl Sessions<Pg>>) {
+    let key = test.insert().await;
+    let lock = test.inner.lock(key).await.expect("a lock");
+    test.inner.store = test.inner.store.statement_timeout(Duration::from_millis(300));
+    test.inner.store.settle(&[key], Locking::Skip).await.expect("settle nothing");
+    let kept = test.backends();
+    let error = test.inner.store.settle(&[key], Locking::Wait).await.expect_err("it waits for ever");
+    assert!(matches!(error, StoreError::TimedOut { after } if after == Duration::from_millis(300)), "{error}");
+    lock.roll_back().await;
+    test.until_no_backend_of(&kept).await;
+    test.inner.store = test.inner.store.statement_timeout(Duration::from_secs(5));
+    test.inner.store.settle(&[key], Locking::Wait).await.expect("settle");
+}
+
+async fn cancelled_call_closes_the_connection(test: Named<impl Sessions<Pg>>) {
+    let key = test.insert().await;
+    let lock = test.inner.lock(key).await.expect("a lock");
+    test.inner.store.settle(&[key], Locking::Skip).await.expect("settle nothing");
+    let kept = test.backends();
+    {
+        let rows = [key];
+        let settle = test.inner.store.settle(&rows, Locking::Wait);
+        let waiting = eventually("the settle waits", || test.inner.is_waiting(&test.name).then_some(()));
+        tokio::select! {
+            _ = settle => panic!("the row is locked"),
+            () = waiting => {}
+        }
+    }
+    lock.roll_back().await;
+    test.until_no_backend_of(&kept).await;
+}
+
+async fn dropped_claim_closes_its_connection(test: Named<impl Sessions<Pg>>) {
+    let key = test.insert().await;
+    let claim = test.inner.store.claim(&spec()).await.expect("claim");
+    let kept = test.backends();
+    drop(claim);
+    test.until_no_backend_of(&kept).await;
+    let claim = test.inner.store.claim(&spec()).await.expect("claim");
+    assert_eq!(claim.rows.len(), 1, "the row is free again");
+    claim.batch.close(&[key], &[]).await.expect("close");
+}
+
+async fn failed_statement_closes_the_connection(test: Named<impl Sessions<Pg>>) {
+    let key = test.insert().await;
+    test.inner.run(
+        "CREATE FUNCTION {m}_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$; \
+         CREATE TRIGGER refuse BEFORE DELETE ON {m} FOR EACH ROW EXECUTE FUNCTION {m}_refuse();",
+    );
+    let claim = test.inner.store.claim(&spec()).await.expect("claim");
+    let kept = test.backends();
+    let error = claim.batch.close(&[key], &[]).await.expect_err("the trigger refuses");
+    assert!(matches!(error, StoreError::Statement(_)), "{error}");
+    test.until_no_backend_of(&kept).await;
+    test.inner.run("DROP TRIGGER refuse ON {m}");
+    let claim = test.inner.store.claim(&spec()).await.expect("claim");
+    assert_eq!(claim.batch.close(&[key], &[]).await.expect("close").settled, [key]);
+}
+
+async fn dead_connections_cost_one_call(test: Named<impl Sessions<Pg>>) {
+    let (first, second) = (test.inner.store.claim(&spec()).await, test.inner.store.claim(&spec()).await);
+    for claim in [first, second] {
+        claim.expect("claim").batch.close(&[], &[]).await.expect("close");
+    }
+    let kept = test.backends();
+    assert_eq!(kept.len(), 2);
+    for pid in &kept {
+        test.inner.run(&format!("SELECT pg_terminate_backend({pid})"));
+    }
+    test.until_no_backend_of(&kept).await;
+    let error = test.inner.store.next_due(&["orders".into()]).await.expect_err("the connection is dead");
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    test.inner.store.next_due(&["orders".into()]).await.expect("a new connection");
+    test.inner.store.claim(&spec()).await.expect("claim").batch.close(&[], &[]).await.expect("close");
+}
+
+async fn dropped_store_closes_its_connections(test: Named<impl Sessions<Pg>>) {
+    test.inner.store.next_due(&["orders".into()]).await.expect("next_due");
+    let kept = test.backends();
+    assert_eq!(kept.len(), 1);
+    let Named { inner, name } = test;
+    let side = inner.drop_store();
+    eventually("the connections are closed", || {
+        let sql = format!("SELECT pid AS number FROM pg_stat_activity WHERE application_name = '{name}'");
+        numbers(&side, &sql).is_empty().then_some(())
+    })
+    .await;
+}
+
+/// With fewer connections than calls, calls wait for each other instead of for a pool that has none left.
+async fn one_connection_is_enough(test: Named<impl Sessions<Pg>>) {
+    let key = test.insert().await;
+    let claim = test.inner.store.claim(&spec()).await.expect("claim");
+    let rows = [key];
+    let settle = test.inner.store.settle(&rows, Locking::Wait);
+    let close = async {
+        tokio::task::yield_now().await;
+        claim.batch.close(&[], &[]).await.expect("close");
+    };
+    let (settled, ()) = tokio::join!(settle, close);
+    assert_eq!(settled.expect("settle"), [key]);
+}
+
+mod one_connection_is_enough {
+    over_every_pool! { @one one_connection_is_enough [one_r2d2, one_deadpool] }
+}

@@ -1,0 +1,4 @@
+//! SQLite.
+
+mod pools;
+mod under_test;

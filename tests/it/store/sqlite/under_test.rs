@@ -1,0 +1,250 @@
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use diesel::connection::SimpleConnection;
+use diesel::migration::MigrationSource;
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
+use diesel::sqlite::Sqlite;
+use diesel_outbox::Envelope;
+use diesel_outbox::migrations::MIGRATIONS;
+use diesel_outbox::store::{DeadRow, InsertOptions, KeptError, LiveRow, RowKey, Sessions, SqliteStore, Store};
+use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
+
+/// A store over a file of its own.
+pub(super) struct SqliteUnderTest<P: Sessions<Sqlite>> {
+    pub(super) store: SqliteStore<P>,
+    side: Mutex<SqliteConnection>,
+    file: String,
+    _folder: TempDir,
+}
+
+impl<P: Sessions<Sqlite>> SqliteUnderTest<P> {
+    pub(super) async fn open(pool: impl AsyncFnOnce(&str) -> P) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("outbox.db").to_str().expect("a plain path").to_owned();
+        let mut side = connect(&file);
+        side.batch_execute("PRAGMA journal_mode = WAL").expect("WAL");
+        migrate(&mut side);
+        let store = SqliteStore::new(pool(&file).await);
+        Self { store, side: Mutex::new(side), file, _folder: folder }
+    }
+
+    pub(super) fn side(&self) -> MutexGuard<'_, SqliteConnection> {
+        self.side.lock().expect("no test panicked with it")
+    }
+
+    pub(super) fn run(&self, text: &str) {
+        self.side().batch_execute(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    /// Another connection, which has the write lock.
+    pub(super) fn begin(&self) -> OpenSqlite {
+        let mut conn = connect(&self.file);
+        conn.batch_execute("BEGIN IMMEDIATE").expect("begin");
+        OpenSqlite(conn)
+    }
+}
+
+pub(super) fn connect(file: &str) -> SqliteConnection {
+    let mut conn = SqliteConnection::establish(file).expect("connect");
+    // Not durable: a thousand rows are written one by one, and no test loses power.
+    conn.batch_execute("PRAGMA busy_timeout = 5000; PRAGMA synchronous = OFF").expect("pragmas");
+    conn
+}
+
+pub(super) fn migrate(conn: &mut SqliteConnection) {
+    for migration in MigrationSource::<Sqlite>::migrations(&MIGRATIONS).expect("migrations") {
+        migration.run(conn).expect("migrate");
+    }
+}
+
+fn insert(conn: &mut SqliteConnection, envelope: &Envelope, options: InsertOptions) -> RowKey {
+    let sql = format!(
+        "INSERT INTO outbox_messages (message_id, topic, key, kind, headers, payload, deliver_at, due_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, {NOW} + ?7, {NOW} + coalesce(?7, ?8)) RETURNING id, message_id"
+    );
+    let row: KeyRow = sql_query(sql)
+        .bind::<Binary, _>(envelope.message_id.as_uuid().as_bytes().as_slice())
+        .bind::<Text, _>(&*envelope.topic)
+        .bind::<Nullable<Text>, _>(&envelope.key)
+        .bind::<Text, _>(&envelope.kind)
+        .bind::<Text, _>(envelope.headers.to_json())
+        .bind::<Nullable<Binary>, _>(&envelope.payload)
+        .bind::<Nullable<BigInt>, _>(options.deliver_after.map(millis))
+        .bind::<BigInt, _>(millis(options.leased_for))
+        .get_result(conn)
+        .expect("insert");
+    row.key()
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).expect("a time of a test")
+}
+
+#[async_trait]
+impl<P: Sessions<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn insert(&self, envelope: &Envelope, options: InsertOptions) -> RowKey {
+        insert(&mut self.side(), envelope, options)
+    }
+
+    async fn insert_uncommitted(&self, envelope: &Envelope) -> (RowKey, Box<dyn OpenTransaction>) {
+        let mut open = self.begin();
+        let key = insert(&mut open.0, envelope, InsertOptions::default());
+        (key, Box::new(open))
+    }
+
+    async fn lock(&self, _key: RowKey) -> Option<Box<dyn OpenTransaction>> {
+        None
+    }
+
+    async fn poison(&self, key: RowKey) {
+        self.run(&format!("UPDATE outbox_messages SET headers = 'spoiled' WHERE id = {}", key.id));
+    }
+
+    async fn live_rows(&self) -> Vec<LiveRow> {
+        let sql = "SELECT *, due_at AS millis FROM outbox_messages ORDER BY id";
+        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.side()).expect("read the rows");
+        rows.into_iter().map(LiveColumns::row).collect()
+    }
+
+    async fn dead_rows(&self) -> Vec<DeadRow> {
+        let sql = "SELECT * FROM outbox_dead_letters ORDER BY id";
+        let rows: Vec<DeadColumns> = sql_query(sql).load(&mut *self.side()).expect("read the dead letters");
+        rows.into_iter().map(DeadColumns::row).collect()
+    }
+
+    async fn now(&self) -> SystemTime {
+        let sql = format!("SELECT {NOW} AS millis");
+        sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
+    }
+
+    async fn pass(&self, by: Duration) {
+        self.run(&format!("UPDATE outbox_messages SET due_at = due_at - {}", millis(by)));
+    }
+}
+
+/// Another connection's transaction, which is rolled back when it is dropped.
+pub(super) struct OpenSqlite(pub(super) SqliteConnection);
+
+#[async_trait]
+impl OpenTransaction for OpenSqlite {
+    async fn commit(mut self: Box<Self>) {
+        self.0.batch_execute("COMMIT").expect("commit");
+    }
+
+    async fn roll_back(mut self: Box<Self>) {
+        self.0.batch_execute("ROLLBACK").expect("roll back");
+    }
+}
+
+#[derive(QueryableByName)]
+struct KeyRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Binary)]
+    message_id: Vec<u8>,
+}
+
+impl KeyRow {
+    fn key(&self) -> RowKey {
+        RowKey { id: self.id, message_id: Uuid::from_slice(&self.message_id).expect("16 bytes").into() }
+    }
+}
+
+#[derive(QueryableByName)]
+struct History {
+    #[diesel(sql_type = Text)]
+    topic: String,
+    #[diesel(sql_type = Integer)]
+    epoch: i32,
+    #[diesel(sql_type = Integer)]
+    attempts: i32,
+    #[diesel(sql_type = Integer)]
+    failures: i32,
+    #[diesel(sql_type = Text)]
+    errors: String,
+}
+
+#[derive(QueryableByName)]
+struct LiveColumns {
+    #[diesel(embed)]
+    key: KeyRow,
+    #[diesel(embed)]
+    history: History,
+    #[diesel(embed)]
+    due_at: Instant,
+}
+
+impl LiveColumns {
+    fn row(self) -> LiveRow {
+        let Self { key, history, due_at } = self;
+        LiveRow {
+            key: key.key(),
+            errors: kept_errors(&history.errors),
+            topic: history.topic.into(),
+            due_at: due_at.time(),
+            epoch: history.epoch,
+            attempts: history.attempts as u32,
+            failures: history.failures as u32,
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct DeadColumns {
+    #[diesel(embed)]
+    key: KeyRow,
+    #[diesel(embed)]
+    history: History,
+    #[diesel(sql_type = Text)]
+    reason: String,
+}
+
+impl DeadColumns {
+    fn row(self) -> DeadRow {
+        let Self { key, history, reason } = self;
+        DeadRow {
+            key: key.key(),
+            errors: kept_errors(&history.errors),
+            topic: history.topic.into(),
+            epoch: history.epoch,
+            attempts: history.attempts as u32,
+            failures: history.failures as u32,
+            reason,
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct Instant {
+    #[diesel(sql_type = BigInt)]
+    millis: i64,
+}
+
+impl Instant {
+    fn time(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.millis.try_into().expect("after 1970"))
+    }
+}
+
+/// Every kept error with its class and text, and a time that can be read.
+fn kept_errors(column: &str) -> Vec<KeptError> {
+    let errors: Vec<serde_json::Value> = serde_json::from_str(column).expect("a JSON array");
+    let text = |error: &serde_json::Value, field: &str| error[field].as_str().expect("a text").to_owned();
+    let kept = errors.iter().map(|error| {
+        assert!(text(error, "at").ends_with('Z'), "{error}");
+        KeptError { class: text(error, "class"), error: text(error, "error") }
+    });
+    kept.collect()
+}
