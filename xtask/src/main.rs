@@ -53,7 +53,15 @@ enum Task {
     Docs,
 }
 
-fn main() -> Result<ExitCode> {
+fn main() -> ExitCode {
+    // Without the backtrace that `main() -> Result` would print: the message is meant for its reader.
+    task().unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn task() -> Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let report = match Arguments::parse().command {
         Task::Servers { parts } => {

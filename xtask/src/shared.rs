@@ -73,7 +73,7 @@ impl Shared {
                 return Some(server);
             }
             Some(Err(error)) => {
-                println!("{part}: {error:?}");
+                println!("{part}: {error:#}");
                 match error.downcast_ref::<Unavailable>() {
                     Some(unavailable) => self.missing.push((part, unavailable.reason.clone())),
                     None => {

@@ -107,9 +107,12 @@ fn install(parts: &[Part], stop: &Stop) -> Result<()> {
     let mut packages = apt::missing(apt::BUILD);
     for part in parts {
         if part.check().is_err() {
-            packages.extend(part.packages());
+            // Only what is not there: naming the others would upgrade them.
+            packages.extend(apt::missing(part.packages()));
         }
     }
+    packages.sort_unstable();
+    packages.dedup();
     if packages.is_empty() {
         return Ok(());
     }

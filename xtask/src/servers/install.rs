@@ -149,7 +149,7 @@ fn fetch_jars(folder: &Path) -> Result<()> {
     // Filled beside its place and moved there whole, so that an interrupted fetch is not taken for a finished one.
     let partial = tempfile::tempdir_in(parent)?;
     let mut maven = Command::new("mvn");
-    maven.args(["-q", "-B", "dependency:copy-dependencies", "-f"]);
+    maven.args(["-q", "-B", "-Dstyle.color=never", "dependency:copy-dependencies", "-f"]);
     maven.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml"));
     maven.arg(format!("-Dkafka.version={KAFKA_VERSION}"));
     maven.arg(format!("-Dlib.dir={}", partial.path().join("lib").display()));
