@@ -86,7 +86,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         }
         let topics = topics.iter().map(|topic| topic.as_ref().to_owned()).collect();
         let statement = Statement::new(&self.texts.next_due, [Bind::Texts(topics)]);
-        let due: Vec<DueRow> = self.connections.load(statement).await?;
+        let due: Vec<DueRow> = self.connections.poll(statement).await?;
         Ok(due.into_iter().map(|row| row.0).collect())
     }
 }

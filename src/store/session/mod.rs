@@ -4,13 +4,15 @@
 mod blocking;
 mod connections;
 mod failure;
+mod lease;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 mod pooled;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 mod pools;
 
-pub(crate) use connections::{Connections, Lease};
+pub(crate) use connections::Connections;
 pub(crate) use failure::within;
+pub(crate) use lease::Lease;
 
 use std::error::Error;
 use std::sync::Arc;

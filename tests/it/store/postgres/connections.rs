@@ -15,7 +15,7 @@ use crate::store::eventually;
 
 type Libpq = ConnectionManager<PgConnection>;
 
-fn r2d2(url: &str) -> R2d2Pool<Libpq> {
+pub(super) fn r2d2(url: &str) -> R2d2Pool<Libpq> {
     R2d2Pool::builder().min_idle(Some(0)).build(ConnectionManager::new(url)).expect("a pool")
 }
 
@@ -27,7 +27,7 @@ fn manager(url: &str) -> AsyncDieselConnectionManager<AsyncPgConnection> {
     AsyncDieselConnectionManager::new(url)
 }
 
-fn deadpool(url: &str) -> deadpool::Pool<AsyncPgConnection> {
+pub(super) fn deadpool(url: &str) -> deadpool::Pool<AsyncPgConnection> {
     deadpool::Pool::builder(manager(url)).build().expect("a pool")
 }
 
@@ -74,13 +74,13 @@ over_every_pool! {
 }
 
 /// A store whose connections carry a name of their own at the server.
-struct Named<P: Sessions<Pg>> {
-    inner: PostgresUnderTest<P>,
-    name: String,
+pub(super) struct Named<P: Sessions<Pg>> {
+    pub(super) inner: PostgresUnderTest<P>,
+    pub(super) name: String,
 }
 
 impl<P: Sessions<Pg>> Named<P> {
-    fn open(pool: impl FnOnce(&str) -> P) -> Option<Self> {
+    pub(super) fn open(pool: impl FnOnce(&str) -> P) -> Option<Self> {
         let name = format!("store_{}", MessageId::new().as_uuid().simple());
         let inner = PostgresUnderTest::open(|url| pool(&format!("{url}?application_name={name}")))?;
         Some(Self { inner, name })

@@ -2,5 +2,7 @@
 
 mod async_pool;
 mod connections;
+mod plans;
+mod regressions;
 mod sync_pool;
 mod under_test;

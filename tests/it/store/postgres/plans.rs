@@ -1,0 +1,181 @@
+//! What the statements read, as the server counted it: a plan can be right for an empty table and wrong for a backlog.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use diesel::connection::InstrumentationEvent;
+use diesel::pg::Pg;
+use diesel_async::pooled_connection::deadpool::Pool;
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
+use diesel_async::{AsyncConnection, AsyncPgConnection};
+use diesel_outbox::store::{
+    Dead, Failed, Held, InsertOptions, Locking, PostgresStore, RowKey, RowRef, Sessions, Store,
+};
+use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::{Envelope, MessageId};
+
+use super::connections::{Named, deadpool, spec};
+use super::under_test::{PostgresUnderTest, numbers};
+use crate::store::eventually;
+
+/// More calls than those after which PostgreSQL keeps a plan.
+const CALLS: usize = 8;
+
+/// So many rows of the topic are not due.
+const BACKLOG: i32 = 20_000;
+
+/// What was read of the live table.
+struct Reads {
+    table_scans: i32,
+    due_entries: i32,
+}
+
+impl Reads {
+    /// A session tells its counts when it ends.
+    async fn of(test: Named<impl Sessions<Pg>>) -> Self {
+        let Named { inner, name } = test;
+        let schema = inner.names.schema_name().expect("a schema").to_owned();
+        let side = inner.drop_store();
+        eventually("the sessions end", || {
+            let sql = format!("SELECT 1 AS number FROM pg_stat_activity WHERE application_name = '{name}'");
+            numbers(&side, &sql).is_empty().then_some(())
+        })
+        .await;
+        let number = |column: &str, view: &str, which: &str| {
+            let sql = format!("SELECT {column}::int AS number FROM {view} WHERE schemaname = '{schema}' AND {which}");
+            numbers(&side, &sql)[0]
+        };
+        Self {
+            table_scans: number("seq_scan", "pg_stat_user_tables", "relname = 'outbox_messages'"),
+            due_entries: number("idx_tup_read", "pg_stat_user_indexes", "indexrelname = 'outbox_messages_due'"),
+        }
+    }
+}
+
+async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
+    let envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
+    test.insert(&envelope, InsertOptions::default()).await
+}
+
+fn insert_backlog(test: &PostgresUnderTest<impl Sessions<Pg>>) {
+    test.run(&format!(
+        "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at, deliver_at) \
+         SELECT gen_random_uuid(), 'orders', '', '[]', now() + interval '1 year', now() + interval '1 year' \
+         FROM generate_series(1, {BACKLOG})"
+    ));
+}
+
+async fn sweep(test: &PostgresUnderTest<impl Sessions<Pg>>) {
+    for _ in 0..CALLS {
+        let key = insert(test).await;
+        let claim = test.store.claim(&spec()).await.expect("claim");
+        assert_eq!(claim.rows.len(), 1);
+        claim.batch.close(&[key], &[]).await.expect("close");
+    }
+}
+
+/// T6: rows that are not due cost a claim nothing. With `clock_timestamp()` in place of `statement_timestamp()` each
+/// claim walks over all of them.
+#[tokio::test]
+async fn claim_reads_only_what_is_due() {
+    let Some(test) = Named::open(deadpool) else { return };
+    insert_backlog(&test.inner);
+    sweep(&test.inner).await;
+    let Reads { table_scans, due_entries } = Reads::of(test).await;
+    assert_eq!(table_scans, 0);
+    assert!(due_entries < BACKLOG / 10, "{CALLS} claims of a row each read {due_entries} entries of the index");
+}
+
+/// A plan made while the table was empty is not kept for the backlog.
+#[tokio::test]
+async fn claim_of_a_backlog_after_an_empty_table_uses_the_index() {
+    let Some(test) = Named::open(deadpool) else { return };
+    sweep(&test.inner).await;
+    insert_backlog(&test.inner);
+    sweep(&test.inner).await;
+    let Reads { table_scans, due_entries } = Reads::of(test).await;
+    assert_eq!(table_scans, 0);
+    assert!(due_entries < BACKLOG / 10, "{due_entries}");
+}
+
+/// I10: by primary key, whatever else is in the table.
+#[tokio::test]
+async fn rows_are_found_by_primary_key() {
+    let Some(test) = Named::open(deadpool) else { return };
+    insert_backlog(&test.inner);
+    test.inner.run("ANALYZE {m}");
+    let store = &test.inner.store;
+    for _ in 0..CALLS {
+        let mut held = [insert(&test.inner).await, insert(&test.inner).await].map(|key| Held { key, epoch: 0 });
+        let refs = held.map(|held| RowRef { id: Some(held.key.id), message_id: held.key.message_id });
+        assert_eq!(store.confirm(&refs).await.expect("confirm").len(), 2);
+        assert_eq!(store.extend(&held, Duration::from_secs(30)).await.expect("extend").len(), 2);
+        assert_eq!(store.release(&held).await.expect("release").len(), 2);
+        held = held.map(|held| Held { epoch: 1, ..held });
+        assert_eq!(store.fail(&held.map(failed)).await.expect("fail").len(), 2);
+        held = held.map(|held| Held { epoch: 2, ..held });
+        assert_eq!(kill(store, held[0]).await, [held[0].key]);
+        assert_eq!(store.settle(&[held[1].key], Locking::Skip).await.expect("settle"), [held[1].key]);
+        assert_eq!(store.settle(&[held[1].key], Locking::Wait).await.expect("settle"), []);
+        assert_eq!(store.next_due(&["orders".into()]).await.expect("next_due").len(), 1);
+    }
+    let Reads { table_scans, due_entries } = Reads::of(test).await;
+    assert_eq!(table_scans, 0);
+    assert!(due_entries < 100, "{due_entries}");
+}
+
+/// A plan that was made for a few rows is not kept for a backlog, where a settle of 500 rows took 16 s with it. An idle
+/// store looks for the next due row by one statement, and has nothing to renew.
+#[tokio::test]
+async fn plans_are_renewed_before_a_write_and_not_by_a_poll() {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let Some(test) = Named::open(|url| watched(url, &sent)) else { return };
+    let store = &test.inner.store;
+    let renewals = || sent.lock().expect("unpoisoned").iter().filter(|text| *text == "DISCARD PLANS").count();
+    let absent = [RowKey { id: 1, message_id: MessageId::new() }];
+    let end = tokio::time::Instant::now() + Duration::from_secs(15);
+    while renewals() == 0 {
+        assert!(tokio::time::Instant::now() < end, "no renewal in 15 s of writes");
+        store.settle(&absent, Locking::Skip).await.expect("settle");
+    }
+    let polled_until = tokio::time::Instant::now() + Duration::from_millis(1_200);
+    sent.lock().expect("unpoisoned").clear();
+    let mut polls = 0;
+    while tokio::time::Instant::now() < polled_until {
+        store.next_due(&["orders".into()]).await.expect("next_due");
+        polls += 1;
+    }
+    assert_eq!(sent.lock().expect("unpoisoned").len(), polls);
+    store.settle(&absent, Locking::Skip).await.expect("settle");
+    assert_eq!(renewals(), 1);
+}
+
+/// A pool whose connections note the texts that they send.
+fn watched(url: &str, sent: &Arc<Mutex<Vec<String>>>) -> Pool<AsyncPgConnection> {
+    let mut config = ManagerConfig::default();
+    let sent = Arc::clone(sent);
+    config.custom_setup = Box::new(move |url| {
+        let sent = Arc::clone(&sent);
+        let url = url.to_owned();
+        Box::pin(async move {
+            let mut conn = AsyncPgConnection::establish(&url).await?;
+            conn.set_instrumentation(move |event: InstrumentationEvent<'_>| {
+                if let InstrumentationEvent::StartQuery { query, .. } = event {
+                    sent.lock().expect("unpoisoned").push(query.to_string());
+                }
+            });
+            Ok(conn)
+        })
+    });
+    let manager = AsyncDieselConnectionManager::new_with_config(url, config);
+    Pool::builder(manager).build().expect("a pool")
+}
+
+fn failed(held: Held) -> Failed {
+    let wait = Duration::from_secs(10);
+    Failed { held, wait, spends_attempt: true, class: "temporary", error: "timed out".to_owned() }
+}
+
+async fn kill(store: &PostgresStore<impl Sessions<Pg>>, held: Held) -> Vec<RowKey> {
+    store.dead(&[Dead { held, reason: "attempts".to_owned() }]).await.expect("dead")
+}

@@ -1,0 +1,152 @@
+//! Failures that were seen once, by the trace that showed them.
+
+use std::time::{Duration, SystemTime};
+
+use diesel::pg::Pg;
+use diesel_outbox::store::{
+    InsertOptions, Locking, PostgresStore, RowKey, SchemaProblem, Sessions, Store, StoreError, StoreWarning,
+};
+use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::{Envelope, MessageId, TableNames};
+
+use super::connections::{deadpool, r2d2, spec};
+use super::under_test::PostgresUnderTest;
+
+async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
+    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+    test.insert(&envelope, InsertOptions::default()).await
+}
+
+/// T5: an id can be given again, and a late settle then names another message's row.
+#[tokio::test]
+async fn late_settle_spares_the_next_owner_of_its_id() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    let first = insert(&test).await;
+    test.run("TRUNCATE {m} RESTART IDENTITY");
+    let second = insert(&test).await;
+    assert_eq!(first.id, second.id);
+    assert_eq!(test.store.settle(&[first], Locking::Wait).await.expect("settle"), []);
+    let claim = test.store.claim(&spec()).await.expect("claim");
+    assert_eq!(claim.batch.close(&[first], &[first]).await.expect("close").settled, []);
+    assert_eq!(test.live_rows().await.len(), 1);
+}
+
+/// T9: at REPEATABLE READ a claim fails on every row that changed since it began. It is READ COMMITTED whatever the
+/// role's default is, ends by itself, and like a settle does not wait for the disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_brings_its_own_settings() {
+    let with_default =
+        |url: &str| deadpool(&format!("{url}?options=-c%20default_transaction_isolation%3Drepeatable%5C%20read"));
+    let Some(test) = PostgresUnderTest::open(with_default) else { return };
+    test.run(
+        "CREATE TABLE {m}_seen (isolation text, synchronous text, idle_timeout text); \
+         CREATE FUNCTION {m}_see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+           INSERT INTO {m}_seen VALUES (current_setting('transaction_isolation'), current_setting('synchronous_commit'), \
+             current_setting('idle_in_transaction_session_timeout')); RETURN old; END $$; \
+         CREATE TRIGGER see BEFORE DELETE ON {m} FOR EACH ROW EXECUTE FUNCTION {m}_see();",
+    );
+    let claimed = insert(&test).await;
+    let claim = test.store.claim(&spec()).await.expect("claim");
+    claim.batch.close(&[claimed], &[]).await.expect("close");
+    let settled = insert(&test).await;
+    test.store.settle(&[settled], Locking::Skip).await.expect("settle");
+    let seen = |which: &str| test.numbers(&format!("SELECT 1 AS number FROM {{m}}_seen WHERE {which}")).len();
+    assert_eq!(seen("isolation = 'read committed' AND synchronous = 'off' AND idle_timeout = '5s'"), 1, "the claim");
+    assert_eq!(seen("isolation = 'repeatable read' AND synchronous = 'off' AND idle_timeout = '0'"), 1, "the settle");
+    assert_eq!(seen("true"), 2);
+}
+
+/// T10: two relays settle the same rows, each in its own order. Where rows are locked in the order of the list, a third
+/// of the rounds deadlocks.
+#[tokio::test(flavor = "multi_thread")]
+async fn settles_in_any_order_do_not_deadlock() {
+    let Some(test) = PostgresUnderTest::open(r2d2) else { return };
+    for _ in 0..20 {
+        test.run(
+            "INSERT INTO {m} (message_id, topic, kind, headers, due_at) \
+             SELECT gen_random_uuid(), 'orders', '', '[]', now() FROM generate_series(1, 500)",
+        );
+        let up: Vec<RowKey> = test.live_rows().await.into_iter().map(|row| row.key).collect();
+        let down: Vec<RowKey> = up.iter().rev().copied().collect();
+        let (one, other) = tokio::join!(test.store.settle(&up, Locking::Wait), test.store.settle(&down, Locking::Wait));
+        assert_eq!(one.expect("settle").len() + other.expect("settle").len(), up.len());
+    }
+}
+
+/// T12: one row that the database refuses fails its group, and nothing of the group is taken for done.
+#[tokio::test]
+async fn refused_row_fails_its_group_and_leaves_it() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    let keys = [insert(&test).await, insert(&test).await];
+    test.run(&format!(
+        "CREATE FUNCTION {{m}}_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$; \
+         CREATE TRIGGER refuse BEFORE DELETE ON {{m}} FOR EACH ROW WHEN (old.id = {}) EXECUTE FUNCTION {{m}}_refuse();",
+        keys[1].id
+    ));
+    let claim = test.store.claim(&spec()).await.expect("claim");
+    let error = claim.batch.close(&keys, &[]).await.expect_err("the trigger refuses");
+    assert!(!error.is_retriable(), "{error}");
+    assert_eq!(test.live_rows().await.len(), 2, "a COMMIT after the error would have answered ROLLBACK");
+    assert_eq!(test.store.settle(&[keys[0]], Locking::Wait).await.expect("settle"), [keys[0]]);
+    assert!(test.store.settle(&[keys[1]], Locking::Wait).await.is_err());
+}
+
+/// A lock time-out or a deadlock passes; the relay tries the same group again.
+#[tokio::test]
+async fn lock_timeout_is_retriable() {
+    let impatient = |url: &str| deadpool(&format!("{url}?options=-c%20lock_timeout%3D50"));
+    let Some(test) = PostgresUnderTest::open(impatient) else { return };
+    let key = insert(&test).await;
+    let lock = test.lock(key).await.expect("a lock");
+    let error = test.store.settle(&[key], Locking::Wait).await.expect_err("the row is locked");
+    assert!(matches!(error, StoreError::Conflict(_)), "{error}");
+    lock.roll_back().await;
+}
+
+async fn problem(store: &PostgresStore<impl Sessions<Pg>>) -> SchemaProblem {
+    match store.check().await {
+        Err(StoreError::Schema(problem)) => problem,
+        other => panic!("no problem of the schema: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn check_names_what_is_wrong() {
+    let Some(mut test) = PostgresUnderTest::open(deadpool) else { return };
+    assert_eq!(test.store.check().await.expect("check"), []);
+
+    let (messages, dead) = (test.names.messages(), test.names.dead_letters());
+    test.run("COMMENT ON TABLE {d} IS 'diesel-outbox schema 7'");
+    let version = SchemaProblem::Version { table: dead.clone(), found: Some(7), needed: 1 };
+    assert_eq!(problem(&test.store).await, version);
+    test.run("COMMENT ON TABLE {m} IS 'orders that came by mail'");
+    let unmarked = SchemaProblem::Version { table: messages, found: None, needed: 1 };
+    assert_eq!(problem(&test.store).await, unmarked);
+    test.run("COMMENT ON TABLE {m} IS 'diesel-outbox schema 1'; DROP TABLE {d}");
+    assert_eq!(problem(&test.store).await, SchemaProblem::Missing { table: dead });
+    test.store = test.store.tables(TableNames::default().schema("nowhere").expect("a plain name"));
+    assert_eq!(problem(&test.store).await, SchemaProblem::Missing { table: "nowhere.outbox_messages".to_owned() });
+}
+
+#[tokio::test]
+async fn check_sees_settings_that_lose_commits_or_refuse_writes() {
+    let lossy = |url: &str| deadpool(&format!("{url}?options=-c%20synchronous_commit%3Doff"));
+    let Some(test) = PostgresUnderTest::open(lossy) else { return };
+    let warning = StoreWarning::NotDurable { setting: "synchronous_commit = off" };
+    assert_eq!(test.store.check().await.expect("check"), [warning]);
+
+    let read_only = |url: &str| deadpool(&format!("{url}?options=-c%20default_transaction_read_only%3Don"));
+    let Some(test) = PostgresUnderTest::open(read_only) else { return };
+    assert!(matches!(problem(&test.store).await, SchemaProblem::Setting { .. }));
+}
+
+/// No answer at all is no problem of the schema: the relay starts, and tries again.
+#[tokio::test]
+async fn absent_database_is_retriable() {
+    let store = PostgresStore::new(r2d2("postgres://127.0.0.1:1/nowhere")).statement_timeout(Duration::from_secs(1));
+    let error = store.check().await.expect_err("nobody listens there");
+    assert!(error.is_retriable(), "{error}");
+    let store = PostgresStore::new(deadpool("postgres://127.0.0.1:1/nowhere"));
+    let error = store.check().await.expect_err("nobody listens there");
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+}
