@@ -6,6 +6,7 @@
 //! | for | look at |
 //! |---|---|
 //! | events | [`OutboxMessage`](trait@OutboxMessage) and its [derive](derive@OutboxMessage), [`Message`] by hand, [`codec`], [`Headers`] |
+//! | enqueueing | [`Outbox`], [`EnqueueError`] |
 //! | topics and their policies | [`Topic`], [`retry`] |
 //! | the tables | [`migrations`], [`TableNames`] |
 //! | the relay | [`relay`], [`Limits`], [`store`], [`transport`] |
@@ -52,14 +53,17 @@ mod crash_points;
 #[cfg(feature = "_failpoints")]
 #[doc(hidden)]
 pub mod crash_points;
+mod enqueue;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+mod hook;
 pub mod limits;
 mod message;
 pub mod metrics;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub mod migrations;
 mod naming;
+mod outbox;
 pub mod relay;
 pub mod retry;
 pub mod store;
@@ -71,7 +75,15 @@ pub mod transport;
 pub use codec::CodecError;
 #[cfg(feature = "derive")]
 pub use diesel_outbox_derive::OutboxMessage;
+#[cfg(feature = "async")]
+pub use enqueue::AsyncOutboxBackend;
+pub use enqueue::{EnqueueError, HeaderProblem, OutboxBackend};
+pub use hook::CommitHook;
 pub use limits::Limits;
 pub use message::{Envelope, HeaderError, Headers, Message, MessageId, OutboxMessage};
 pub use naming::{NameError, TableNames};
+pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder};
+#[cfg(feature = "_test")]
+#[doc(hidden)]
+pub use outbox::{Tap, Tapped};
 pub use topic::{Topic, TopicError};

@@ -30,15 +30,22 @@ pub const KIND_CHARS_MAX: usize = 255;
 /// Bytes of a key: the width of the column on MySQL, and far above any identifier.
 pub const KEY_BYTES_MAX: usize = 1_024;
 
+/// Bytes of a header's name: far above any name in use; brokers send names with every record.
+pub const HEADER_NAME_BYTES_MAX: usize = 255;
+
 /// Failures kept on a row: enough to see a pattern, few enough that a failing row does not grow.
 pub const ERRORS_KEPT_MAX: usize = 10;
 
 /// Bytes of one kept failure's text.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1_024;
 
-/// Rows of one multi-row INSERT; larger calls take several, because MySQL and SQLite bound the binds of a statement
-/// (65,535 and 32,766).
+/// Rows of one multi-row INSERT on MySQL and SQLite; larger calls take several, because both bound the binds of a
+/// statement (65,535 and 32,766). PostgreSQL binds arrays and takes any number.
 pub const ENQUEUE_ROWS_MAX: usize = 256;
+
+/// Bytes of the messages of one multi-row INSERT, but always one message: half of the packet that MariaDB takes by
+/// default (16 MiB).
+pub const ENQUEUE_BYTES_MAX: usize = 8 << 20;
 
 /// Refs a connection's hook keeps for one transaction: what is beyond goes to the sweeper. More than the queue takes
 /// could not be handed over anyhow.

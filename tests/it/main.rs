@@ -1,6 +1,7 @@
 //! The one test binary: servers start once for all of it, and it links once.
 
 mod docs;
+mod outbox;
 mod servers;
 mod store;
 mod tidy;

@@ -1,0 +1,63 @@
+use std::future::Future;
+
+use diesel::result::QueryResult;
+use diesel_async::{AsyncConnectionCore, RunQueryDsl};
+
+use super::statement::{Dialect, Inserted, Insertion};
+
+/// A database that the outbox can write to through a connection `C` of diesel-async.
+///
+/// Implemented for Diesel's backends, once for every connection of theirs: bare ones and those of bb8, deadpool, mobc and
+/// other pools. There is nothing to implement or call here; its methods are private to the outbox and change without
+/// notice.
+#[diagnostic::on_unimplemented(
+    message = "the outbox cannot write to `{Self}` through `{C}`",
+    note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
+    note = "connections of Diesel itself take the methods that do not end in `_async`"
+)]
+pub trait AsyncOutboxBackend<C>: Dialect {
+    /// Inserts the rows in one statement; one [`Inserted`] for each.
+    #[doc(hidden)]
+    fn insert_async<'a>(
+        conn: &'a mut C,
+        insertion: Insertion<'a>,
+    ) -> impl Future<Output = QueryResult<Vec<Inserted>>> + Send + 'a;
+}
+
+#[cfg(feature = "postgres")]
+impl<C> AsyncOutboxBackend<C> for diesel::pg::Pg
+where
+    C: AsyncConnectionCore<Backend = Self>,
+{
+    async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
+        use super::statement::postgres::{InsertMany, InsertOne, inserted};
+        let rows = match InsertOne::new(&insertion) {
+            Some(one) => one.load(conn).await?,
+            None => InsertMany::new(&insertion).load(conn).await?,
+        };
+        Ok(inserted(&insertion, rows))
+    }
+}
+
+#[cfg(feature = "mysql")]
+impl<C> AsyncOutboxBackend<C> for diesel::mysql::Mysql
+where
+    C: AsyncConnectionCore<Backend = Self>,
+{
+    async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
+        super::statement::mysql::Insert::new(&insertion).execute(conn).await?;
+        Ok(vec![Inserted::default(); insertion.rows.len()])
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl<C> AsyncOutboxBackend<C> for diesel::sqlite::Sqlite
+where
+    C: AsyncConnectionCore<Backend = Self>,
+{
+    async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
+        use super::statement::sqlite::{Insert, inserted};
+        let rows = Insert::new(&insertion).load(conn).await?;
+        Ok(inserted(&insertion, rows))
+    }
+}

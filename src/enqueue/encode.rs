@@ -1,0 +1,123 @@
+//! An event, encoded and checked: everything that can be refused is refused before the first await.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::error::{EnqueueError, HeaderProblem};
+use crate::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
+use crate::message::{Envelope, Headers, MessageId, OutboxMessage};
+use crate::topic::Topic;
+
+/// Header names that begin so are the outbox's own.
+const RESERVED_PREFIX: &str = "outbox-";
+
+/// How much of a refused header's name an error shows: the name may be as long as a message.
+const NAME_SHOWN_CHARS_MAX: usize = 64;
+
+/// A message ready to be written.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) topic: Arc<str>,
+    /// The topic's staleness.
+    pub(crate) staleness: Duration,
+    pub(crate) message_id: MessageId,
+    pub(crate) key: Option<String>,
+    pub(crate) kind: String,
+    pub(crate) headers: Headers,
+    /// The headers as their column holds them.
+    pub(crate) headers_json: String,
+    pub(crate) payload: Option<Vec<u8>>,
+    /// Payload, key and headers.
+    pub(crate) bytes: usize,
+}
+
+impl Encoded {
+    /// Encodes `event` for one of `topics`, which are sorted by name, and checks it.
+    pub(crate) fn new<M: OutboxMessage + ?Sized>(topics: &[Topic], event: &M) -> Result<Self, EnqueueError> {
+        let name = event.topic();
+        let topic = find(topics, &name)?;
+        let kind = event.kind();
+        let key = event.key();
+        let headers = event.headers();
+        check_text(&name, key.as_deref(), &kind)?;
+        check_headers(&name, &headers)?;
+        let codec = |source| EnqueueError::Codec { topic: name.clone().into_owned(), source };
+        let payload = event.payload().map_err(codec)?;
+        let headers_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let bytes = payload.as_ref().map_or(0, Vec::len) + key.as_deref().map_or(0, str::len) + headers_bytes;
+        let bytes_max = topic.message_bytes_limit();
+        if bytes > bytes_max {
+            return Err(EnqueueError::TooLarge { topic: name.into_owned(), bytes, bytes_max });
+        }
+        Ok(Self {
+            topic: topic.shared_name(),
+            staleness: topic.staleness_duration(),
+            message_id: MessageId::new(),
+            key: key.map(Into::into),
+            kind: kind.into_owned(),
+            headers_json: headers.to_json(),
+            headers,
+            payload,
+            bytes,
+        })
+    }
+
+    /// The message as a transport gets it.
+    pub(crate) fn into_envelope(self, created_at: SystemTime) -> Envelope {
+        let mut envelope = Envelope::new(self.message_id, self.topic, created_at);
+        envelope.key = self.key;
+        envelope.kind = self.kind;
+        envelope.headers = self.headers;
+        envelope.payload = self.payload;
+        envelope
+    }
+}
+
+fn find<'t>(topics: &'t [Topic], name: &str) -> Result<&'t Topic, EnqueueError> {
+    match topics.binary_search_by(|topic| topic.name().cmp(name)) {
+        Ok(found) => Ok(&topics[found]),
+        Err(_) => Err(EnqueueError::UnknownTopic {
+            topic: name.to_owned(),
+            configured: topics.iter().map(|topic| topic.name().to_owned()).collect(),
+        }),
+    }
+}
+
+fn check_text(topic: &str, key: Option<&str>, kind: &str) -> Result<(), EnqueueError> {
+    let topic = || topic.to_owned();
+    if let Some(key) = key {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(EnqueueError::KeyTooLong { topic: topic(), bytes: key.len() });
+        }
+        if key.contains('\0') {
+            return Err(EnqueueError::Nul { topic: topic(), field: "key" });
+        }
+    }
+    // Bytes bound characters from above, so most kinds are never counted.
+    if kind.len() > KIND_CHARS_MAX && kind.chars().count() > KIND_CHARS_MAX {
+        return Err(EnqueueError::KindTooLong { topic: topic(), chars: kind.chars().count() });
+    }
+    if kind.contains('\0') {
+        return Err(EnqueueError::Nul { topic: topic(), field: "kind" });
+    }
+    Ok(())
+}
+
+fn check_headers(topic: &str, headers: &Headers) -> Result<(), EnqueueError> {
+    for (name, _) in headers.iter() {
+        let problem = if name.is_empty() {
+            HeaderProblem::NoName
+        } else if name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX)) {
+            HeaderProblem::Reserved
+        } else if name.len() > HEADER_NAME_BYTES_MAX {
+            HeaderProblem::NameTooLong
+        } else if name.contains('\0') {
+            HeaderProblem::Nul
+        } else {
+            continue;
+        };
+        let name = name.chars().take(NAME_SHOWN_CHARS_MAX).collect();
+        return Err(EnqueueError::Header { topic: topic.to_owned(), name, problem });
+    }
+    Ok(())
+}

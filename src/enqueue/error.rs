@@ -1,0 +1,143 @@
+use crate::codec::CodecError;
+use crate::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
+
+/// Why a message was refused before anything was written.
+///
+/// It travels inside [`diesel::result::Error`], so that `?` works in every transaction closure and callers' retry loops
+/// still see the database's own errors; [`EnqueueError::of`] finds it again.
+///
+/// ```
+/// use diesel_outbox::EnqueueError;
+///
+/// let error = diesel::result::Error::from(EnqueueError::NotInTransaction { topic: "orders".into() });
+/// assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::NotInTransaction { .. })));
+/// assert!(EnqueueError::of(&diesel::result::Error::NotFound).is_none());
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnqueueError {
+    /// The topic is none of the outbox's.
+    #[error(
+        "topic {topic:?} is not configured: add it with `Outbox::builder().topic(..)`; configured are {configured:?}"
+    )]
+    UnknownTopic {
+        /// The message's topic.
+        topic: String,
+        /// The topics there are.
+        configured: Vec<String>,
+    },
+    /// Payload, key and headers are too large together.
+    #[error(
+        "the message for topic {topic:?} has {bytes} bytes of payload, key and headers, and {bytes_max} is the most: \
+         send a reference to the data, or raise `Topic::message_bytes_max` and the broker's limit with it"
+    )]
+    TooLarge {
+        /// The message's topic.
+        topic: String,
+        /// What it has.
+        bytes: usize,
+        /// What it may have.
+        bytes_max: usize,
+    },
+    /// The key is too long.
+    #[error(
+        "the key of the message for topic {topic:?} has {bytes} bytes, and {KEY_BYTES_MAX} is the most: hash it, or use an id"
+    )]
+    KeyTooLong {
+        /// The message's topic.
+        topic: String,
+        /// The key's length.
+        bytes: usize,
+    },
+    /// The kind is too long.
+    #[error(
+        "the kind of the message for topic {topic:?} has {chars} characters, and {KIND_CHARS_MAX} is the most: shorten it"
+    )]
+    KindTooLong {
+        /// The message's topic.
+        topic: String,
+        /// The kind's length.
+        chars: usize,
+    },
+    /// A text holds U+0000.
+    #[error(
+        "the {field} of the message for topic {topic:?} holds a NUL, which PostgreSQL cannot store as text: remove or encode it"
+    )]
+    Nul {
+        /// The message's topic.
+        topic: String,
+        /// Which text: `key` or `kind`.
+        field: &'static str,
+    },
+    /// A header cannot be sent.
+    #[error("header {name:?} of the message for topic {topic:?} {problem}")]
+    Header {
+        /// The message's topic.
+        topic: String,
+        /// The header's name.
+        name: String,
+        /// What is wrong with it.
+        problem: HeaderProblem,
+    },
+    /// The event's codec failed.
+    #[error("message for topic {topic:?}: {source}")]
+    Codec {
+        /// The message's topic.
+        topic: String,
+        /// What the codec says.
+        source: CodecError,
+    },
+    /// The outbox was built with [`require_transaction`](crate::OutboxBuilder::require_transaction), and none is open.
+    #[error(
+        "the message for topic {topic:?} was enqueued outside a transaction, which this outbox refuses: enqueue it inside \
+         `connection.transaction(..)`, or build the outbox without `require_transaction()`"
+    )]
+    NotInTransaction {
+        /// The message's topic.
+        topic: String,
+    },
+    /// The database ended the transaction while the connection still counts it as open: after a deadlock, or by a
+    /// statement that commits implicitly. The message would have been committed without its business data.
+    #[error(
+        "the transaction of the message for topic {topic:?} is already over (a deadlock rolled it back, or a statement such \
+         as DDL committed it): let the closure return its error, and run the whole transaction again"
+    )]
+    TransactionLost {
+        /// The message's topic.
+        topic: String,
+    },
+}
+
+impl EnqueueError {
+    /// The refusal inside a Diesel error, where it is one.
+    pub fn of(error: &diesel::result::Error) -> Option<&Self> {
+        match error {
+            diesel::result::Error::SerializationError(source) => source.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl From<EnqueueError> for diesel::result::Error {
+    fn from(error: EnqueueError) -> Self {
+        Self::SerializationError(Box::new(error))
+    }
+}
+
+/// What is wrong with a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeaderProblem {
+    /// It has no name.
+    #[error("has no name: give it one")]
+    NoName,
+    /// Its name begins like those the outbox adds itself.
+    #[error("begins with \"outbox-\", which the outbox keeps for its own headers: choose another name")]
+    Reserved,
+    /// Its name is too long.
+    #[error("has a name of more than {HEADER_NAME_BYTES_MAX} bytes: shorten it")]
+    NameTooLong,
+    /// Its name holds U+0000, which ends a header's name in librdkafka.
+    #[error("has a NUL in its name: remove it")]
+    Nul,
+}

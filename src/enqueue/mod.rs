@@ -1,0 +1,17 @@
+//! Writing messages: an event becomes a checked [`Encoded`](encode::Encoded) message, and that a row.
+//!
+//! One statement text per outbox, backend and number of rows, so that the driver's statement cache holds it and an
+//! enqueue is one round trip.
+
+#[cfg(feature = "async")]
+mod backend_async;
+mod backend_sync;
+pub(crate) mod encode;
+mod error;
+mod statement;
+
+#[cfg(feature = "async")]
+pub use backend_async::AsyncOutboxBackend;
+pub use backend_sync::OutboxBackend;
+pub use error::{EnqueueError, HeaderProblem};
+pub(crate) use statement::{Dialect, Inserted, Insertion, next_statement_rows};

@@ -1,0 +1,107 @@
+//! The INSERT of each database: own query fragments with fixed text, binding built-in types only.
+//!
+//! Rejected: `diesel::insert_into(..).values(&vec)` and `sql_query`, which the drivers' statement caches do not hold, so
+//! that each enqueue costs a second round trip.
+
+#[cfg(feature = "mysql")]
+pub(super) mod mysql;
+#[cfg(feature = "postgres")]
+pub(super) mod postgres;
+#[cfg(feature = "sqlite")]
+pub(super) mod sqlite;
+
+use std::time::SystemTime;
+
+use diesel::result::Error;
+use uuid::Uuid;
+
+use super::encode::Encoded;
+use crate::limits::ENQUEUE_BYTES_MAX;
+
+/// Messages for one statement.
+#[derive(Debug, Clone, Copy)]
+pub struct Insertion<'a> {
+    /// The table, with its schema.
+    pub(crate) table: &'a str,
+    /// The messages, in order.
+    pub(crate) rows: &'a [Encoded],
+    /// Whether the rows are born leased to this process.
+    pub(crate) leased: bool,
+    /// Whether the connection counts a transaction as open.
+    pub(crate) in_transaction: bool,
+}
+
+/// What the database says of a row it inserted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Inserted {
+    /// The primary key, where the database returns it.
+    pub(crate) id: Option<i64>,
+    /// The row's `created_at`, where it was asked for.
+    pub(crate) created_at: Option<SystemTime>,
+}
+
+/// What differs between the databases beside the statement itself.
+pub trait Dialect {
+    /// How many rows one statement takes; each number is a statement text, so they are few. Empty where a statement takes
+    /// any number.
+    #[doc(hidden)]
+    const ROW_COUNTS: &'static [usize];
+
+    /// Whether a row that was inserted, with the COMMIT right behind it answered, is proven by that.
+    #[doc(hidden)]
+    const COMMIT_PROVES: bool = false;
+
+    /// Whether a deadlock rolls back the whole transaction, whatever savepoints it has.
+    #[doc(hidden)]
+    const DEADLOCK_ENDS_TRANSACTION: bool = false;
+
+    /// Whether the statement refused to run because its transaction is over.
+    #[doc(hidden)]
+    fn says_transaction_lost(_error: &Error) -> bool {
+        false
+    }
+}
+
+/// How many of `rows` the next statement takes.
+pub(crate) fn next_statement_rows<B: Dialect + ?Sized>(rows: &[Encoded]) -> usize {
+    let mut bytes = 0;
+    let fitting = rows.iter().take_while(|row| {
+        bytes += row.bytes;
+        bytes <= ENQUEUE_BYTES_MAX
+    });
+    let count = fitting.count().max(1).min(rows.len());
+    B::ROW_COUNTS.iter().copied().find(|rows| *rows <= count).unwrap_or(count)
+}
+
+/// A message as it is bound. Fields are of the types that Diesel binds, because binds are borrowed from them.
+struct Binds<'a> {
+    message_id: &'a Uuid,
+    /// The same for databases without a type for it.
+    #[cfg(any(feature = "mysql", feature = "sqlite"))]
+    message_id_bytes: &'a [u8],
+    topic: &'a str,
+    key: Option<&'a str>,
+    kind: &'a str,
+    headers: &'a str,
+    payload: Option<&'a [u8]>,
+    /// How long the row belongs to this process.
+    lease_ms: i64,
+}
+
+impl<'a> Binds<'a> {
+    fn new(row: &'a Encoded, leased: bool) -> Self {
+        let message_id = row.message_id.as_uuid();
+        let lease_ms = if leased { i64::try_from(row.staleness.as_millis()).unwrap_or(i64::MAX) } else { 0 };
+        Self {
+            message_id,
+            #[cfg(any(feature = "mysql", feature = "sqlite"))]
+            message_id_bytes: message_id.as_bytes(),
+            topic: &row.topic,
+            key: row.key.as_deref(),
+            kind: &row.kind,
+            headers: &row.headers_json,
+            payload: row.payload.as_deref(),
+            lease_ms,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+use diesel::mysql::Mysql;
+use diesel::query_builder::{AstPass, QueryFragment, QueryId};
+use diesel::result::{Error, QueryResult};
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+
+use super::{Binds, Dialect, Insertion};
+
+impl Dialect for Mysql {
+    const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
+    const DEADLOCK_ENDS_TRANSACTION: bool = true;
+
+    /// The text of the guard stands in the error of its overflow, whatever language the server speaks.
+    fn says_transaction_lost(error: &Error) -> bool {
+        matches!(error, Error::DatabaseError(_, information) if information.message().contains("@@in_transaction"))
+    }
+}
+
+/// MariaDB alone reads `/*M! .. */`. Outside a transaction the sum overflows BIGINT, which is an error in every SQL mode.
+///
+/// Rejected: `INSERT .. SELECT .. WHERE @@in_transaction`, because an INSERT from a SELECT takes InnoDB's table-wide
+/// lock on AUTO_INCREMENT where `innodb_autoinc_lock_mode` is 1, MariaDB's default.
+const GUARD_BEGIN: &str = "/*M! IF(~0 + (1 - @@in_transaction), */";
+const GUARD_END: &str = "/*M! , NULL) */";
+
+/// The rows of one statement.
+pub(in crate::enqueue) struct Insert<'a> {
+    table: &'a str,
+    rows: Vec<Binds<'a>>,
+    /// Whether MariaDB is to refuse outside a transaction: a deadlock or DDL may have ended it unseen.
+    guarded: bool,
+}
+
+impl<'a> Insert<'a> {
+    pub(in crate::enqueue) fn new(insertion: &Insertion<'a>) -> Self {
+        let rows = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
+        Self { table: insertion.table, rows, guarded: insertion.in_transaction }
+    }
+
+    fn walk_row<'b>(row: &'b Binds<'a>, guarded: bool, out: &mut AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
+        out.push_sql("(");
+        out.push_bind_param::<Binary, _>(row.message_id_bytes)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(row.topic)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Nullable<Text>, _>(&row.key)?;
+        out.push_sql(", ");
+        out.push_sql(if guarded { GUARD_BEGIN } else { "" });
+        out.push_bind_param::<Text, _>(row.kind)?;
+        out.push_sql(if guarded { GUARD_END } else { "" });
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(row.headers)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Nullable<Binary>, _>(&row.payload)?;
+        // UTC_TIMESTAMP, not NOW: the latter follows the session's time zone.
+        out.push_sql(", UTC_TIMESTAMP(6) + INTERVAL ");
+        out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
+        out.push_sql(" * 1000 MICROSECOND)");
+        Ok(())
+    }
+}
+
+impl QueryFragment<Mysql> for Insert<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
+        out.push_sql("INSERT INTO ");
+        out.push_sql(self.table);
+        out.push_sql(" (message_id, topic, `key`, kind, headers, payload, due_at) VALUES ");
+        for (index, row) in self.rows.iter().enumerate() {
+            if index > 0 {
+                out.push_sql(", ");
+            }
+            // The first row alone: a statement runs in one transaction or in none.
+            Self::walk_row(row, self.guarded && index == 0, &mut out)?;
+        }
+        Ok(())
+    }
+}
+
+impl QueryId for Insert<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}

@@ -1,0 +1,87 @@
+use std::collections::HashMap;
+
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::result::QueryResult;
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use diesel::sqlite::Sqlite;
+
+use super::{Binds, Dialect, Inserted, Insertion};
+
+/// A returned row: id and message id.
+pub(in crate::enqueue) type Returned = (i64, Vec<u8>);
+
+/// Milliseconds since 1970; `unixepoch('subsec')` is NULL before SQLite 3.42.
+const NOW_MS: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
+
+impl Dialect for Sqlite {
+    const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
+}
+
+/// The rows of one statement.
+pub(in crate::enqueue) struct Insert<'a> {
+    table: &'a str,
+    rows: Vec<Binds<'a>>,
+}
+
+impl<'a> Insert<'a> {
+    pub(in crate::enqueue) fn new(insertion: &Insertion<'a>) -> Self {
+        let rows = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
+        Self { table: insertion.table, rows }
+    }
+
+    fn walk_row<'b>(row: &'b Binds<'a>, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        out.push_sql("(");
+        out.push_bind_param::<Binary, _>(row.message_id_bytes)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(row.topic)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Nullable<Text>, _>(&row.key)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(row.kind)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Text, _>(row.headers)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Nullable<Binary>, _>(&row.payload)?;
+        out.push_sql(", ");
+        out.push_sql(NOW_MS);
+        out.push_sql(" + ");
+        out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
+        out.push_sql(")");
+        Ok(())
+    }
+}
+
+impl QueryFragment<Sqlite> for Insert<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        out.push_sql("INSERT INTO ");
+        out.push_sql(self.table);
+        out.push_sql(" (message_id, topic, key, kind, headers, payload, due_at) VALUES ");
+        for (index, row) in self.rows.iter().enumerate() {
+            if index > 0 {
+                out.push_sql(", ");
+            }
+            Self::walk_row(row, &mut out)?;
+        }
+        out.push_sql(" RETURNING id, message_id");
+        Ok(())
+    }
+}
+
+impl QueryId for Insert<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
+
+impl Query for Insert<'_> {
+    type SqlType = (BigInt, Binary);
+}
+
+/// What became of each message of `insertion`; SQLite promises no order of the returned rows.
+pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, returned: Vec<Returned>) -> Vec<Inserted> {
+    let returned: HashMap<Vec<u8>, i64> = returned.into_iter().map(|(id, message_id)| (message_id, id)).collect();
+    let id = |message_id: &[u8]| returned.get(message_id).copied();
+    let inserted = insertion.rows.iter().map(|row| row.message_id.as_uuid().as_bytes());
+    inserted.map(|message_id| Inserted { id: id(message_id), created_at: None }).collect()
+}

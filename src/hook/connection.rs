@@ -1,0 +1,134 @@
+//! Finding the hook on a connection, and putting it there.
+
+use std::any::TypeId;
+use std::sync::Once;
+
+use diesel::connection::{
+    Connection, DynInstrumentation, Instrumentation, TransactionManager, TransactionManagerStatus,
+    ValidTransactionManagerStatus,
+};
+use diesel::result::{Error, QueryResult};
+
+use super::CommitHook;
+use super::pending::{Pending, deliver};
+use crate::relay::queue::lost;
+
+/// What the outbox needs of a connection, sync or async.
+pub(crate) trait Conn {
+    fn instrumentation(&mut self) -> &mut dyn Instrumentation;
+    fn install(&mut self, hook: CommitHook);
+    fn status(&mut self) -> &mut TransactionManagerStatus;
+}
+
+/// A connection of Diesel.
+pub(crate) struct SyncConn<'c, C>(pub(crate) &'c mut C);
+
+impl<C: Connection> Conn for SyncConn<'_, C> {
+    fn instrumentation(&mut self) -> &mut dyn Instrumentation {
+        self.0.instrumentation()
+    }
+    fn install(&mut self, hook: CommitHook) {
+        self.0.set_instrumentation(hook);
+    }
+    fn status(&mut self) -> &mut TransactionManagerStatus {
+        C::TransactionManager::transaction_manager_status_mut(self.0)
+    }
+}
+
+/// A connection of diesel-async.
+#[cfg(feature = "async")]
+pub(crate) struct AsyncConn<'c, C>(pub(crate) &'c mut C);
+
+#[cfg(feature = "async")]
+impl<C: diesel_async::AsyncConnection> Conn for AsyncConn<'_, C> {
+    fn instrumentation(&mut self) -> &mut dyn Instrumentation {
+        self.0.instrumentation()
+    }
+    fn install(&mut self, hook: CommitHook) {
+        self.0.set_instrumentation(hook);
+    }
+    fn status(&mut self) -> &mut TransactionManagerStatus {
+        <C::TransactionManager as diesel_async::TransactionManager<C>>::transaction_manager_status_mut(self.0)
+    }
+}
+
+/// Where a connection stands, as its transaction manager counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Depth {
+    /// 0 outside a transaction, 1 inside one, one more for each savepoint.
+    pub(crate) depth: u32,
+    /// Whether the outermost is one of `begin_test_transaction`, which never commits.
+    pub(crate) in_test_transaction: bool,
+}
+
+impl Depth {
+    /// # Errors
+    /// [`Error::BrokenTransactionManager`]: nobody knows where this connection stands.
+    pub(crate) fn of(conn: &mut impl Conn) -> QueryResult<Self> {
+        match conn.status() {
+            TransactionManagerStatus::Valid(ValidTransactionManagerStatus { in_transaction: None, .. }) => {
+                Ok(Self { depth: 0, in_test_transaction: false })
+            }
+            TransactionManagerStatus::Valid(ValidTransactionManagerStatus { in_transaction: Some(open), .. }) => {
+                Ok(Self { depth: open.transaction_depth.get(), in_test_transaction: open.test_transaction })
+            }
+            TransactionManagerStatus::InError => Err(Error::BrokenTransactionManager),
+        }
+    }
+
+    /// The depth at which what is written now counts as committed: 0, but 1 for an application's test.
+    pub(crate) fn outside(self) -> u32 {
+        u32::from(self.in_test_transaction)
+    }
+}
+
+/// Keeps rows until their transaction ends; outside one hands them over at once, because no COMMIT will follow.
+///
+/// Installs the hook where the connection has no instrumentation.
+pub(crate) fn remember(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth) {
+    if rows.is_empty() {
+        return;
+    }
+    if at.depth <= at.outside() {
+        return deliver(rows);
+    }
+    match kind(conn.instrumentation()) {
+        Kind::Hook => {}
+        Kind::None => conn.install(CommitHook::new()),
+        Kind::Foreign => return no_hook(rows.len()),
+    }
+    if let Some(hook) = conn.instrumentation().downcast_mut::<CommitHook>() {
+        hook.buffer.push(rows, at.depth, at.in_test_transaction);
+    }
+}
+
+/// Whether the hook saw a deadlock in the open transaction.
+pub(crate) fn is_deadlocked(conn: &mut impl Conn) -> bool {
+    conn.instrumentation().downcast_ref::<CommitHook>().is_some_and(|hook| hook.buffer.is_deadlocked())
+}
+
+enum Kind {
+    Hook,
+    None,
+    Foreign,
+}
+
+fn kind(instrumentation: &dyn Instrumentation) -> Kind {
+    if instrumentation.is::<CommitHook>() {
+        return Kind::Hook;
+    }
+    // Diesel's stand-in for "none" is private; its type can still be told.
+    let none: TypeId = DynInstrumentation::none().as_any().type_id();
+    if instrumentation.as_any().type_id() == none { Kind::None } else { Kind::Foreign }
+}
+
+fn no_hook(rows: usize) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        tracing::warn!(
+            "a connection has an instrumentation of the application's, so the outbox cannot see its commits: messages wait \
+             for the sweeper. Install both: `conn.set_instrumentation(outbox.commit_hook().chain(mine))`"
+        );
+    });
+    lost(rows, "no_hook");
+}

@@ -1,0 +1,65 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::crash_points::crash_point;
+use crate::message::Envelope;
+use crate::metrics;
+use crate::relay::queue::{HandedOver, Link};
+
+/// A row that waits for the end of its transaction.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) row: HandedOver,
+    /// Whom to hand it to; each row has its own, because several outboxes may write through one connection.
+    pub(crate) link: Option<Arc<Link>>,
+    /// Where an application's test collects it.
+    pub(crate) record: Option<Box<Record>>,
+}
+
+/// A message on its way to an application's test.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) to: Arc<dyn Recorder>,
+    pub(crate) envelope: Envelope,
+}
+
+/// What collects messages for an application's test.
+pub(crate) trait Recorder: fmt::Debug + Send + Sync {
+    fn record(&self, envelope: Envelope);
+}
+
+/// Hands rows over whose transaction ended, perhaps with success. Never waits, never panics.
+pub(crate) fn deliver(rows: Vec<Pending>) {
+    if rows.is_empty() {
+        return;
+    }
+    crash_point!(COMMITTED);
+    let mut batch: Option<(Arc<Link>, Vec<HandedOver>)> = None;
+    for Pending { row, link, record } in rows {
+        if let Some(record) = record {
+            record.to.record(record.envelope);
+        }
+        let Some(link) = link else { continue };
+        match &mut batch {
+            Some((known, rows)) if Arc::ptr_eq(known, &link) => rows.push(row),
+            _ => {
+                if let Some((known, rows)) = batch.replace((link, vec![row])) {
+                    hand_over(&known, rows);
+                }
+            }
+        }
+    }
+    if let Some((link, rows)) = batch {
+        hand_over(&link, rows);
+    }
+    crash_point!(HANDED_OVER);
+}
+
+fn hand_over(link: &Link, rows: Vec<HandedOver>) {
+    // One increment for each run of a topic: a transaction seldom has more than one or two.
+    for run in rows.chunk_by(|one, next| one.topic == next.topic) {
+        let topic = run[0].topic.to_string();
+        ::metrics::counter!(metrics::HANDED_OVER, "topic" => topic).increment(run.len() as u64);
+    }
+    link.hand_over(rows);
+}

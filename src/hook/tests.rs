@@ -1,0 +1,288 @@
+//! The hook over synthetic events, in orders that no connection may ever send.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::connection::{Instrumentation, InstrumentationEvent, StrQueryHelper};
+use diesel::result::{DatabaseErrorKind, Error};
+
+use super::{CommitHook, Pending};
+use crate::clock::SystemClock;
+use crate::limits::HOOK_REFS_MAX;
+use crate::message::MessageId;
+use crate::relay::queue::{Flush, HandedOver, Link, Queue};
+use crate::store::RowRef;
+
+const NOTHING: [i64; 0] = [];
+
+/// A hook, and the queue behind the outbox whose rows it keeps.
+struct Bench {
+    hook: CommitHook,
+    link: Arc<Link>,
+    queue: Arc<Queue>,
+}
+
+#[derive(Debug)]
+struct NothingToFlush;
+
+#[async_trait]
+impl Flush for NothingToFlush {
+    async fn flush(&self, _within: Duration) -> bool {
+        true
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        let queue = Arc::new(Queue::new(100_000, Arc::new(SystemClock)));
+        let link = Arc::new(Link::default());
+        assert!(link.connect(Arc::clone(&queue), Arc::new(NothingToFlush)));
+        Self { hook: CommitHook::new(), link, queue }
+    }
+
+    /// A transaction is open with nothing in it.
+    fn begun() -> Self {
+        let mut bench = Self::new();
+        bench.begin(1);
+        bench
+    }
+
+    fn begin(&mut self, depth: u32) {
+        self.hook.on_connection_event(InstrumentationEvent::begin_transaction(at(depth)));
+    }
+
+    fn commit(&mut self, depth: u32) {
+        self.hook.on_connection_event(InstrumentationEvent::commit_transaction(at(depth)));
+    }
+
+    fn roll_back(&mut self, depth: u32) {
+        self.hook.on_connection_event(InstrumentationEvent::rollback_transaction(at(depth)));
+    }
+
+    fn finish(&mut self, error: Option<&Error>) {
+        self.hook.on_connection_event(InstrumentationEvent::finish_query(&StrQueryHelper::new("?"), error));
+    }
+
+    fn enqueue(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
+        let rows = ids.into_iter().map(|id| row(id, &self.link)).collect();
+        self.hook.buffer.push(rows, depth, false);
+    }
+
+    fn handed_over(&self) -> Vec<i64> {
+        self.queue.try_take(usize::MAX, usize::MAX).into_iter().filter_map(|queued| queued.handed.row.id).collect()
+    }
+}
+
+fn at(depth: u32) -> NonZeroU32 {
+    NonZeroU32::new(depth).unwrap()
+}
+
+fn row(id: i64, link: &Arc<Link>) -> Pending {
+    Pending {
+        row: HandedOver {
+            row: RowRef { id: Some(id), message_id: MessageId::new() },
+            topic: "orders".into(),
+            staleness: Duration::from_secs(60),
+            bytes: 1,
+            carried: None,
+        },
+        link: Some(Arc::clone(link)),
+        record: None,
+    }
+}
+
+fn error(kind: DatabaseErrorKind, text: &str) -> Error {
+    Error::DatabaseError(kind, Box::new(text.to_owned()))
+}
+
+#[test]
+fn hands_over_at_the_end_of_the_outermost_commit_and_not_before() {
+    let mut bench = Bench::begun();
+    bench.enqueue([1], 1);
+    bench.begin(2);
+    bench.finish(None);
+    bench.enqueue([2], 2);
+    bench.commit(2);
+    bench.finish(None);
+    bench.commit(1);
+    assert_eq!(bench.handed_over(), NOTHING, "the COMMIT is only announced");
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), [1, 2]);
+}
+
+#[test]
+fn forgets_what_was_rolled_back_and_keeps_the_rest() {
+    let mut bench = Bench::begun();
+    bench.enqueue([1], 1);
+    bench.begin(2);
+    bench.enqueue([2], 2);
+    bench.begin(3);
+    bench.enqueue([3], 3);
+    bench.commit(3);
+    bench.finish(None);
+    bench.roll_back(2);
+    bench.finish(None);
+    bench.begin(2);
+    bench.enqueue([4], 2);
+    bench.commit(2);
+    bench.finish(None);
+    bench.enqueue([5], 1);
+    bench.commit(1);
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), [1, 4, 5]);
+
+    bench.begin(1);
+    bench.enqueue([6], 1);
+    bench.roll_back(1);
+    bench.finish(None);
+    bench.begin(1);
+    bench.commit(1);
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), NOTHING);
+}
+
+#[test]
+fn a_savepoint_that_never_began_takes_nothing_with_it() {
+    let mut bench = Bench::begun();
+    bench.enqueue([1], 1);
+    bench.begin(2);
+    bench.finish(Some(&error(DatabaseErrorKind::Unknown, "no")));
+    bench.enqueue([2], 1);
+    bench.begin(2);
+    bench.enqueue([3], 2);
+    bench.roll_back(2);
+    bench.commit(1);
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), [1, 2]);
+}
+
+#[test]
+fn installed_inside_savepoints_it_still_follows_them() {
+    let mut bench = Bench::new();
+    bench.enqueue([1], 3);
+    bench.commit(3);
+    bench.finish(None);
+    bench.enqueue([2], 2);
+    bench.begin(3);
+    bench.enqueue([3], 3);
+    bench.roll_back(3);
+    bench.commit(2);
+    bench.finish(None);
+    bench.commit(1);
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), [1, 2]);
+
+    bench.enqueue([4], 3);
+    bench.roll_back(2);
+    bench.commit(1);
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), NOTHING, "the rollback of depth 2 takes depth 3 with it");
+}
+
+#[test]
+fn a_doubtful_commit_is_handed_over_and_a_failed_one_is_not() {
+    let mut bench = Bench::begun();
+    bench.enqueue([1], 1);
+    bench.commit(1);
+    bench.finish(Some(&error(DatabaseErrorKind::UnableToSendCommand, "connection reset")));
+    assert_eq!(bench.handed_over(), [1], "the server may have committed before the connection broke");
+
+    bench.begin(1);
+    bench.enqueue([2], 1);
+    bench.commit(1);
+    bench.finish(Some(&error(DatabaseErrorKind::ForeignKeyViolation, "deferred")));
+    bench.begin(1);
+    bench.commit(1);
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), NOTHING);
+}
+
+#[test]
+fn a_commit_whose_end_was_never_seen_is_handed_over_with_the_next_event_or_the_connection() {
+    let mut bench = Bench::begun();
+    bench.enqueue([1], 1);
+    bench.commit(1);
+    bench.begin(1);
+    assert_eq!(bench.handed_over(), [1]);
+    bench.enqueue([2], 1);
+    bench.commit(1);
+    bench.roll_back(1);
+    assert_eq!(bench.handed_over(), [2]);
+    bench.begin(1);
+    bench.enqueue([3], 1);
+    bench.commit(1);
+    drop(std::mem::take(&mut bench.hook));
+    assert_eq!(bench.handed_over(), [3]);
+    bench.begin(1);
+    bench.enqueue([4], 1);
+    drop(std::mem::take(&mut bench.hook));
+    assert_eq!(bench.handed_over(), NOTHING, "a connection that closes rolls back");
+}
+
+#[test]
+fn a_statement_sent_with_the_commit_ends_first() {
+    let mut bench = Bench::begun();
+    bench.enqueue([1], 1);
+    bench.hook.buffer.expect_before_commit(1);
+    bench.commit(1);
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), NOTHING);
+    bench.finish(None);
+    assert_eq!(bench.handed_over(), [1]);
+}
+
+#[test]
+fn keeps_a_bounded_number_of_rows_and_hands_over_the_first() {
+    let mut bench = Bench::begun();
+    bench.enqueue(0..HOOK_REFS_MAX as i64 - 1, 1);
+    bench.enqueue([-1, -2], 1);
+    bench.commit(1);
+    bench.finish(None);
+    let handed_over = bench.handed_over();
+    assert_eq!((handed_over.len(), handed_over.last()), (HOOK_REFS_MAX, Some(&-1)));
+}
+
+#[test]
+fn several_outboxes_on_one_connection_get_their_own_rows() {
+    let (mut bench, other) = (Bench::begun(), Bench::new());
+    bench.enqueue([1], 1);
+    bench.hook.buffer.push(vec![row(2, &other.link)], 1, false);
+    bench.enqueue([3], 1);
+    bench.commit(1);
+    bench.finish(None);
+    assert_eq!((bench.handed_over(), other.handed_over()), (vec![1, 3], vec![2]));
+}
+
+#[test]
+fn a_deadlock_is_remembered_until_the_transaction_ends() {
+    for deadlock in [
+        error(DatabaseErrorKind::SerializationFailure, "in whatever language"),
+        error(DatabaseErrorKind::Unknown, "Deadlock found when trying to get lock; try restarting transaction"),
+    ] {
+        let mut bench = Bench::begun();
+        bench.finish(Some(&error(DatabaseErrorKind::UniqueViolation, "twice")));
+        assert!(!bench.hook.buffer.is_deadlocked());
+        bench.begin(2);
+        bench.finish(Some(&deadlock));
+        bench.roll_back(2);
+        assert!(bench.hook.buffer.is_deadlocked(), "a savepoint does not bring the transaction back");
+        bench.roll_back(1);
+        assert!(!bench.hook.buffer.is_deadlocked());
+    }
+}
+
+#[test]
+fn passes_every_event_on() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let mine = move |event: InstrumentationEvent<'_>| log.lock().unwrap().push(format!("{event:?}"));
+    let mut bench = Bench::new();
+    bench.hook = CommitHook::new().chain(mine);
+    bench.begin(1);
+    bench.finish(None);
+    bench.commit(1);
+    bench.hook.on_connection_event(InstrumentationEvent::cache_query("SELECT 1"));
+    assert_eq!(seen.lock().unwrap().len(), 4);
+}

@@ -1,0 +1,174 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::{Inner, Outbox};
+use crate::message::OutboxMessage;
+use crate::naming::TableNames;
+use crate::topic::{Topic, TopicError};
+
+/// Puts an [`Outbox`] together.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::{Outbox, TableNames, Topic};
+///
+/// let outbox = Outbox::builder()
+///     .topic(Topic::new("orders").staleness(Duration::from_secs(5)))
+///     .topic(Topic::new("payments"))
+///     .tables(TableNames::default().prefix("shop_outbox_")?)
+///     .require_transaction()
+///     .build()?;
+/// assert_eq!(outbox.topics().len(), 2);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "an outbox is there only after `build`"]
+pub struct OutboxBuilder {
+    topics: Vec<Topic>,
+    tables: TableNames,
+    require_transaction: bool,
+    messages: Vec<Registered>,
+}
+
+/// A registered message type: its name and its topic, where that is fixed.
+#[derive(Debug)]
+struct Registered {
+    type_name: &'static str,
+    topic: Option<&'static str>,
+}
+
+impl Outbox {
+    /// An outbox without topics, to be completed.
+    pub fn builder() -> OutboxBuilder {
+        OutboxBuilder::default()
+    }
+}
+
+impl OutboxBuilder {
+    /// Adds a topic.
+    pub fn topic(mut self, topic: Topic) -> Self {
+        self.topics.push(topic);
+        self
+    }
+
+    /// Registers a message type, so that [`build`](Self::build) fails where its topic is missing, and not its first
+    /// enqueue. Types need not be registered.
+    pub fn message<M: OutboxMessage>(mut self) -> Self {
+        self.messages.push(Registered { type_name: std::any::type_name::<M>(), topic: M::TOPIC });
+        self
+    }
+
+    /// Other names of the tables than the default ones.
+    pub fn tables(mut self, tables: TableNames) -> Self {
+        self.tables = tables;
+        self
+    }
+
+    /// Refuses messages that are enqueued outside a transaction. By default such an enqueue is a transaction of its own.
+    pub fn require_transaction(mut self) -> Self {
+        self.require_transaction = true;
+        self
+    }
+
+    /// The outbox.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn build(mut self) -> Result<Outbox, BuildError> {
+        let problems = self.problems();
+        if !problems.is_empty() {
+            return Err(BuildError { problems });
+        }
+        self.topics.sort_by(|one, other| one.name().cmp(other.name()));
+        let inner = Inner {
+            topics: self.topics,
+            messages: self.tables.messages(),
+            tables: self.tables,
+            require_transaction: self.require_transaction,
+            link: Arc::default(),
+            recorder: OnceLock::new(),
+        };
+        Ok(Outbox { inner: Arc::new(inner) })
+    }
+
+    fn problems(&self) -> Vec<BuildProblem> {
+        let mut problems = Vec::new();
+        if self.topics.is_empty() {
+            problems.push(BuildProblem::NoTopic);
+        }
+        let (mut known, mut twice) = (BTreeSet::new(), BTreeSet::new());
+        for topic in &self.topics {
+            if !known.insert(topic.name()) && twice.insert(topic.name()) {
+                problems.push(BuildProblem::TopicTwice { topic: topic.name().to_owned() });
+            }
+            problems.extend(topic.check().err().map(BuildProblem::Topic));
+        }
+        for message in &self.messages {
+            if let Some(topic) = message.topic.filter(|topic| !known.contains(topic)) {
+                problems.push(BuildProblem::TopicMissing { message: message.type_name, topic });
+            }
+        }
+        problems
+    }
+}
+
+/// Everything that is wrong with an outbox.
+///
+/// ```
+/// use diesel_outbox::{Outbox, Topic};
+/// let error = Outbox::builder().topic(Topic::new("no spaces")).topic(Topic::new("a")).topic(Topic::new("a")).build();
+/// assert_eq!(error.unwrap_err().problems().len(), 2);
+/// ```
+#[derive(Debug)]
+pub struct BuildError {
+    problems: Vec<BuildProblem>,
+}
+
+impl BuildError {
+    /// The problems, at least one.
+    pub fn problems(&self) -> &[BuildProblem] {
+        &self.problems
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the outbox cannot be built: ")?;
+        for (index, problem) in self.problems.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { "; " })?;
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// One thing that is wrong with an outbox, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildProblem {
+    /// There is no topic at all.
+    #[error("no topic is configured: add one with `.topic(Topic::new(..))`")]
+    NoTopic,
+    /// A topic stands there more than once, and its policies may differ.
+    #[error("topic {topic:?} is configured more than once: keep one of them")]
+    TopicTwice {
+        /// Its name.
+        topic: String,
+    },
+    /// A topic's name or policy is illegal.
+    #[error(transparent)]
+    Topic(TopicError),
+    /// A registered message type goes to a topic that is not configured.
+    #[error(
+        "message type `{message}` goes to topic {topic:?}, which is not configured: add `.topic(Topic::new({topic:?}))`"
+    )]
+    TopicMissing {
+        /// The type.
+        message: &'static str,
+        /// Its topic.
+        topic: &'static str,
+    },
+}

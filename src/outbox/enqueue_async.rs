@@ -1,0 +1,143 @@
+use std::future::Future;
+
+use diesel::result::{Error, QueryResult};
+use diesel_async::{AsyncConnection, TransactionManager};
+
+use super::Outbox;
+use super::write::{Admitted, refusal};
+use crate::enqueue::encode::Encoded;
+use crate::enqueue::{AsyncOutboxBackend, Inserted, next_statement_rows};
+use crate::hook::{AsyncConn, remember};
+use crate::message::{MessageId, OutboxMessage};
+
+/// Enqueueing through connections of diesel-async.
+impl Outbox {
+    /// As [`enqueue`](Self::enqueue), through a connection of diesel-async.
+    ///
+    /// The event is encoded before the future is first polled, so it need be neither `Send` nor kept.
+    ///
+    /// ```
+    /// # #[cfg(feature = "postgres")] {
+    /// use diesel_async::{AsyncConnection, AsyncPgConnection};
+    /// use diesel_outbox::{Message, Outbox};
+    ///
+    /// async fn place(conn: &mut AsyncPgConnection, outbox: &Outbox) -> diesel::QueryResult<()> {
+    ///     conn.transaction(async |conn| {
+    ///         // .. the business data, and with it:
+    ///         outbox.enqueue_async(conn, &Message::to("orders").key("42")).await?;
+    ///         Ok(())
+    ///     })
+    ///     .await
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue).
+    ///
+    /// # Cancel safety
+    /// A dropped future may have written the message into the open transaction or not; roll that back. A message that was
+    /// written and whose transaction then commits is sent, if not at once then by the sweeper.
+    pub fn enqueue_async<'a, C, M>(
+        &'a self,
+        conn: &'a mut C,
+        event: &M,
+    ) -> impl Future<Output = QueryResult<MessageId>> + Send + use<'a, C, M>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C>,
+        M: OutboxMessage + ?Sized,
+    {
+        let row = self.encode(event);
+        async move {
+            let row = row?;
+            let message_id = row.message_id;
+            self.write_async(conn, vec![row]).await?;
+            Ok(message_id)
+        }
+    }
+
+    /// As [`enqueue_all`](Self::enqueue_all), through a connection of diesel-async.
+    ///
+    /// # Errors
+    /// As [`enqueue_all`](Self::enqueue_all).
+    ///
+    /// # Cancel safety
+    /// As [`enqueue_async`](Self::enqueue_async). Outside a transaction a large call opens one of its own, which a dropped
+    /// future leaves open: discard the connection, as pools do.
+    pub fn enqueue_all_async<'a, C, M, I>(
+        &'a self,
+        conn: &'a mut C,
+        events: I,
+    ) -> impl Future<Output = QueryResult<Vec<MessageId>>> + Send + use<'a, C, M, I>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C>,
+        M: OutboxMessage,
+        I: IntoIterator<Item = M>,
+    {
+        let rows = self.encode_all(events);
+        async move {
+            let rows = rows?;
+            let message_ids = rows.iter().map(|row| row.message_id).collect();
+            self.write_async(conn, rows).await?;
+            Ok(message_ids)
+        }
+    }
+
+    async fn write_async<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<()>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C>,
+    {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let admitted = self.admit::<C::Backend>(&mut AsyncConn(conn), &rows)?;
+        if admitted.at.depth > 0 || next_statement_rows::<C::Backend>(&rows) == rows.len() {
+            return self.write_here_async(conn, rows, admitted).await;
+        }
+        // Several statements outside a transaction: one of our own makes them all or none.
+        C::TransactionManager::begin_transaction(conn).await?;
+        let admitted = self.admit::<C::Backend>(&mut AsyncConn(conn), &rows)?;
+        match self.write_here_async(conn, rows, admitted).await {
+            Ok(()) => C::TransactionManager::commit_transaction(conn).await,
+            Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
+                Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
+                Err(rollback_error) => Err(rollback_error),
+            },
+        }
+    }
+
+    async fn write_here_async<C>(&self, conn: &mut C, rows: Vec<Encoded>, admitted: Admitted) -> QueryResult<()>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C>,
+    {
+        let inserted = self.insert_all_async(conn, &rows, admitted).await?;
+        remember(&mut AsyncConn(conn), self.pending(rows, &inserted, admitted), admitted.at);
+        Ok(())
+    }
+
+    pub(super) async fn insert_all_async<C>(
+        &self,
+        conn: &mut C,
+        rows: &[Encoded],
+        admitted: Admitted,
+    ) -> QueryResult<Vec<Inserted>>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C>,
+    {
+        let mut inserted = Vec::with_capacity(rows.len());
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(next_statement_rows::<C::Backend>(rest));
+            let insertion = self.insertion(now, admitted);
+            let written = C::Backend::insert_async(conn, insertion).await;
+            inserted.extend(written.map_err(|error| refusal::<C::Backend>(error, now))?);
+            rest = later;
+        }
+        Ok(inserted)
+    }
+}

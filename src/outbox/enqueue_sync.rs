@@ -1,0 +1,120 @@
+use diesel::connection::Connection;
+use diesel::result::QueryResult;
+
+use super::Outbox;
+use super::write::refusal;
+use crate::enqueue::encode::Encoded;
+use crate::enqueue::{Inserted, OutboxBackend, next_statement_rows};
+use crate::hook::{SyncConn, remember};
+use crate::message::{MessageId, OutboxMessage};
+
+/// Enqueueing through Diesel's own connections.
+impl Outbox {
+    /// Writes a message as a part of the connection's open transaction: it is sent if, and only if, that commits.
+    ///
+    /// Outside a transaction it is one of its own, unless the outbox
+    /// [requires one](crate::OutboxBuilder::require_transaction).
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// # use diesel::prelude::*;
+    /// # use diesel_outbox::{EnqueueError, Message, Outbox, Topic};
+    /// # use diesel_migrations::MigrationHarness;
+    /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+    /// # let mut conn = SqliteConnection::establish(":memory:")?;
+    /// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
+    /// conn.transaction(|conn| outbox.enqueue(conn, &Message::to("orders").payload_bytes("placed")))?;
+    ///
+    /// let error = outbox.enqueue(&mut conn, &Message::to("ordres")).unwrap_err();
+    /// assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::UnknownTopic { .. })));
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The database's own, unchanged; or an [`EnqueueError`](crate::EnqueueError), which
+    /// [`EnqueueError::of`](crate::EnqueueError::of) finds.
+    pub fn enqueue<C, M>(&self, conn: &mut C, event: &M) -> QueryResult<MessageId>
+    where
+        C: Connection,
+        C::Backend: OutboxBackend<C>,
+        M: OutboxMessage + ?Sized,
+    {
+        let row = self.encode(event)?;
+        let message_id = row.message_id;
+        self.write(conn, vec![row])?;
+        Ok(message_id)
+    }
+
+    /// Writes many messages, in one statement where the database can: all or none.
+    ///
+    /// Events of different types go together as [`Message`](crate::Message)s.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// # use diesel::prelude::*;
+    /// # use diesel_outbox::{Message, Outbox, Topic};
+    /// # use diesel_migrations::MigrationHarness;
+    /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+    /// # let mut conn = SqliteConnection::establish(":memory:")?;
+    /// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
+    /// let ids = outbox.enqueue_all(&mut conn, (0..1_000).map(|key| Message::to("orders").key(key.to_string())))?;
+    /// assert_eq!(ids.len(), 1_000);
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue). Nothing is written where one message is refused.
+    pub fn enqueue_all<C, M, I>(&self, conn: &mut C, events: I) -> QueryResult<Vec<MessageId>>
+    where
+        C: Connection,
+        C::Backend: OutboxBackend<C>,
+        M: OutboxMessage,
+        I: IntoIterator<Item = M>,
+    {
+        let rows = self.encode_all(events)?;
+        let message_ids = rows.iter().map(|row| row.message_id).collect();
+        self.write(conn, rows)?;
+        Ok(message_ids)
+    }
+
+    fn write<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<()>
+    where
+        C: Connection,
+        C::Backend: OutboxBackend<C>,
+    {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let admitted = self.admit::<C::Backend>(&mut SyncConn(conn), &rows)?;
+        if admitted.at.depth == 0 && next_statement_rows::<C::Backend>(&rows) < rows.len() {
+            return conn.transaction(|conn| self.write(conn, rows));
+        }
+        let inserted = self.insert_all(conn, &rows, admitted)?;
+        remember(&mut SyncConn(conn), self.pending(rows, &inserted, admitted), admitted.at);
+        Ok(())
+    }
+
+    pub(super) fn insert_all<C>(
+        &self,
+        conn: &mut C,
+        rows: &[Encoded],
+        admitted: super::write::Admitted,
+    ) -> QueryResult<Vec<Inserted>>
+    where
+        C: Connection,
+        C::Backend: OutboxBackend<C>,
+    {
+        let mut inserted = Vec::with_capacity(rows.len());
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(next_statement_rows::<C::Backend>(rest));
+            let insertion = self.insertion(now, admitted);
+            let written = C::Backend::insert(conn, insertion);
+            inserted.extend(written.map_err(|error| refusal::<C::Backend>(error, now))?);
+            rest = later;
+        }
+        Ok(inserted)
+    }
+}

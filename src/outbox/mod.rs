@@ -1,0 +1,95 @@
+//! The application's handle: what a user builds, enqueues through, and starts a relay from.
+
+mod builder;
+#[cfg(feature = "async")]
+mod enqueue_async;
+mod enqueue_sync;
+#[cfg(feature = "_test")]
+mod tap;
+mod write;
+
+pub use builder::{BuildError, BuildProblem, OutboxBuilder};
+#[cfg(feature = "_test")]
+#[doc(hidden)]
+pub use tap::{Tap, Tapped};
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crate::hook::{CommitHook, Recorder};
+use crate::naming::TableNames;
+use crate::relay::queue::Link;
+use crate::topic::Topic;
+
+/// Writes messages into the application's own transactions.
+///
+/// A cheap handle: clones share everything. Make one per process, keep it beside the connection pool.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")] {
+/// use diesel::prelude::*;
+/// use diesel_outbox::{Message, Outbox, Topic};
+///
+/// let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+///
+/// # let mut conn = SqliteConnection::establish(":memory:")?;
+/// # use diesel_migrations::MigrationHarness;
+/// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
+/// conn.transaction(|conn| {
+///     // .. the business data, and with it:
+///     outbox.enqueue(conn, &Message::to("orders").key("42").payload_bytes("placed"))
+/// })?;
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Outbox {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Sorted by name.
+    topics: Vec<Topic>,
+    tables: TableNames,
+    /// The table of messages, as it stands in every statement.
+    messages: String,
+    require_transaction: bool,
+    link: Arc<Link>,
+    /// Set once by an application's test.
+    recorder: OnceLock<Arc<dyn Recorder>>,
+}
+
+impl Outbox {
+    /// A commit hook for a connection that has an instrumentation of the application's own:
+    /// `conn.set_instrumentation(outbox.commit_hook().chain(mine))`. Connections without one need no call.
+    ///
+    /// Pools install it once per connection: r2d2 in `CustomizeConnection::on_acquire`, diesel-async's pools in
+    /// `ManagerConfig::custom_setup`. One hook serves every outbox that writes through the connection.
+    pub fn commit_hook(&self) -> CommitHook {
+        CommitHook::new()
+    }
+
+    /// The topics, sorted by name.
+    pub fn topics(&self) -> &[Topic] {
+        &self.inner.topics
+    }
+
+    /// Where the tables are.
+    pub fn tables(&self) -> &TableNames {
+        &self.inner.tables
+    }
+
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.inner.link
+    }
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let topics: Vec<&str> = self.topics().iter().map(Topic::name).collect();
+        f.debug_struct("Outbox")
+            .field("topics", &topics)
+            .field("messages", &self.inner.messages)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! What every way of enqueueing shares: the checks before the INSERT, and what becomes of the rows behind it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use diesel::result::{Error, QueryResult};
+
+use super::Outbox;
+use crate::enqueue::encode::Encoded;
+use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion};
+use crate::hook::{Conn, Depth, Pending, Record, is_deadlocked};
+use crate::message::{MessageId, OutboxMessage};
+use crate::metrics;
+use crate::relay::queue::HandedOver;
+use crate::store::RowRef;
+
+/// Where and how rows are about to be written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Admitted {
+    pub(super) at: Depth,
+    /// Whether a relay of this process takes the rows, so that they may be born leased to it.
+    pub(super) leased: bool,
+}
+
+impl Outbox {
+    pub(super) fn encode<M: OutboxMessage + ?Sized>(&self, event: &M) -> QueryResult<Encoded> {
+        Ok(Encoded::new(&self.inner.topics, event)?)
+    }
+
+    pub(super) fn encode_all<M, I>(&self, events: I) -> QueryResult<Vec<Encoded>>
+    where
+        M: OutboxMessage,
+        I: IntoIterator<Item = M>,
+    {
+        events.into_iter().map(|event| self.encode(&event)).collect()
+    }
+
+    /// Looks whether `rows` may be written through `conn` now.
+    pub(super) fn admit<B: Dialect>(&self, conn: &mut impl Conn, rows: &[Encoded]) -> QueryResult<Admitted> {
+        let at = Depth::of(conn)?;
+        let topic = || rows.first().map_or_else(String::new, |row| row.topic.to_string());
+        if self.inner.require_transaction && at.depth <= at.outside() {
+            return Err(EnqueueError::NotInTransaction { topic: topic() }.into());
+        }
+        if B::DEADLOCK_ENDS_TRANSACTION && at.depth > 0 && is_deadlocked(conn) {
+            return Err(EnqueueError::TransactionLost { topic: topic() }.into());
+        }
+        Ok(Admitted { at, leased: self.inner.link.is_connected() })
+    }
+
+    pub(super) fn insertion<'a>(&'a self, rows: &'a [Encoded], admitted: Admitted) -> Insertion<'a> {
+        let Admitted { at, leased } = admitted;
+        Insertion { table: &self.inner.messages, rows, leased, in_transaction: at.depth > 0 }
+    }
+
+    /// The rows as the hook keeps them until their transaction ends; none where nobody waits for them.
+    pub(super) fn pending(&self, rows: Vec<Encoded>, inserted: &[Inserted], admitted: Admitted) -> Vec<Pending> {
+        count_enqueued(&rows);
+        let recorder = self.inner.recorder.get();
+        // A test transaction never commits, so its rows never go to a relay.
+        let link = (admitted.leased && !admitted.at.in_test_transaction).then(|| &self.inner.link);
+        if link.is_none() && recorder.is_none() {
+            return Vec::new();
+        }
+        let pending = rows.into_iter().zip(inserted).map(|(row, inserted)| Pending {
+            row: HandedOver {
+                row: RowRef { id: inserted.id, message_id: row.message_id },
+                topic: Arc::clone(&row.topic),
+                staleness: row.staleness,
+                bytes: row.bytes,
+                carried: None,
+            },
+            link: link.cloned(),
+            record: recorder.map(|to| {
+                let created_at = inserted.created_at.unwrap_or_else(|| made_at(row.message_id));
+                Box::new(Record { to: Arc::clone(to), envelope: row.into_envelope(created_at) })
+            }),
+        });
+        pending.collect()
+    }
+}
+
+/// A refusal by the database itself as our own error; every other error as it is.
+pub(super) fn refusal<B: Dialect>(error: Error, rows: &[Encoded]) -> Error {
+    match rows.first() {
+        Some(row) if B::says_transaction_lost(&error) => {
+            EnqueueError::TransactionLost { topic: row.topic.to_string() }.into()
+        }
+        _ => error,
+    }
+}
+
+fn count_enqueued(rows: &[Encoded]) {
+    for run in rows.chunk_by(|one, next| one.topic == next.topic) {
+        let topic = run[0].topic.to_string();
+        ::metrics::counter!(metrics::ENQUEUED, "topic" => topic).increment(run.len() as u64);
+    }
+}
+
+/// When a message id was made: close enough to its row's `created_at` where no database was asked for that.
+fn made_at(message_id: MessageId) -> SystemTime {
+    let (seconds, nanos) = message_id.as_uuid().get_timestamp().map_or((0, 0), |timestamp| timestamp.to_unix());
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)
+}

@@ -1,0 +1,30 @@
+//! The facade: enqueue, the commit hook, `outbox.transaction`, and what applications test with.
+//!
+//! A [`Tap`](diesel_outbox::Tap) stands in the place of the relay and says what was handed over. A row that is handed
+//! over as a ref is read before it is sent, so the proof of "no phantom" is that its row is gone, and that the row itself
+//! was not carried.
+
+mod builder;
+mod databases;
+mod enqueue;
+mod events;
+mod lost;
+mod refusals;
+mod transactions;
+mod transactions_async;
+
+use diesel_outbox::{Message, MessageId, Outbox, Tap, Topic};
+
+pub(crate) fn outbox() -> Outbox {
+    Outbox::builder().topic(Topic::new("orders")).topic(Topic::new("payments")).build().expect("build")
+}
+
+/// An order's message.
+pub(crate) fn order(key: i64) -> Message {
+    Message::to("orders").kind("order.placed").key(key.to_string()).header("source", "shop").payload_bytes("{}")
+}
+
+/// The messages handed over since the last call.
+pub(crate) fn handed_over(tap: &Tap) -> Vec<MessageId> {
+    tap.take().into_iter().map(|tapped| tapped.row.message_id).collect()
+}
