@@ -8,10 +8,11 @@ use diesel::sqlite::Sqlite;
 
 use super::SqliteStore;
 use super::bind::Bind;
+use super::call::Caller;
 use super::rows::{DueMessage, HeldRow, KeyRow};
 use super::texts::Texts;
 use crate::store::decode::RawRow;
-use crate::store::session::{Connections, Sessions};
+use crate::store::session::{Lease, Session, Sessions};
 use crate::store::statement::{Statement, millis};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, RowKey, StoreError, Term};
 
@@ -21,36 +22,50 @@ pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
 impl<P: Sessions<Sqlite>> SqliteStore<P> {
     pub(super) async fn take(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
-        let mut lease = self.connections.lease().await?;
-        lease.begin(BEGIN.into()).await?;
-        let after = spec.after.map_or(i64::MIN, |mark| mark.0);
-        let binds = [
-            Bind::Text(Arc::clone(&spec.topic)),
-            Bind::BigInt(after),
-            Bind::BigInt(i64::try_from(spec.rows_max).unwrap_or(i64::MAX)),
-            Bind::BigInt(i64::try_from(spec.bytes_max).unwrap_or(i64::MAX)),
-        ];
-        let read: Vec<DueMessage> = lease.load(Statement::new(&self.texts.select_due, binds)).await?;
-        let (watermark, rows) = sort_out(read, spec);
-        if !rows.is_empty() {
-            let ids = Bind::json(rows.iter().map(|row| row.key.id.into()));
-            let binds = [ids, Bind::BigInt(millis(spec.lease_duration))];
-            lease.execute(Statement::new(&self.texts.lease, binds)).await?;
-        }
-        lease.commit().await?;
-        lease.give_back();
+        let taking = Taking { texts: Arc::clone(&self.texts), spec: spec.clone() };
+        let (watermark, rows) = self.caller().run(|lease| Box::pin(taking.run(lease))).await?;
         let leased = rows.iter().map(|row| Held { key: row.key, epoch: row.epoch }).collect();
         Ok(Claim {
             rows: rows.into_iter().map(|row| row.decode(&spec.topic)).collect(),
             term: Term::Leased,
             watermark,
             batch: Box::new(LeasedBatch {
-                connections: Arc::clone(&self.connections),
+                caller: self.caller(),
                 texts: Arc::clone(&self.texts),
                 leased,
                 lease_duration: spec.lease_duration,
             }),
         })
+    }
+}
+
+/// A claim on its way.
+struct Taking {
+    texts: Arc<Texts>,
+    spec: ClaimSpec,
+}
+
+impl Taking {
+    async fn run<S: Session<Sqlite>>(
+        self,
+        lease: &mut Lease<Sqlite, S>,
+    ) -> Result<(Option<DueMark>, Vec<RawRow>), StoreError> {
+        let Self { texts, spec } = self;
+        lease.begin(BEGIN.into()).await?;
+        let binds = [
+            Bind::Text(Arc::clone(&spec.topic)),
+            Bind::BigInt(spec.after.map_or(i64::MIN, |mark| mark.0)),
+            Bind::BigInt(i64::try_from(spec.rows_max).unwrap_or(i64::MAX)),
+            Bind::BigInt(i64::try_from(spec.bytes_max).unwrap_or(i64::MAX)),
+        ];
+        let read: Vec<DueMessage> = lease.load(Statement::new(&texts.select_due, binds)).await?;
+        let (watermark, rows) = sort_out(read, &spec);
+        if !rows.is_empty() {
+            let ids = Bind::json(rows.iter().map(|row| row.key.id.into()));
+            lease.execute(Statement::new(&texts.lease, [ids, Bind::BigInt(millis(spec.lease_duration))])).await?;
+        }
+        lease.commit().await?;
+        Ok((watermark, rows))
     }
 }
 
@@ -69,7 +84,7 @@ fn sort_out(read: Vec<DueMessage>, spec: &ClaimSpec) -> (Option<DueMark>, Vec<Ra
 
 /// A claim whose rows are leased.
 struct LeasedBatch<P: Sessions<Sqlite>> {
-    connections: Arc<Connections<Sqlite, P>>,
+    caller: Caller<P>,
     texts: Arc<Texts>,
     leased: Vec<Held>,
     lease_duration: Duration,
@@ -78,37 +93,53 @@ struct LeasedBatch<P: Sessions<Sqlite>> {
 #[async_trait]
 impl<P: Sessions<Sqlite>> ClaimBatch for LeasedBatch<P> {
     async fn close(self: Box<Self>, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
-        self.connections.within(self.write(delivered, held)).await
+        let closing = self.closing(delivered, held);
+        if closing.settle.is_none() && closing.hold.is_none() && closing.release.is_none() {
+            return Ok(Closed::default());
+        }
+        self.caller.run(|lease| Box::pin(closing.run(lease))).await
     }
 }
 
 impl<P: Sessions<Sqlite>> LeasedBatch<P> {
-    async fn write(&self, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
+    fn closing(&self, delivered: &[RowKey], held: &[RowKey]) -> Closing {
         let (done, kept): (HashSet<_>, HashSet<_>) = (delivered.iter().collect(), held.iter().collect());
         let open = self.leased.iter().filter(|row| !done.contains(&row.key));
         let (held, unused): (Vec<Held>, Vec<Held>) = open.partition(|row| kept.contains(&row.key));
+        let group = |rows: &[Held]| Bind::held(rows, |row| *row, |_| Vec::new());
+        let Texts { settle, hold, release, .. } = &*self.texts;
+        Closing {
+            settle: (!delivered.is_empty()).then(|| Statement::new(settle, Bind::keys(delivered))),
+            hold: (!held.is_empty()).then(|| {
+                let [keys, message_ids] = group(&held);
+                Statement::new(hold, [keys, message_ids, Bind::BigInt(millis(self.lease_duration))])
+            }),
+            release: (!unused.is_empty()).then(|| Statement::new(release, group(&unused))),
+        }
+    }
+}
+
+/// The writes of a close, as far as there are any.
+struct Closing {
+    settle: Option<Statement<Sqlite>>,
+    hold: Option<Statement<Sqlite>>,
+    release: Option<Statement<Sqlite>>,
+}
+
+impl Closing {
+    async fn run<S: Session<Sqlite>>(self, lease: &mut Lease<Sqlite, S>) -> Result<Closed, StoreError> {
         let mut closed = Closed::default();
-        if delivered.is_empty() && held.is_empty() && unused.is_empty() {
-            return Ok(closed);
-        }
-        let mut lease = self.connections.lease().await?;
         lease.begin(BEGIN.into()).await?;
-        if !delivered.is_empty() {
-            let settled: Vec<KeyRow> = lease.load(Statement::new(&self.texts.settle, Bind::keys(delivered))).await?;
-            closed.settled = settled.into_iter().map(|row| row.0).collect();
+        if let Some(settle) = self.settle {
+            closed.settled = lease.load::<KeyRow>(settle).await?.into_iter().map(|row| row.0).collect();
         }
-        if !held.is_empty() {
-            let [keys, message_ids] = Bind::held(&held, |row| *row, |_| Vec::new());
-            let binds = [keys, message_ids, Bind::BigInt(millis(self.lease_duration))];
-            let leased: Vec<HeldRow> = lease.load(Statement::new(&self.texts.hold, binds)).await?;
-            closed.held = leased.into_iter().map(|row| row.0).collect();
+        if let Some(hold) = self.hold {
+            closed.held = lease.load::<HeldRow>(hold).await?.into_iter().map(|row| row.0).collect();
         }
-        if !unused.is_empty() {
-            let binds = Bind::held(&unused, |row| *row, |_| Vec::new());
-            lease.load::<KeyRow>(Statement::new(&self.texts.release, binds)).await?;
+        if let Some(release) = self.release {
+            lease.load::<KeyRow>(release).await?;
         }
         lease.commit().await?;
-        lease.give_back();
         Ok(closed)
     }
 }

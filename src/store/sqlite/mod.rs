@@ -1,6 +1,7 @@
 //! SQLite.
 
 mod bind;
+mod call;
 mod check;
 mod claim;
 mod port;
@@ -13,8 +14,10 @@ use std::time::Duration;
 
 use diesel::sqlite::Sqlite;
 
+use self::call::Caller;
 use self::texts::Texts;
 use super::session::{Connections, Sessions};
+use crate::limits::Limits;
 use crate::naming::TableNames;
 
 /// What each connection is set to: to wait for the write lock, shorter than a call may take.
@@ -55,14 +58,19 @@ pub struct SqliteStore<P: Sessions<Sqlite>> {
     connections: Arc<Connections<Sqlite, P>>,
     names: TableNames,
     texts: Arc<Texts>,
+    deadline: Duration,
 }
 
 impl<P: Sessions<Sqlite>> SqliteStore<P> {
     /// An outbox under the default names, reached through `pool`.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
-        let connections = Connections::new(pool, Some(SET_UP.into()));
-        Self { connections: Arc::new(connections), texts: Arc::new(Texts::new(&names)), names }
+        Self {
+            connections: Arc::new(Connections::new(pool, Some(SET_UP.into()))),
+            texts: Arc::new(Texts::new(&names)),
+            names,
+            deadline: Limits::default().statement_timeout,
+        }
     }
 
     /// Says where the tables are. A schema is an attached database, and attached by each connection of the pool.
@@ -73,20 +81,22 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
         self
     }
 
-    /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
-    ///
-    /// # Panics
-    /// While a claim of this store is open.
+    /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout). A statement whose
+    /// caller gave up ends by itself.
     #[must_use]
-    pub fn statement_timeout(self, timeout: Duration) -> Self {
-        let connections = Arc::into_inner(self.connections).expect("a store is configured before it is used");
-        Self { connections: Arc::new(connections.with_deadline(timeout)), ..self }
+    pub fn statement_timeout(mut self, timeout: Duration) -> Self {
+        self.deadline = timeout;
+        self
+    }
+
+    fn caller(&self) -> Caller<P> {
+        Caller { connections: Arc::clone(&self.connections), deadline: self.deadline }
     }
 }
 
 impl<P: Sessions<Sqlite>> fmt::Debug for SqliteStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _ } = self;
+        let Self { connections, names, texts: _, deadline: _ } = self;
         f.debug_struct("SqliteStore").field("connections", connections).field("names", names).finish_non_exhaustive()
     }
 }

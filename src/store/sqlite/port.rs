@@ -20,7 +20,7 @@ use crate::store::{
 #[async_trait]
 impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
-        self.connections.within(self.check_database()).await
+        self.check_database().await
     }
 
     async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
@@ -30,13 +30,13 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
             return Ok(Vec::new());
         }
         let ids = Bind::json(wanted.iter().map(|key| key.id.into()));
-        let found: Vec<ConfirmRow> = self.connections.load(Statement::new(&self.texts.confirm, [ids])).await?;
+        let found: Vec<ConfirmRow> = self.caller().load(Statement::new(&self.texts.confirm, [ids])).await?;
         let ours = found.into_iter().filter(|found| wanted.contains(&found.row.key));
         Ok(ours.map(|found| Confirmed { row: found.row.decode(&found.topic), lease_left: found.lease_left }).collect())
     }
 
     async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
-        self.connections.within(self.take(spec)).await
+        self.take(spec).await
     }
 
     // There are no row locks: whoever writes waits for the one lock of the database.
@@ -49,7 +49,7 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
             return Ok(0);
         }
         let ids = Bind::message_ids(messages.iter().copied());
-        self.connections.execute(Statement::new(&self.texts.settle_dead, [ids])).await
+        self.caller().execute(Statement::new(&self.texts.settle_dead, [ids])).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
@@ -73,7 +73,7 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         if dead.is_empty() {
             return Ok(Vec::new());
         }
-        self.connections.within(self.bury(dead)).await
+        self.bury(dead).await
     }
 
     async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
@@ -81,7 +81,7 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
             return Ok(Vec::new());
         }
         let topics = Bind::json(topics.iter().map(|topic| topic.as_ref().into()));
-        let due: Vec<DueRow> = self.connections.load(Statement::new(&self.texts.next_due, [topics])).await?;
+        let due: Vec<DueRow> = self.caller().load(Statement::new(&self.texts.next_due, [topics])).await?;
         Ok(due.into_iter().filter_map(|row| row.0).collect())
     }
 }
@@ -97,20 +97,25 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
         if rows == 0 {
             return Ok(Vec::new());
         }
-        let written: Vec<KeyRow> = self.connections.load(Statement::new(text, binds)).await?;
+        let written: Vec<KeyRow> = self.caller().load(Statement::new(text, binds)).await?;
         Ok(written.into_iter().map(|row| row.0).collect())
     }
 
     /// Two statements: SQLite's DELETE feeds no INSERT.
     async fn bury(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
-        let mut lease = self.connections.lease().await?;
-        lease.begin(BEGIN.into()).await?;
         let binds = Bind::held(dead, |row| row.held, |row| vec![kept_text(&row.reason).into()]);
-        lease.execute(Statement::new(&self.texts.bury, binds)).await?;
-        let binds = Bind::held(dead, |row| row.held, |_| Vec::new());
-        let moved: Vec<KeyRow> = lease.load(Statement::new(&self.texts.remove, binds)).await?;
-        lease.commit().await?;
-        lease.give_back();
-        Ok(moved.into_iter().map(|row| row.0).collect())
+        let bury = Statement::new(&self.texts.bury, binds);
+        let remove = Statement::new(&self.texts.remove, Bind::held(dead, |row| row.held, |_| Vec::new()));
+        let caller = self.caller();
+        let moved = caller.run(|lease| {
+            Box::pin(async move {
+                lease.begin(BEGIN.into()).await?;
+                lease.execute(bury).await?;
+                let moved: Vec<KeyRow> = lease.load(remove).await?;
+                lease.commit().await?;
+                Ok(moved)
+            })
+        });
+        Ok(moved.await?.into_iter().map(|row| row.0).collect())
     }
 }

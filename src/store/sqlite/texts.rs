@@ -130,3 +130,56 @@ const REMOVE: &str = "DELETE FROM outbox_messages WHERE id IN ({held}) RETURNING
 const NEXT_DUE: &str = "
 SELECT t.value, (SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 ORDER BY due_at LIMIT 1), {now}
 FROM json_each(?1) t";
+
+#[cfg(test)]
+mod tests {
+    use diesel::connection::{Connection, SimpleConnection};
+    use diesel::prelude::*;
+    use diesel::sql_query;
+    use diesel::sql_types::Text;
+    use diesel::sqlite::SqliteConnection;
+
+    use super::*;
+
+    #[derive(QueryableByName)]
+    struct Step {
+        #[diesel(sql_type = Text)]
+        detail: String,
+    }
+
+    fn plan(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
+        let steps: Vec<Step> = sql_query(format!("EXPLAIN QUERY PLAN {text}")).load(conn).unwrap();
+        steps.into_iter().map(|step| step.detail).collect()
+    }
+
+    #[test]
+    fn no_statement_reads_a_whole_table() {
+        let mut conn = SqliteConnection::establish(":memory:").unwrap();
+        conn.batch_execute(include_str!("../../../migrations/sqlite/0000outbox01_messages/up.sql")).unwrap();
+        let texts = Texts::new(&TableNames::default());
+        let Texts {
+            confirm, select_due, lease, settle, settle_dead, hold, extend, release, fail, bury, remove, ..
+        } = &texts;
+        let by_id = [confirm, lease, settle, settle_dead, hold, extend, release, fail, bury, remove];
+        for text in by_id.into_iter().chain([select_due, &texts.next_due]) {
+            let plan = plan(&mut conn, text);
+            let scans = |step: &String| step.starts_with("SCAN m") || step.starts_with("SCAN outbox_");
+            assert!(!plan.iter().any(scans), "{text}\n{plan:#?}");
+        }
+    }
+
+    #[test]
+    fn what_is_due_is_found_by_the_index() {
+        let mut conn = SqliteConnection::establish(":memory:").unwrap();
+        conn.batch_execute(include_str!("../../../migrations/sqlite/0000outbox01_messages/up.sql")).unwrap();
+        let texts = Texts::new(&TableNames::default());
+        let claim = plan(&mut conn, &texts.select_due);
+        let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
+        assert!(claim.iter().any(|step| step.contains(range)), "{claim:#?}");
+        let next_due = plan(&mut conn, &texts.next_due);
+        let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=?)";
+        assert!(next_due.iter().any(|step| step.contains(first)), "{next_due:#?}");
+        let sorted = next_due.iter().any(|step| step.contains("TEMP B-TREE"));
+        assert!(!sorted, "{next_due:#?}");
+    }
+}

@@ -23,6 +23,7 @@ macro_rules! __store_cases {
             claim_takes_a_delayed_row_in_time,
             claim_takes_only_its_topic,
             claims_share_no_row,
+            concurrent_claims_share_no_row,
             claim_passes_over_locked_rows,
             claim_holds_as_it_says,
             open_claim_blocks_no_insert,

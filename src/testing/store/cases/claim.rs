@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use crate::store::{ClaimSpec, InsertOptions, Term};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
@@ -140,15 +142,15 @@ pub async fn open_claim_blocks_no_insert(under_test: &dyn StoreUnderTest) {
 /// A claim that is dropped gives its rows back: soon where they were locked, at the end of the lease otherwise.
 pub async fn dropped_claim_gives_its_rows_back(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
-    let claim = claim(under_test, &spec(TOPIC)).await;
-    let term = claim.term;
-    drop(claim);
+    let dropped = claim(under_test, &spec(TOPIC)).await;
+    let term = dropped.term;
+    drop(dropped);
     if term == Term::Leased {
         under_test.pass(LEASE + Duration::from_millis(1)).await;
     }
     let mut back = Vec::new();
     eventually("every row of the dropped claim", async || {
-        let claimed = super::super::support::claim(under_test, &spec(TOPIC)).await;
+        let claimed = claim(under_test, &spec(TOPIC)).await;
         back.extend(keys(&claimed.rows));
         claimed.batch.close(&keys(&claimed.rows), &[]).await.expect("close");
         (back.len() == inserted.len()).then_some(())
@@ -175,4 +177,19 @@ pub async fn forgotten_claim_ends_by_itself(under_test: &dyn StoreUnderTest) {
     assert!(closed.is_err() || closed.is_ok_and(|closed| closed.held.is_empty()), "two claims hold one row");
     let closed = next.batch.close(&[], &[key]).await.expect("close");
     assert_eq!(closed.held.len(), 1, "the second claim is undisturbed");
+}
+
+/// Claims that run at the same moment share no row either, and together leave none.
+pub async fn concurrent_claims_share_no_row(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 80).await;
+    let quarter = ClaimSpec { rows_max: 20, ..spec(TOPIC) };
+    let claims = join_all((0..4).map(|_| claim(under_test, &quarter))).await;
+    let claimed = claims.iter().flat_map(|claim| keys(&claim.rows));
+    assert_eq!(sorted(claimed), inserted);
+    let closed = join_all(claims.into_iter().map(|claim| async move {
+        let claimed = keys(&claim.rows);
+        claim.batch.close(&claimed, &[]).await.expect("close").settled
+    }))
+    .await;
+    assert_eq!(sorted(closed.concat()), inserted);
 }

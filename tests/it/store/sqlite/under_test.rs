@@ -40,6 +40,19 @@ impl<P: Sessions<Sqlite>> SqliteUnderTest<P> {
         self.side.lock().expect("no test panicked with it")
     }
 
+    /// Leaves the file to others.
+    pub(super) fn close_side(&self) {
+        *self.side() = connect(":memory:");
+    }
+
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+
+    pub(super) fn configure(self, configure: impl FnOnce(SqliteStore<P>) -> SqliteStore<P>) -> Self {
+        Self { store: configure(self.store), ..self }
+    }
+
     pub(super) fn run(&self, text: &str) {
         self.side().batch_execute(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     }

@@ -1,0 +1,64 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::deserialize::QueryableByName;
+use diesel::sqlite::Sqlite;
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::store::StoreError;
+use crate::store::session::{Connections, Lease, Sessions};
+use crate::store::statement::Statement;
+
+type OpenLease<P> = Lease<Sqlite, <P as Sessions<Sqlite>>::Session>;
+
+/// Runs calls to the end, and waits for them no longer than the deadline.
+pub(super) struct Caller<P: Sessions<Sqlite>> {
+    pub(super) connections: Arc<Connections<Sqlite, P>>,
+    pub(super) deadline: Duration,
+}
+
+impl<P: Sessions<Sqlite>> Caller<P> {
+    /// Runs a call in a task of its own. Dropped in its middle, a call of diesel-async's `SyncConnectionWrapper` waits
+    /// for its statement, in a way that holds up a thread of the runtime and panics where that has only one.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        call: impl for<'l> FnOnce(&'l mut OpenLease<P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let connections = Arc::clone(&self.connections);
+        tokio::spawn(async move {
+            let result = match connections.lease().await {
+                // What nobody waits for any more is not begun.
+                Ok(lease) if answer.is_closed() => return lease.give_back(),
+                Ok(mut lease) => {
+                    let result = call(&mut lease).await;
+                    if result.is_ok() {
+                        lease.give_back();
+                    }
+                    result
+                }
+                Err(error) => Err(error),
+            };
+            // An error means that the caller gave up.
+            let _ = answer.send(result);
+        });
+        let timed_out = |_| StoreError::TimedOut { after: self.deadline };
+        let task_ended = |error| Err(StoreError::Unreachable(Box::new(error)));
+        timeout(self.deadline, answered).await.map_err(timed_out)?.unwrap_or_else(task_ended)
+    }
+
+    /// Runs one statement that is its own transaction, and reads its rows.
+    pub(super) async fn load<T>(&self, statement: Statement<Sqlite>) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<Sqlite> + Send + 'static,
+    {
+        self.run(|lease| Box::pin(lease.load(statement))).await
+    }
+
+    /// Runs one statement that is its own transaction, and counts the rows it changed.
+    pub(super) async fn execute(&self, statement: Statement<Sqlite>) -> Result<usize, StoreError> {
+        self.run(|lease| Box::pin(lease.execute(statement))).await
+    }
+}

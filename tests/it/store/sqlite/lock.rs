@@ -1,0 +1,127 @@
+//! The one write lock: waited for, and never waited for too long.
+
+use std::time::Duration;
+
+use diesel::SqliteConnection;
+use diesel::connection::SimpleConnection;
+use diesel::sqlite::Sqlite;
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
+use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
+use diesel_outbox::store::{Locking, Sessions, Store, StoreError};
+use diesel_outbox::testing::store::StoreUnderTest;
+
+use super::under_test::SqliteUnderTest;
+use super::{R2d2Pool, insert, open, spec};
+
+type Async = SyncConnectionWrapper<SqliteConnection>;
+
+async fn one_r2d2(file: &str) -> R2d2Pool {
+    R2d2Pool::builder().max_size(1).build(diesel::r2d2::ConnectionManager::new(file)).expect("a pool")
+}
+
+async fn one_deadpool(file: &str) -> deadpool::Pool<Async> {
+    deadpool::Pool::builder(AsyncDieselConnectionManager::new(file)).max_size(1).build().expect("a pool")
+}
+
+async fn one_bb8(file: &str) -> bb8::Pool<Async> {
+    bb8::Pool::builder().max_size(1).build(AsyncDieselConnectionManager::new(file)).await.expect("a pool")
+}
+
+async fn one_mobc(file: &str) -> mobc::Pool<Async> {
+    mobc::Pool::builder().max_open(1).build(AsyncDieselConnectionManager::new(file))
+}
+
+#[tokio::test]
+async fn a_write_waits_for_the_application() {
+    let under_test = open().await;
+    let keys = [insert(&under_test).await];
+    let mut application = under_test.begin();
+    let mut settle = under_test.store.settle(&keys, Locking::Skip);
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut settle).await;
+    assert!(early.is_err(), "it wrote beside another writer: {early:?}");
+    application.0.batch_execute("COMMIT").expect("commit");
+    assert_eq!(settle.await.expect("settle"), keys);
+}
+
+#[tokio::test]
+async fn a_database_that_stays_locked_is_a_conflict() {
+    let under_test = open().await;
+    insert(&under_test).await;
+    let _application = under_test.begin();
+    let refused = under_test.store.claim(&spec()).await.expect_err("locked by the application");
+    assert!(matches!(refused, StoreError::Conflict(_)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn reads_do_not_wait_for_the_application() {
+    let under_test = open().await;
+    let key = insert(&under_test).await;
+    let _application = under_test.begin();
+    let due = under_test.store.next_due(&["orders".into()]).await.expect("next_due");
+    assert_eq!(due.len(), 1);
+    let refs = [diesel_outbox::store::RowRef { id: Some(key.id), message_id: key.message_id }];
+    assert_eq!(under_test.store.confirm(&refs).await.expect("confirm").len(), 1);
+    under_test.store.check().await.expect("check");
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_leaves_the_pool_usable_r2d2() {
+    too_long(SqliteUnderTest::open(one_r2d2).await).await;
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_leaves_the_pool_usable_deadpool() {
+    too_long(SqliteUnderTest::open(one_deadpool).await).await;
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_leaves_the_pool_usable_bb8() {
+    too_long(SqliteUnderTest::open(one_bb8).await).await;
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_leaves_the_pool_usable_mobc() {
+    too_long(SqliteUnderTest::open(one_mobc).await).await;
+}
+
+/// The statement goes on in its thread when its caller has given up: nobody may get its connection.
+async fn too_long(under_test: SqliteUnderTest<impl Sessions<Sqlite>>) {
+    let under_test = under_test.configure(|store| store.statement_timeout(Duration::from_millis(50)));
+    let keys = [insert(&under_test).await, insert(&under_test).await];
+    // Given up or not, the statement may have its effect: which call removes the row does not matter.
+    let settle = async |key| under_test.store.settle(&[key], Locking::Skip).await;
+    settle(keys[0]).await.expect("nobody is in the way");
+    let application = under_test.begin();
+    let slow = settle(keys[1]).await.expect_err("locked by the application");
+    assert!(matches!(slow, StoreError::TimedOut { .. }), "{slow:?}");
+    drop(application);
+    let usable = async {
+        while settle(keys[1]).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(15), usable).await.expect("the pool gives a connection again");
+    assert!(under_test.live_rows().await.is_empty());
+}
+
+/// A runtime that ends takes what was given up with it, and nothing breaks.
+#[test]
+fn a_runtime_may_end_in_the_middle_of_a_call() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (under_test, application, keys) = runtime.block_on(async {
+        let under_test = SqliteUnderTest::open(one_deadpool).await;
+        let under_test = under_test.configure(|store| store.statement_timeout(Duration::from_millis(50)));
+        let keys = [insert(&under_test).await];
+        let application = under_test.begin();
+        let slow = under_test.store.settle(&keys, Locking::Skip).await;
+        assert!(matches!(slow, Err(StoreError::TimedOut { .. })), "{slow:?}");
+        (under_test, application, keys)
+    });
+    drop(runtime);
+    drop(application);
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    other.block_on(async {
+        let found = under_test.live_rows().await.len();
+        assert_eq!(under_test.store.settle(&keys, Locking::Skip).await.map(|settled| settled.len()).ok(), Some(found));
+    });
+}

@@ -1,0 +1,85 @@
+//! What SQLite lets a row be.
+
+use std::time::{Duration, SystemTime};
+
+use diesel_outbox::store::{Failed, Held, Loaded, Locking, Store};
+use diesel_outbox::testing::store::StoreUnderTest;
+
+use super::{insert, open, spec};
+
+/// T5: without AUTOINCREMENT the id of the last row is given again as soon as that row is gone.
+#[tokio::test]
+async fn a_late_settle_meets_no_row_under_its_id() {
+    let under_test = open().await;
+    let settled = insert(&under_test).await;
+    under_test.store.settle(&[settled], Locking::Skip).await.expect("settle");
+    let next = insert(&under_test).await;
+    assert!(next.id > settled.id, "the id {} was given again", next.id);
+
+    // A table made without it, as by a tool that copies tables.
+    under_test.run(&format!("UPDATE outbox_messages SET id = {} WHERE id = {}", settled.id, next.id));
+    assert!(under_test.store.settle(&[settled], Locking::Skip).await.expect("settle").is_empty());
+    assert_eq!(under_test.live_rows().await.len(), 1);
+}
+
+/// T8: the database's clock counts from 1970 in UTC, whatever the version of SQLite or the zone of the machine.
+#[tokio::test]
+async fn instants_are_utc() {
+    let under_test = open().await;
+    let key = insert(&under_test).await;
+    let claim = under_test.store.claim(&spec()).await.expect("claim");
+    let Some(Loaded::Row(row)) = claim.rows.first() else { panic!("no sound row: {:?}", claim.rows) };
+    let is_now = |at: SystemTime| {
+        let now = SystemTime::now();
+        now.duration_since(at).or_else(|_| at.duration_since(now)).expect("one way or the other")
+            < Duration::from_secs(60)
+    };
+    assert!(is_now(row.envelope.created_at), "{:?}", row.envelope.created_at);
+    let leased = under_test.live_rows().await[0].due_at - spec().lease_duration;
+    assert!(is_now(leased), "{leased:?}");
+    claim.batch.close(&[key], &[]).await.expect("close");
+}
+
+#[tokio::test]
+async fn text_that_is_no_utf8_spoils_its_own_row() {
+    let under_test = open().await;
+    for column in ["key", "kind", "headers"] {
+        let (spoiled, sound) = (insert(&under_test).await, insert(&under_test).await);
+        under_test.run(&format!("UPDATE outbox_messages SET {column} = CAST(x'ff' AS text) WHERE id = {}", spoiled.id));
+        let claim = under_test.store.claim(&spec()).await.expect("claim");
+        for row in &claim.rows {
+            let is_poisoned = matches!(row, Loaded::Poisoned(_));
+            assert_eq!(is_poisoned, row.key() == spoiled, "{column}: {row:?}");
+        }
+        claim.batch.close(&[spoiled, sound], &[]).await.expect("close");
+    }
+}
+
+#[tokio::test]
+async fn a_row_of_other_types_is_refused_where_it_is_written() {
+    let under_test = open().await;
+    insert(&under_test).await;
+    for (column, value) in [("message_id", "x'00'"), ("key", "x'ff'"), ("due_at", "'soon'"), ("epoch", "NULL")] {
+        let update = format!("UPDATE outbox_messages SET {column} = {value}");
+        let refused = diesel::connection::SimpleConnection::batch_execute(&mut *under_test.side(), &update);
+        assert!(refused.is_err(), "{update}");
+    }
+}
+
+#[tokio::test]
+async fn errors_that_are_no_json_fail_no_group() {
+    let under_test = open().await;
+    let mut failures = Vec::new();
+    for spoiled in ["no json", "{}", "null", ""] {
+        let key = insert(&under_test).await;
+        under_test.run(&format!("UPDATE outbox_messages SET errors = '{spoiled}' WHERE id = {}", key.id));
+        let held = Held { key, epoch: 0 };
+        let wait = Duration::from_secs(1);
+        failures.push(Failed { held, wait, spends_attempt: true, class: "temporary", error: "timed out".to_owned() });
+    }
+    let noted = under_test.store.fail(&failures).await.expect("fail");
+    assert_eq!(noted.len(), failures.len());
+    for row in under_test.live_rows().await {
+        assert_eq!(row.errors.iter().map(|kept| &*kept.error).collect::<Vec<_>>(), ["timed out"]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Where the tables are, whether they are ours, and whether the database keeps what it commits.
+
+use diesel::SqliteConnection;
+use diesel::connection::SimpleConnection;
+use diesel::migration::MigrationSource;
+use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
+use diesel::sqlite::Sqlite;
+use diesel_outbox::TableNames;
+use diesel_outbox::migrations::Migrations;
+use diesel_outbox::store::{Held, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning};
+
+use super::{R2d2Pool, open, r2d2, spec};
+
+async fn problem(store: &SqliteStore<R2d2Pool>) -> SchemaProblem {
+    match store.check().await {
+        Err(StoreError::Schema(problem)) => problem,
+        other => panic!("no problem of the schema: {other:?}"),
+    }
+}
+
+fn missing(table: &str) -> SchemaProblem {
+    SchemaProblem::Missing { table: table.to_owned() }
+}
+
+#[tokio::test]
+async fn missing_tables_are_named() {
+    let under_test = open().await;
+    under_test.run("DROP TABLE outbox_dead_letters");
+    assert_eq!(problem(&under_test.store).await, missing("outbox_dead_letters"));
+    under_test.run("DROP TABLE outbox_messages");
+    assert_eq!(problem(&under_test.store).await, missing("outbox_messages"));
+}
+
+#[tokio::test]
+async fn tables_of_another_version_are_refused() {
+    let under_test = open().await;
+    for (mark, found) in [("", None), ("/* diesel-outbox schema 99 */", Some(99))] {
+        under_test.run(&format!("DROP TABLE outbox_messages; CREATE TABLE outbox_messages ({mark} id integer)"));
+        let table = "outbox_messages".to_owned();
+        assert_eq!(problem(&under_test.store).await, SchemaProblem::Version { table, found, needed: 1 });
+    }
+}
+
+/// What an application's pool does to each connection.
+#[derive(Debug, Clone)]
+struct Each(String);
+
+impl CustomizeConnection<SqliteConnection, diesel::r2d2::Error> for Each {
+    fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), diesel::r2d2::Error> {
+        conn.batch_execute(&self.0).map_err(diesel::r2d2::Error::QueryError)
+    }
+}
+
+fn pool_with(file: &str, each: &str) -> R2d2Pool {
+    let customizer = Box::new(Each(each.to_owned()));
+    Pool::builder().max_size(1).connection_customizer(customizer).build(ConnectionManager::new(file)).expect("a pool")
+}
+
+#[tokio::test]
+async fn settings_that_lose_commits_are_warned_of() {
+    let under_test = open().await;
+    for (each, expected) in [
+        ("PRAGMA synchronous = OFF", Some("synchronous = OFF")),
+        ("PRAGMA synchronous = NORMAL", Some("synchronous = NORMAL with journal_mode = WAL")),
+        ("PRAGMA synchronous = FULL", None),
+        ("PRAGMA synchronous = EXTRA", None),
+        ("PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL", None),
+    ] {
+        // Only without others can the journal mode be changed.
+        under_test.close_side();
+        let store = SqliteStore::new(pool_with(under_test.file(), each));
+        let expected: Vec<_> = expected.map(|setting| StoreWarning::NotDurable { setting }).into_iter().collect();
+        assert_eq!(store.check().await.expect("check"), expected, "{each}");
+    }
+}
+
+#[tokio::test]
+async fn tables_may_be_in_an_attached_database_under_another_prefix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    let attach = format!("ATTACH '{}' AS events", file("events.db"));
+    let pool = pool_with(&file("shop.db"), &attach);
+    let names = TableNames::default().schema("events").and_then(|names| names.prefix("shop_")).expect("plain names");
+    let store = SqliteStore::new(r2d2(&file("shop.db"))).tables(names.clone());
+    let not_attached = store.check().await.expect_err("this pool attaches nothing");
+    assert!(matches!(not_attached, StoreError::Statement(_)), "{not_attached:?}");
+
+    let mut side = pool.get().expect("a connection");
+    for migration in MigrationSource::<Sqlite>::migrations(&Migrations::new(names.clone())).expect("migrations") {
+        migration.run(&mut *side).expect("migrate");
+    }
+    side.batch_execute(
+        "INSERT INTO events.shop_messages (message_id, topic, kind, headers, due_at) \
+         VALUES (randomblob(16), 'orders', '', '[]', 0), (randomblob(16), 'orders', '', '[]', 0)",
+    )
+    .expect("insert");
+    drop(side);
+
+    let store = SqliteStore::new(pool).tables(names);
+    assert_eq!(store.check().await.expect("check"), []);
+    let claim = store.claim(&spec()).await.expect("claim");
+    let keys: Vec<_> = claim.rows.iter().map(diesel_outbox::store::Loaded::key).collect();
+    let closed = claim.batch.close(&keys[..1], &keys[1..]).await.expect("close");
+    assert_eq!((closed.settled.len(), closed.held.len()), (1, 1));
+    let held: Held = closed.held[0];
+    let failure = diesel_outbox::store::Failed {
+        held,
+        wait: std::time::Duration::ZERO,
+        spends_attempt: false,
+        class: "temporary",
+        error: "timed out".to_owned(),
+    };
+    assert_eq!(store.fail(&[failure]).await.expect("fail"), [held.key]);
+    assert_eq!(store.next_due(&["orders".into()]).await.expect("next_due").len(), 1);
+    let given_up =
+        diesel_outbox::store::Dead { held: Held { epoch: held.epoch + 1, ..held }, reason: "attempts".to_owned() };
+    assert_eq!(store.dead(&[given_up]).await.expect("dead"), [held.key]);
+    assert_eq!(store.settle_dead(&[held.key.message_id]).await.expect("settle_dead"), 1);
+}
