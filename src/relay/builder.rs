@@ -5,10 +5,10 @@ use tokio::task::JoinSet;
 
 use super::breaker::Breaker;
 use super::engine::Engine;
+use super::health::StoreHealth;
 use super::inbox::Inbox;
 use super::ledger::Ledger;
 use super::queue::{Link, Queue};
-use super::status::StoreHealth;
 use super::stop::Stop;
 use super::topics::Topics;
 use super::wakes::Wakes;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 use super::breaker::BreakerState;
-use super::engine::{Engine, Offer, Offered, Path};
+use super::engine::{Engine, Offer, Offered};
 use super::failures;
 use super::ledger::{Holder, Lease, Reservation};
+use super::path::Path;
 use super::queue::{Carried, Queued, lost};
 use super::stop::Stage;
 use crate::clock::BootInstant;

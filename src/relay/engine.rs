@@ -8,10 +8,11 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::breaker::Breaker;
+use super::health::StoreHealth;
 use super::inbox::{Fate, Inbox};
 use super::ledger::{Entry, Holder, Ledger, Progress, Reservation};
+use super::path::Path;
 use super::queue::{Flush, Queue};
-use super::status::StoreHealth;
 use super::stop::Stop;
 use super::topics::{TopicState, Topics};
 use super::wakes::Wakes;
@@ -50,27 +51,6 @@ pub(crate) struct Offer<'a> {
     pub(crate) alone: bool,
     /// Whether it failed or was held before, so that an earlier copy may have been stored.
     pub(crate) again: bool,
-}
-
-/// Which way a row came to the transport.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Path {
-    /// With its row, straight from the transaction that proved its commit.
-    Direct,
-    /// Through the hook and the confirm read.
-    Confirmed,
-    /// Found by the sweeper.
-    Swept,
-}
-
-impl Path {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Confirmed => "confirmed",
-            Self::Swept => "swept",
-        }
-    }
 }
 
 /// What became of an offer.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use metrics::{Counter, Histogram};
 
-use super::engine::Path;
+use super::path::Path;
 use crate::metrics as names;
 
 /// Of one topic.

@@ -1,10 +1,8 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::breaker::BreakerState;
 use super::engine::Engine;
-use crate::clock::BootInstant;
-use crate::store::StoreError;
 use crate::transport::FailureClass;
 
 /// How a relay does, at one moment.
@@ -55,27 +53,6 @@ pub enum StoreStatus {
     },
 }
 
-/// What the relay remembers of the database between two looks.
-#[derive(Debug, Default)]
-pub(crate) struct StoreHealth(Mutex<Option<(BootInstant, String)>>);
-
-impl StoreHealth {
-    pub(crate) fn note<T>(&self, result: &Result<T, StoreError>, now: BootInstant) {
-        let mut down = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *down = match result {
-            Ok(_) => None,
-            Err(error) => Some((down.take().map_or(now, |(since, _)| since), error.to_string())),
-        };
-    }
-
-    fn status(&self, now: BootInstant) -> StoreStatus {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            None => StoreStatus::Up,
-            Some((since, error)) => StoreStatus::Down { error: error.clone(), since: since.until(now) },
-        }
-    }
-}
-
 pub(super) fn of(engine: &Engine) -> RelayStatus {
     let now = engine.clock.now();
     let refused = engine.topics.iter().filter(|topic| topic.is_refused());
@@ -85,7 +62,10 @@ pub(super) fn of(engine: &Engine) -> RelayStatus {
             BreakerState::HalfOpen | BreakerState::Trial { .. } => TransportStatus::Trying,
             BreakerState::Open { class, since } => TransportStatus::Down { class, since: since.until(now) },
         },
-        store: engine.store_health.status(now),
+        store: match engine.store_health.failing() {
+            None => StoreStatus::Up,
+            Some((since, error)) => StoreStatus::Down { error, since: since.until(now) },
+        },
         queued: engine.queue.len(),
         in_flight: engine.ledger.len(),
         refused_topics: refused.map(|topic| topic.name()).collect(),

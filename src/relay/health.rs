@@ -1,0 +1,25 @@
+//! Whether the database answers.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::clock::BootInstant;
+use crate::store::StoreError;
+
+/// What the relay remembers of the database between two looks.
+#[derive(Debug, Default)]
+pub(crate) struct StoreHealth(Mutex<Option<(BootInstant, String)>>);
+
+impl StoreHealth {
+    pub(crate) fn note<T>(&self, result: &Result<T, StoreError>, now: BootInstant) {
+        let mut down = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *down = match result {
+            Ok(_) => None,
+            Err(error) => Some((down.take().map_or(now, |(since, _)| since), error.to_string())),
+        };
+    }
+
+    /// Since when it does not answer, and what it last said; `None` while it answers.
+    pub(crate) fn failing(&self) -> Option<(BootInstant, String)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
