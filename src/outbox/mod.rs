@@ -4,6 +4,7 @@ mod builder;
 #[cfg(feature = "async")]
 mod enqueue_async;
 mod enqueue_sync;
+mod run;
 #[cfg(feature = "_test")]
 mod tap;
 mod write;

@@ -1,6 +1,8 @@
 //! The one test binary: servers start once for all of it, and it links once.
 
 mod docs;
+#[cfg(feature = "_test")]
+mod faults;
 mod outbox;
 mod servers;
 mod store;

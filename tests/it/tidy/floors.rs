@@ -131,6 +131,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "hook::connection",
             "outbox",
             "outbox::write",
+            "outbox::run",
             "outbox::enqueue_async",
             "outbox::enqueue_sync",
             "outbox::tap",

@@ -1,0 +1,75 @@
+//! Reads the topic to its end and compares it with what was committed.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use diesel_outbox::transport::header;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::{Headers as _, Message as _};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use uuid::Uuid;
+
+use super::shop::{DEADLINE, Shop};
+
+/// What an audit found. Losses and phantoms fail it at once.
+#[derive(Debug)]
+pub(super) struct Audit {
+    pub(super) committed: usize,
+    pub(super) delivered: usize,
+    pub(super) dead: usize,
+    /// Messages that are in the topic more than once, with the same bytes.
+    pub(super) doubled: usize,
+    /// Bytes of payload, each message once.
+    pub(super) bytes: usize,
+}
+
+/// Compares the topic, the orders and the dead letters of a shop whose table is drained.
+pub(super) async fn audit(shop: &Shop) -> Audit {
+    let (bootstrap, topic) = (shop.bootstrap.clone(), shop.topic.clone());
+    let copies = tokio::task::spawn_blocking(move || read_to_the_end(&bootstrap, &topic)).await.unwrap();
+    let committed: HashSet<Uuid> = shop.committed().await.into_iter().collect();
+    let dead: HashSet<Uuid> = shop.dead().await.into_iter().map(|(id, _)| id).collect();
+    for id in &committed {
+        assert!(copies.contains_key(id) || dead.contains(id), "lost: {id}");
+    }
+    for id in copies.keys().chain(&dead) {
+        assert!(committed.contains(id), "never committed: {id}");
+    }
+    for (id, payloads) in &copies {
+        assert!(payloads.iter().all(|payload| payload == &payloads[0]), "the copies of {id} differ");
+    }
+    let doubled = copies.values().filter(|payloads| payloads.len() > 1).count();
+    let bytes = copies.values().map(|payloads| payloads[0].len()).sum();
+    Audit { committed: committed.len(), delivered: copies.len(), dead: dead.len(), doubled, bytes }
+}
+
+/// Every payload in the topic, by message id.
+fn read_to_the_end(bootstrap: &str, topic: &str) -> HashMap<Uuid, Vec<Vec<u8>>> {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("group.id", "audit")
+        .set("fetch.message.max.bytes", "4000000")
+        .create()
+        .unwrap();
+    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(10)).unwrap();
+    let mut assignment = TopicPartitionList::new();
+    let mut left = 0;
+    for partition in metadata.topics()[0].partitions() {
+        let (low, high) = consumer.fetch_watermarks(topic, partition.id(), Duration::from_secs(10)).unwrap();
+        left += high - low;
+        assignment.add_partition_offset(topic, partition.id(), Offset::Beginning).unwrap();
+    }
+    consumer.assign(&assignment).unwrap();
+    let mut copies: HashMap<Uuid, Vec<Vec<u8>>> = HashMap::new();
+    let end = Instant::now() + DEADLINE;
+    while left > 0 {
+        assert!(Instant::now() < end, "{left} records of {topic} are still unread");
+        let Some(Ok(record)) = consumer.poll(Duration::from_millis(200)) else { continue };
+        left -= 1;
+        let headers = record.headers().unwrap();
+        let id = headers.iter().find(|header| header.key == header::MESSAGE_ID).unwrap().value.unwrap();
+        let id = std::str::from_utf8(id).unwrap().parse().unwrap();
+        copies.entry(id).or_default().push(record.payload().unwrap_or_default().to_vec());
+    }
+    copies
+}

@@ -1,0 +1,151 @@
+//! The process that dies: this test binary once more, told by its environment to run a shop.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::shop::{DEADLINE, Shop};
+use super::troubled::Troubled;
+
+const CONFIG: &str = "OUTBOX_TEST_CHILD";
+
+/// What a shop process does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Script {
+    pub(super) database_url: String,
+    pub(super) bootstrap: String,
+    pub(super) topic: String,
+    /// Orders placed before the relay starts: the sweeper finds them.
+    pub(super) backlog: i32,
+    /// Orders placed while the relay runs: the hook hands them over.
+    pub(super) orders: i32,
+    /// The step at which the process gets `signal`, and at which of its passages.
+    pub(super) crash_at: Option<String>,
+    pub(super) passage: usize,
+    /// Stop there instead, until this file is there and the process is told to go on.
+    pub(super) stops_until: Option<PathBuf>,
+    pub(super) refusals: usize,
+    pub(super) acknowledged_after_ms: u64,
+}
+
+impl Script {
+    pub(super) fn new(shop: &Shop) -> Self {
+        Self {
+            database_url: shop.database_url.clone(),
+            bootstrap: shop.bootstrap.clone(),
+            topic: shop.topic.clone(),
+            backlog: 0,
+            orders: 60,
+            crash_at: None,
+            passage: 1,
+            stops_until: None,
+            refusals: 0,
+            acknowledged_after_ms: 0,
+        }
+    }
+
+    pub(super) fn spawn(&self) -> ShopProcess {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "faults::child::process", "--ignored", "--nocapture"])
+            .env(CONFIG, serde_json::to_string(self).unwrap())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        ShopProcess(child)
+    }
+}
+
+/// A running shop process; killed when it is dropped.
+#[derive(Debug)]
+pub(super) struct ShopProcess(Child);
+
+impl ShopProcess {
+    /// Waits for its end.
+    pub(super) async fn ended(&mut self) -> ExitStatus {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "the shop process still runs after {DEADLINE:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until it was killed.
+    pub(super) async fn killed(&mut self) {
+        let status = self.ended().await;
+        assert_eq!(status.signal(), Some(9), "the step was never reached: {status}");
+    }
+
+    /// Waits until it has stopped itself.
+    pub(super) async fn stopped(&self) {
+        let end = Instant::now() + DEADLINE;
+        let stat = format!("/proc/{}/stat", self.0.id());
+        while !std::fs::read_to_string(&stat).unwrap().rsplit_once(')').unwrap().1.trim_start().starts_with('T') {
+            assert!(Instant::now() < end, "the step was never reached");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(super) fn go_on(&self, stopped_until: &Path) {
+        std::fs::write(stopped_until, "").unwrap();
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::CONT).unwrap();
+    }
+}
+
+impl Drop for ShopProcess {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "the process that the fault tests start and kill; it has nothing to do without their script"]
+fn process() {
+    let Ok(script) = std::env::var(CONFIG) else { return };
+    let script: Script = serde_json::from_str(&script).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(run(script));
+}
+
+async fn run(script: Script) {
+    let shop = Shop { database_url: script.database_url, bootstrap: script.bootstrap, topic: script.topic };
+    let outbox = shop.outbox();
+    shop.place_all(&outbox, 0..script.backlog).await;
+    if let Some(step) = script.crash_at {
+        arm(step, script.passage, script.stops_until);
+    }
+    let late = Duration::from_millis(script.acknowledged_after_ms);
+    let transport = Troubled::new(shop.kafka(), script.refusals, late);
+    let relay = shop.relay(&outbox, transport).start().await.unwrap();
+    shop.place_all(&outbox, script.backlog..script.backlog + script.orders).await;
+    shop.drained().await;
+    let report = relay.shutdown(Duration::from_secs(10)).await;
+    assert!(report.is_clean(), "{report:?}");
+}
+
+/// Lets the process kill or stop itself at the `passage`-th passage of a step.
+fn arm(step: String, passage: usize, stops_until: Option<PathBuf>) {
+    let passages = AtomicUsize::new(0);
+    fail::cfg_callback(step, move || {
+        if passages.fetch_add(1, Ordering::AcqRel) + 1 != passage {
+            return;
+        }
+        let signal = if stops_until.is_some() { Signal::STOP } else { Signal::KILL };
+        kill_process(getpid(), signal).unwrap();
+        // The signal may reach another thread first: this one must not get any further meanwhile.
+        while !stops_until.as_ref().is_some_and(|file| file.exists()) {
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    })
+    .unwrap();
+}

@@ -1,0 +1,69 @@
+//! kill -9 at every step between COMMIT and settle.
+
+use std::collections::BTreeSet;
+
+use diesel_outbox::crash_points;
+
+use super::audit::audit;
+use super::child::Script;
+use super::shop::Shop;
+
+/// What a process must do to pass a step, for the steps that a healthy send does not pass.
+fn script_for(step: &str, shop: &Shop) -> Script {
+    let script = Script { crash_at: Some(step.to_owned()), passage: 3, ..Script::new(shop) };
+    match step {
+        "sweeper::claimed" | "sweeper::closing" | "sweeper::closed" => {
+            Script { backlog: 50, orders: 0, passage: 1, ..script }
+        }
+        "relay::extended" => Script { acknowledged_after_ms: 4_000, passage: 1, ..script },
+        "relay::failing" => Script { refusals: 5, passage: 1, ..script },
+        "relay::dying" => Script { orders: 1, refusals: 3, passage: 1, ..script },
+        _ => script,
+    }
+}
+
+/// Kills a shop at a step, lets another relay take over, and audits.
+async fn dies_at(step: &str) {
+    let Some(shop) = Shop::open().await else { return };
+    let mut process = script_for(step, &shop).spawn();
+    process.killed().await;
+    let relay = shop.start_relay(&shop.outbox()).await;
+    shop.drained().await;
+    drop(relay);
+    let audit = audit(&shop).await;
+    assert!(audit.committed > 0, "at {step}: {audit:?}");
+    assert_eq!(audit.delivered + audit.dead, audit.committed, "at {step}: {audit:?}");
+}
+
+macro_rules! at_each_step {
+    ($($test:ident = $step:literal;)+) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $test() {
+            dies_at($step).await;
+        })+
+
+        const TESTED: &[&str] = &[$($step,)+];
+    };
+}
+
+at_each_step! {
+    after_commit = "hook::committed";
+    after_handing_over = "hook::handed_over";
+    after_the_confirm = "relay::confirmed";
+    after_a_send = "relay::sent";
+    at_an_acknowledgement = "relay::acknowledged";
+    before_the_settle = "relay::settling";
+    after_the_settle = "relay::settled";
+    after_prolonging_leases = "relay::extended";
+    before_noting_a_failure = "relay::failing";
+    before_giving_up = "relay::dying";
+    after_a_claim = "sweeper::claimed";
+    before_closing_a_claim = "sweeper::closing";
+    after_closing_a_claim = "sweeper::closed";
+}
+
+#[test]
+fn every_step_is_tested() {
+    let known: BTreeSet<_> = crash_points::ALL.iter().copied().collect();
+    assert_eq!(known, TESTED.iter().copied().collect());
+}

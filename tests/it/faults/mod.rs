@@ -1,0 +1,15 @@
+//! Real processes that die, stop and outlive their servers, and an audit of what the topic holds in the end.
+//!
+//! Each test has a database and a topic of its own. A shop process places orders (a business row and a message in one
+//! transaction, some rolled back); the audit compares the committed orders with the topic, read to its end, and with the
+//! dead letters.
+
+mod audit;
+mod child;
+mod crash;
+mod messages;
+mod outages;
+mod paused;
+mod relays;
+mod shop;
+mod troubled;

@@ -1,0 +1,129 @@
+//! Brokers and databases that die under load and come back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use diesel_async::{AsyncConnection, AsyncPgConnection};
+use diesel_outbox::Outbox;
+use diesel_outbox::relay::{Relay, TransportStatus};
+use tokio::task::JoinHandle;
+use xtask::parts;
+use xtask::servers::{Kafka, Part, Postgres, kafka, postgres};
+
+use super::audit::audit;
+use super::shop::{DEADLINE, Shop};
+
+/// Orders without end, through failures of the database too.
+struct Load {
+    done: Arc<AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Load {
+    fn start(shop: &Shop, outbox: &Outbox) -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let task = tokio::spawn({
+            let (shop, outbox, done) = (shop.clone(), outbox.clone(), Arc::clone(&done));
+            async move {
+                let mut number = 0;
+                while !done.load(Ordering::Acquire) {
+                    // No database: a customer who tries again.
+                    let Ok(mut connection) = AsyncPgConnection::establish(&shop.database_url).await else {
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        continue;
+                    };
+                    while !done.load(Ordering::Acquire)
+                        && Shop::place(&mut connection, &outbox, &shop.topic, number).await.is_ok()
+                    {
+                        number += 1;
+                    }
+                    number += 1;
+                }
+            }
+        });
+        Self { done, task }
+    }
+
+    async fn end(self) {
+        self.done.store(true, Ordering::Release);
+        self.task.await.unwrap();
+    }
+}
+
+async fn until(what: &str, mut state: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !state().await {
+        assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn orders_pass(shop: &Shop, count: usize) {
+    let before = shop.committed().await.len();
+    until("orders are placed", async || shop.committed().await.len() >= before + count).await;
+}
+
+fn is_down(relay: &Relay) -> bool {
+    matches!(relay.status().transport, TransportStatus::Down { .. })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_killed_under_load_costs_time_only() {
+    let Some(database) = parts::require(Part::Postgres) else { return };
+    let Some(mut broker) = parts::own(Kafka::start(&kafka::Options::default())) else { return };
+    let shop = Shop::open_on(&database, &broker.bootstrap()).await;
+    let outbox = shop.outbox();
+    let relay = shop.start_relay(&outbox).await;
+    let load = Load::start(&shop, &outbox);
+    orders_pass(&shop, 200).await;
+    broker.kill9().unwrap();
+    until("the breaker is open", async || is_down(&relay)).await;
+    orders_pass(&shop, 200).await;
+    let (attempts, _) = shop.spent().await;
+    assert_eq!(attempts, 0, "an outage spends no attempt");
+    broker.start_again().unwrap();
+    until("the broker is back", async || relay.status().transport == TransportStatus::Up).await;
+    orders_pass(&shop, 100).await;
+    load.end().await;
+    shop.drained().await;
+    let report = relay.shutdown(Duration::from_secs(20)).await;
+    assert!(report.is_clean(), "{report:?}");
+    let audit = audit(&shop).await;
+    assert_eq!((audit.delivered, audit.dead), (audit.committed, 0), "{audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_absent_at_start_is_waited_for() {
+    let Some(database) = parts::require(Part::Postgres) else { return };
+    let Some(mut broker) = parts::own(Kafka::start(&kafka::Options::default())) else { return };
+    let shop = Shop::open_on(&database, &broker.bootstrap()).await;
+    broker.kill9().unwrap();
+    let outbox = shop.outbox();
+    let relay = shop.start_relay(&outbox).await;
+    assert!(is_down(&relay), "{:?}", relay.status());
+    shop.place_all(&outbox, 0..50).await;
+    broker.start_again().unwrap();
+    shop.drained().await;
+    let audit = audit(&shop).await;
+    assert_eq!((audit.delivered, audit.dead, audit.doubled), (audit.committed, 0, 0), "{audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_killed_under_load_loses_and_invents_nothing() {
+    let Some(bootstrap) = parts::require(Part::Kafka) else { return };
+    let Some(mut database) = parts::own(Postgres::start(&postgres::Options::default())) else { return };
+    let shop = Shop::open_on(&database.url(), &bootstrap).await;
+    let outbox = shop.outbox();
+    let relay = shop.start_relay(&outbox).await;
+    let load = Load::start(&shop, &outbox);
+    orders_pass(&shop, 200).await;
+    database.kill9().unwrap();
+    database.start_again().unwrap();
+    orders_pass(&shop, 200).await;
+    load.end().await;
+    shop.drained().await;
+    assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
+    let audit = audit(&shop).await;
+    assert_eq!((audit.delivered, audit.dead), (audit.committed, 0), "{audit:?}");
+}
