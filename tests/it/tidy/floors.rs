@@ -49,13 +49,6 @@ pub(super) const FLOORS: &[Floor] = &[
             "store::memory::state::writes",
             "store::memory",
             "store::memory::port",
-            "store::sqlite::texts",
-            "store::sqlite",
-            "store::sqlite::bind",
-            "store::sqlite::rows",
-            "store::sqlite::check",
-            "store::sqlite::claim",
-            "store::sqlite::port",
             "store::postgres::texts",
             "store::postgres",
             "store::postgres::bind",
@@ -179,13 +172,13 @@ pub(super) const FLOORS: &[Floor] = &[
     ),
 ];
 
-/// Complains about files that are on no floor, and about imports that go up.
+/// Complains about files that are on no floor, about imports that go up, and about a list that is not that of the files.
 pub(super) fn check(sources: &[Source], floors: &[Floor]) -> Vec<String> {
     let order: Vec<(&str, &str)> =
         floors.iter().flat_map(|(floor, modules)| modules.iter().map(|module| (*floor, *module))).collect();
     let place = |module: &str| order.iter().position(|(_, listed)| *listed == module);
     let modules = Modules::of(sources);
-    let mut complaints = Vec::new();
+    let mut complaints = misplaced(sources, &order);
     for source in sources {
         let Some(module) = module_of(&source.path).filter(|module| !module.is_empty()) else { continue };
         if modules.is_test(&module) {
@@ -221,6 +214,21 @@ pub(super) fn check(sources: &[Source], floors: &[Floor]) -> Vec<String> {
     }
     complaints.sort();
     complaints.dedup();
+    complaints
+}
+
+/// A name that is listed twice would hide an import between its places, and one without a file hides a misspelt one.
+fn misplaced(sources: &[Source], order: &[(&str, &str)]) -> Vec<String> {
+    let files: Vec<_> = sources.iter().filter_map(|source| Some(module_of(&source.path)?.join("::"))).collect();
+    let mut complaints = Vec::new();
+    for (at, (_, listed)) in order.iter().enumerate() {
+        if order[..at].iter().any(|(_, earlier)| earlier == listed) {
+            complaints.push(format!("{listed} is listed twice"));
+        }
+        if !files.iter().any(|file| file == listed) {
+            complaints.push(format!("{listed} is listed and has no file"));
+        }
+    }
     complaints
 }
 
@@ -292,6 +300,14 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_listed_is_one_complaint() {
-        assert_one(&check(&[file("src/new.rs", "use crate::other;")], TABLE), "src/new.rs (new) stands on no floor");
+        assert_one(&check(&[file("src/new.rs", "use crate::other;")], &[]), "src/new.rs (new) stands on no floor");
+    }
+
+    #[test]
+    fn the_list_is_that_of_the_files() {
+        let files = [file("src/error.rs", ""), file("src/topic.rs", "")];
+        assert_eq!(check(&files, &[("values", &["error", "topic"])]), [""; 0]);
+        assert_one(&check(&files, &[("values", &["error", "topic"]), ("ports", &["error"])]), "error is listed twice");
+        assert_one(&check(&files, &[("values", &["error", "topic", "topics"])]), "topics is listed and has no file");
     }
 }
