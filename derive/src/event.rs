@@ -22,7 +22,7 @@ pub(crate) struct Event {
 
 pub(crate) enum Key {
     None,
-    Value(Value),
+    Value(Box<Value>),
     Marked,
 }
 
@@ -129,7 +129,7 @@ fn key(attrs: &TypeAttrs, shape: &Shape, errors: &mut Errors) -> Key {
             errors.push(&literal, constant_key(&literal, shape));
             Key::None
         }
-        Ok(key) => Key::Value(key),
+        Ok(key) => Key::Value(Box::new(key)),
         Err(error) => {
             errors.add(error);
             Key::None
