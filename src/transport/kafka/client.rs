@@ -89,6 +89,11 @@ impl Client {
         }
     }
 
+    /// Why a record given to the producer now would be refused.
+    pub(super) fn outage(&self) -> Option<TransportError> {
+        self.producer().health.refuses()
+    }
+
     /// Reads how many partitions a topic has. Blocks up to `within`; without a broker it leaves everything as it is.
     pub(super) fn look_up(&self, topic: &Arc<str>, within: Duration) {
         let producer = Arc::clone(&self.producer());

@@ -156,6 +156,10 @@ impl Transport for KafkaTransport {
         blocking(move || client.probe()).await?
     }
 
+    fn outage(&self) -> Option<FailureClass> {
+        self.client.outage().map(|outage| outage.class())
+    }
+
     async fn flush(&self, within: Duration) -> usize {
         self.client.waiting.none_within(within).await
     }

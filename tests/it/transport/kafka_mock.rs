@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::testing::transport::{Stored, TransportUnderTest};
-use diesel_outbox::transport::Transport;
+use diesel_outbox::transport::{FailureClass, Transport};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer as _};
 use rdkafka::types::RDKafkaRespErr;
@@ -79,6 +79,27 @@ impl TransportUnderTest for Mock {
     fn patience(&self) -> Duration {
         broker::PATIENCE
     }
+}
+
+/// The relay asks: an outage between two messages would otherwise be found by the next one, which then waits for the
+/// sweeper although Kafka may be back by then.
+#[tokio::test]
+async fn the_client_notices_an_outage_without_a_message() {
+    let mock = Mock::start(1);
+    let kafka = mock.transport();
+    kafka.probe().await.expect("the broker is there");
+    assert_eq!(kafka.outage(), None);
+    mock.go_down().await;
+    let noticed = async {
+        while kafka.outage() != Some(FailureClass::Connection) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(broker::PATIENCE, noticed).await.expect("the outage is noticed");
+    mock.go_up().await;
+    let back = async { while kafka.probe().await.is_err() {} };
+    tokio::time::timeout(broker::PATIENCE, back).await.expect("a probe succeeds");
+    assert_eq!(kafka.outage(), None);
 }
 
 mod conformance {
