@@ -82,6 +82,11 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     round.send(claim.rows, &mut room);
     if found_all {
         topic.set_due(false);
+        if round.sent() > 0 {
+            // The last look saw only the first due row, and rows fall due one after the other: those of one burst of
+            // enqueues within milliseconds. Not where nothing was found: what another node holds locked is due as well.
+            engine.wakes.scout.notify_one();
+        }
     }
     if round.sent() == 0 {
         engine.breaker.trial_unused();

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::World;
 use crate::store::{Call, Fault, MemoryStore, StoreError, Term};
 
@@ -19,6 +21,19 @@ async fn a_backlog_is_drained_in_batches() {
         world.drained().await;
         assert_eq!(world.broker.sends(), 1_050, "{term:?}");
         assert!(world.store.calls(Call::Settle) == 0, "{term:?}: settled by the claims themselves");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_fall_due_one_after_the_other_wait_for_no_poll() {
+    for (term, world) in both_terms() {
+        let began = Instant::now();
+        for due_in_ms in [3_000, 3_020, 3_040] {
+            world.commit_leased("orders", Duration::from_millis(due_in_ms));
+        }
+        let _relay = world.start().await;
+        world.delivered(3).await;
+        assert!(began.elapsed() < Duration::from_millis(3_100), "{term:?}: {:?}", began.elapsed());
     }
 }
 
