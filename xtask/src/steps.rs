@@ -171,13 +171,14 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Each example as its reader runs it: no flags. It needs the servers whose variables its text names.
+    /// Each example by the command that its text tells the reader. It needs the servers whose variables its text names.
     fn examples(&mut self) -> Result<()> {
         let folder = workspace().join("examples");
         let mut names = Vec::new();
         for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
+            if file.is_file() && file.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
                 let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
                 names.push((name, text));
             }
@@ -194,13 +195,34 @@ impl Steps<'_> {
             let lacks = Part::ALL.into_iter().filter(needs).find_map(|part| Some((part, self.shared.missing(part)?)));
             match lacks {
                 Some((part, reason)) => self.report.skip(&suite, &format!("no {part}: {reason}"), in_ci()),
-                None => self.check(&suite, &mut cargo(&["run", "--example", &name]))?,
+                None => self.check(&suite, &mut cargo(&told(&name, &text)))?,
             }
         }
         Ok(())
     }
 }
 
+/// The arguments of the command in an example's text: one that needs a C library needs a feature.
+fn told<'a>(name: &'a str, text: &'a str) -> Vec<&'a str> {
+    let commands = text.lines().filter_map(|line| line.strip_prefix("//! cargo "));
+    let mut commands = commands.map(|command| command.split_whitespace().collect::<Vec<_>>());
+    let plain = vec!["run", "--example", name];
+    commands.find(|command| command.starts_with(&plain)).unwrap_or(plain)
+}
+
 fn in_ci() -> bool {
     std::env::var("CI").as_deref() == Ok("true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_is_run_as_its_text_says() {
+        let command = |text| told("shop", text).join(" ");
+        assert_eq!(command("//! A shop.\n"), "run --example shop");
+        assert_eq!(command("//! cargo run --example shop --features a/b\n"), "run --example shop --features a/b");
+        assert_eq!(command("//! cargo run --example shops --features a/b\n"), "run --example shop");
+    }
 }
