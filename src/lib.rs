@@ -1,17 +1,58 @@
 //! Transactional outbox for [Diesel](diesel): a message is published to Kafka if, and only if, the database transaction that
 //! produced it committed.
 //!
+//! ```
+//! use std::time::Duration;
+//! use diesel::prelude::*;
+//! use diesel::r2d2::{ConnectionManager, Pool};
+//! use diesel_outbox::store::SqliteStore;
+//! use diesel_outbox::transport::MemoryTransport;
+//! use diesel_outbox::{Outbox, OutboxMessage, Topic};
+//!
+//! #[derive(serde::Serialize, OutboxMessage)]
+//! #[outbox(topic = "orders", kind = "order.placed", key = order_id)]
+//! struct OrderPlaced { order_id: i64, total_cents: i64 }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+//! # use diesel::connection::SimpleConnection;
+//! # use diesel_migrations::MigrationHarness;
+//! # let folder = tempfile::tempdir()?;
+//! # let file = folder.path().join("shop.db").display().to_string();
+//! # let mut conn = SqliteConnection::establish(&file)?;
+//! # conn.batch_execute("PRAGMA journal_mode = WAL; PRAGMA busy_timeout = 2000; CREATE TABLE orders (id, total_cents)")?;
+//! # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS)?;
+//! let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+//! let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(file))?;
+//! let broker = MemoryTransport::new(); // or KafkaTransport::new(KafkaConfig::new("localhost:9092"))?
+//! let relay = outbox.relay().store(SqliteStore::new(pool)).transport(broker.clone()).start_blocking()?;
+//!
+//! conn.immediate_transaction(|conn| {
+//!     diesel::sql_query("INSERT INTO orders VALUES (42, 1999)").execute(conn)?;
+//!     outbox.enqueue(conn, &OrderPlaced { order_id: 42, total_cents: 1999 })
+//! })?;
+//!
+//! let sent = broker.wait_for_delivered_blocking(1, Duration::from_secs(10))?;
+//! assert_eq!(sent[0].key.as_deref(), Some("42"));
+//! relay.shutdown(Duration::from_secs(10));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With diesel-async it is [`enqueue_async`](Outbox::enqueue_async) and, on tokio,
+//! [`start().await`](relay::RelayBuilder::start). Nothing is to be set up on the application's pool.
+//!
 //! # Map
 //!
 //! | for | look at |
 //! |---|---|
 //! | events | [`OutboxMessage`](trait@OutboxMessage) and its [derive](derive@OutboxMessage), [`Message`] by hand, [`codec`], [`Headers`] |
-//! | enqueueing | [`Outbox`], [`EnqueueError`] |
+//! | writing them | [`Outbox`], [`EnqueueError`] |
 //! | topics and their policies | [`Topic`], [`retry`] |
+//! | an instrumentation of your own | [`CommitHook`] |
 //! | the tables | [`migrations`], [`TableNames`] |
 //! | the relay | [`relay`], [`Limits`], [`store`], [`transport`] |
 //! | what happens | [`metrics`], [`relay::RelayStatus`], logs through `tracing` |
-//! | tests | [`transport::MemoryTransport`], [`store::MemoryStore`], `testing` |
+//! | tests | [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are those of the repository: [architecture](guide::architecture), [guarantees](guide::guarantees),
 //! [design](guide::design), [operations](guide::operations), [testing](guide::testing), [glossary](guide::glossary).

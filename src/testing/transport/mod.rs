@@ -35,7 +35,9 @@
 //! # mod held { use super::open;
 //! diesel_outbox::transport_conformance_tests!(open);
 //! # }
+//! # fn main() {
 //! run_case(cases::an_absent_broker_is_an_outage_until_it_is_back, open);
+//! # }
 //! ```
 //!
 //! Cases assert and panic. One that needs a fault the broker cannot have passes, and says so in the log at level warn.
