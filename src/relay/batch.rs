@@ -19,6 +19,7 @@ pub(crate) struct BatchOutcomes {
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     unanswered: usize,
+    closed: bool,
     pub(crate) delivered: Vec<RowKey>,
     pub(crate) failed: Vec<(RowKey, TransportError)>,
     pub(crate) busy: Vec<RowKey>,
@@ -34,9 +35,14 @@ impl BatchOutcomes {
         self.lock().unanswered += 1;
     }
 
-    pub(crate) fn push(&self, row: RowKey, outcome: Outcome) {
+    /// Takes an outcome, or gives it back where the batch is closed: whoever looked the holder up before the close may
+    /// come after it, and then nobody would ever look here again.
+    pub(crate) fn push(&self, row: RowKey, outcome: Outcome) -> Result<(), Outcome> {
         let complete = {
             let mut collected = self.lock();
+            if collected.closed {
+                return Err(outcome);
+            }
             match outcome {
                 Outcome::Delivered => collected.delivered.push(row),
                 Outcome::Busy => collected.busy.push(row),
@@ -48,6 +54,7 @@ impl BatchOutcomes {
         if complete {
             self.complete.notify_one();
         }
+        Ok(())
     }
 
     /// Waits until every announced row has its outcome, or until `deadline`.
@@ -63,12 +70,38 @@ impl BatchOutcomes {
 
     /// Takes what came since the last time.
     pub(crate) fn take(&self) -> Collected {
+        self.empty(false)
+    }
+
+    /// Takes what came since the last time, and nothing from then on.
+    pub(crate) fn close(&self) -> Collected {
+        self.empty(true)
+    }
+
+    fn empty(&self, closed: bool) -> Collected {
         let mut collected = self.lock();
-        let unanswered = collected.unanswered;
-        std::mem::replace(&mut *collected, Collected { unanswered, ..Collected::default() })
+        let (unanswered, closed) = (collected.unanswered, collected.closed || closed);
+        std::mem::replace(&mut *collected, Collected { unanswered, closed, ..Collected::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Collected> {
         self.collected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::MessageId;
+
+    #[test]
+    fn an_outcome_after_the_close_is_given_back() {
+        let batch = BatchOutcomes::new();
+        let rows = [1, 2].map(|id| RowKey { id, message_id: MessageId::new() });
+        rows.iter().for_each(|_| batch.expect());
+        assert!(batch.push(rows[0], Outcome::Delivered).is_ok());
+        assert_eq!(batch.close().delivered, [rows[0]]);
+        assert!(matches!(batch.push(rows[1], Outcome::Delivered), Err(Outcome::Delivered)));
+        assert!(batch.take().delivered.is_empty());
     }
 }

@@ -158,7 +158,11 @@ impl ReceiptSink for Engine {
             Outcome::Busy | Outcome::Failed(_) => {}
         }
         match entry.holder {
-            Holder::Batch(batch) => batch.push(row, outcome),
+            Holder::Batch(batch) => {
+                if let Err(late) = batch.push(row, outcome) {
+                    self.inbox.push(row, Fate::from(late));
+                }
+            }
             Holder::Lease(_) | Holder::Lost => self.inbox.push(row, Fate::from(outcome)),
         }
     }

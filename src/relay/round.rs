@@ -252,7 +252,7 @@ impl<'a> Round<'a> {
 
     /// Outcomes that came between the end of the window and the change of holder.
     fn forward_stragglers(&self) {
-        let Collected { delivered, failed, busy, .. } = self.outcomes.take();
+        let Collected { delivered, failed, busy, .. } = self.outcomes.close();
         self.engine.inbox.extend(delivered.into_iter().map(|row| (row, Fate::Delivered)));
         self.engine.inbox.extend(failed.into_iter().map(|(row, error)| (row, Fate::Failed(error))));
         self.engine.inbox.extend(busy.into_iter().map(|row| (row, Fate::Unsent)));
