@@ -58,6 +58,11 @@ impl Outcomes {
         self.lock().clone()
     }
 
+    /// How many outcomes there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     /// What became of message `id`; the first outcome, where it wrongly has several.
     pub fn of(&self, id: i64) -> Option<Seen> {
         self.lock().iter().find(|(seen, _)| *seen == id).map(|(_, seen)| seen.clone())

@@ -35,8 +35,9 @@ pub(super) fn class_of(code: Code) -> FailureClass {
 
         Code::Fatal | Code::Inconsistent | Code::GaplessGuarantee | Code::Fenced => FailureClass::Fatal,
 
-        // Said of what we handed over, such as a topic's name with a NUL in it.
-        Code::InvalidArgument => FailureClass::Record,
+        // Said of what we handed over, such as a topic's name with a NUL in it; and the broker's "unexpected error", which
+        // is negative as well.
+        Code::InvalidArgument | Code::Unknown => FailureClass::Record,
 
         // Everything else that the client says itself is about the client and its connections; what remains of the
         // broker's answers counts as one about the record, so that no message is tried for ever.

@@ -43,9 +43,10 @@ struct Producer {
 
 impl Client {
     pub(super) fn new(config: ClientConfig, secrets: Secrets, look_ups: LookUps) -> Result<Self, KafkaConfigError> {
-        let producer = Producer::new(&config, &secrets, &look_ups)?;
+        let partitions = Partitions::new();
+        let producer = Producer::new(&config, &secrets, &look_ups, &partitions)?;
         let producer = RwLock::new(Arc::new(producer));
-        Ok(Self { config, secrets, producer, partitions: Partitions::new(), look_ups, waiting: Arc::default() })
+        Ok(Self { config, secrets, producer, partitions, look_ups, waiting: Arc::default() })
     }
 
     pub(super) fn config(&self) -> &ClientConfig {
@@ -73,14 +74,10 @@ impl Client {
     pub(super) fn probe(&self) -> Result<(), TransportError> {
         self.replace_if_fatal().map_err(|error| TransportError::new(FailureClass::Fatal, error))?;
         let producer = Arc::clone(&self.producer());
-        // A topic keeps the answer small: without one it lists the whole cluster.
         let topic = self.known_topics().into_iter().next();
         let ends_at = Instant::now() + KAFKA_PROBE_TIMEOUT;
         loop {
-            let Err(error) = producer.inner().client().fetch_metadata(topic.as_deref(), TURN) else {
-                producer.health.answered();
-                return Ok(());
-            };
+            let Err(error) = producer.answers(topic.as_ref(), TURN) else { return Ok(()) };
             let outage = producer.health.outage();
             let is_settled = outage.as_ref().is_some_and(|outage| outage.class() != FailureClass::Connection);
             if is_settled || Instant::now() >= ends_at {
@@ -94,16 +91,23 @@ impl Client {
         self.producer().health.refuses()
     }
 
-    /// Reads how many partitions a topic has. Blocks up to `within`; without a broker it leaves everything as it is.
+    /// Reads which partitions a topic has. Blocks up to `within`; without a broker it leaves everything as it is.
     pub(super) fn look_up(&self, topic: &Arc<str>, within: Duration) {
         let producer = Arc::clone(&self.producer());
         let metadata = producer.inner().client().fetch_metadata(Some(topic), within);
         for found in metadata.iter().flat_map(|metadata| metadata.topics()) {
             producer.health.answered();
             if found.name() == &**topic && found.error().is_none() && !found.partitions().is_empty() {
-                self.partitions.learn(topic, found.partitions().len());
+                let led: Vec<bool> = found.partitions().iter().map(|partition| partition.leader() >= 0).collect();
+                self.partitions.learn(topic, &led);
             }
         }
+    }
+
+    /// Whether a broker is connected; asks for one where none is. Blocks up to `within`.
+    pub(super) fn revives(&self, within: Duration) -> bool {
+        let producer = Arc::clone(&self.producer());
+        !producer.health.is_all_down() || producer.answers(self.known_topics().first(), within).is_ok()
     }
 
     pub(super) fn known_topics(&self) -> Vec<Arc<str>> {
@@ -124,13 +128,13 @@ impl Client {
     }
 
     fn replace_if_fatal(&self) -> Result<(), KafkaConfigError> {
-        if !self.producer().health.is_fatal() {
+        if !self.producer().is_broken() {
             return Ok(());
         }
-        let fresh = Arc::new(Producer::new(&self.config, &self.secrets, &self.look_ups)?);
+        let fresh = Arc::new(Producer::new(&self.config, &self.secrets, &self.look_ups, &self.partitions)?);
         let mut producer = self.producer.write().unwrap_or_else(PoisonError::into_inner);
         // Two probes may come here at once; the second finds a sound one.
-        if producer.health.is_fatal() {
+        if producer.is_broken() {
             *producer = fresh;
         }
         Ok(())
@@ -142,12 +146,30 @@ impl Client {
 }
 
 impl Producer {
-    fn new(config: &ClientConfig, secrets: &Secrets, look_ups: &LookUps) -> Result<Self, KafkaConfigError> {
+    fn new(
+        config: &ClientConfig,
+        secrets: &Secrets,
+        look_ups: &LookUps,
+        partitions: &Partitions,
+    ) -> Result<Self, KafkaConfigError> {
         let health = Arc::new(Health::default());
-        let context = Context { health: Arc::clone(&health), look_ups: look_ups.clone(), secrets: secrets.clone() };
+        let pulse = Arc::clone(partitions.pulse());
+        let context =
+            Context { health: Arc::clone(&health), look_ups: look_ups.clone(), secrets: secrets.clone(), pulse };
         let inner = config.create_with_context(context);
         let inner = inner.map_err(|error| KafkaConfigError::from_client(error, secrets))?;
         Ok(Self { inner: Some(inner), health })
+    }
+
+    fn is_broken(&self) -> bool {
+        self.inner().client().fatal_error().is_some()
+    }
+
+    /// Fetches metadata: of one topic, which keeps the answer small, or of the whole cluster.
+    fn answers(&self, topic: Option<&Arc<str>>, within: Duration) -> Result<(), KafkaError> {
+        self.inner().client().fetch_metadata(topic.map(|topic| &**topic), within)?;
+        self.health.answered();
+        Ok(())
     }
 
     fn inner(&self) -> &ThreadedProducer<Context> {

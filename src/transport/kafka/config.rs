@@ -108,7 +108,10 @@ impl KafkaConfig {
             let value = self.get(name).unwrap_or_default().to_owned();
             Err(KafkaConfigError::Refused { name, value, reason })
         };
-        if !is("acks", "all") && !is("acks", "-1") {
+        let cluster = self.get("bootstrap.servers").unwrap_or_default();
+        if cluster.trim().is_empty() && self.get("test.mock.num.brokers").is_none() {
+            refused("bootstrap.servers", "without an address nothing is ever sent; give host:port of a broker")
+        } else if !is("acks", "all") && !is("acks", "-1") {
             refused("acks", "a message that not every in-sync replica has is lost with its leader; use acks=all")
         } else if is("enable.idempotence", "false") && self.get(IN_FLIGHT) != Some("1") {
             let reason = "a retried request overtakes later ones, and messages of a key change their order; leave it at \

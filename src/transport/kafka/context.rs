@@ -14,7 +14,7 @@ use super::classify::class_of;
 use super::error::Answer;
 use super::health::Health;
 use super::look_up::LookUps;
-use super::partitions::Slot;
+use super::partitions::{Pulse, Slot};
 use super::secrets::Secrets;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
@@ -83,14 +83,19 @@ pub(super) struct Context {
     pub(super) health: Arc<Health>,
     pub(super) look_ups: LookUps,
     pub(super) secrets: Secrets,
+    pub(super) pulse: Arc<Pulse>,
 }
 
 impl Context {
     fn failure(&self, code: Code, ticket: &Ticket) -> Outcome {
         let class = class_of(code);
-        if is_answer(class) || is_answered(code) {
+        if code as i32 > 0 {
+            // It came over the wire; the client's own codes are negative.
             self.health.answered();
-        } else if let Some(outage) = self.health.outage() {
+        }
+        if !is_answer(class)
+            && let Some(outage) = self.health.outage()
+        {
             return Outcome::Failed(outage);
         }
         if class == FailureClass::Topic {
@@ -104,11 +109,6 @@ impl Context {
 /// Whether failures of the class are answers of a broker, about a message or its topic.
 fn is_answer(class: FailureClass) -> bool {
     matches!(class, FailureClass::RecordRefused | FailureClass::Record | FailureClass::Topic)
-}
-
-/// Whether the code came over the wire. The client's own are negative.
-fn is_answered(code: Code) -> bool {
-    code as i32 > 0
 }
 
 impl ProducerContext for Context {
@@ -131,12 +131,24 @@ impl ClientContext for Context {
         // Not logged: the client logs the same text, and what follows from it is the relay's to say.
         if let Some(code) = error.rdkafka_error_code() {
             self.health.note(code, &self.secrets.scrub(reason));
+            if code == Code::AllBrokersDown {
+                self.look_ups.ask_for_life();
+            }
         }
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
         use RDKafkaLogLevel as Level;
         let text = self.secrets.scrub(text);
+        match facility {
+            "FAIL" => {
+                self.pulse.broke();
+                self.health.note_line(&text);
+            }
+            // The event of the same names the code behind it, as if it were an ordinary error.
+            "FATAL" => self.health.note_fatal(&text),
+            _ => {}
+        }
         match level {
             Level::Emerg | Level::Alert | Level::Critical => tracing::error!(facility, "kafka client: {text}"),
             Level::Error | Level::Warning => tracing::warn!(facility, "kafka client: {text}"),

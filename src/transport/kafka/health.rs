@@ -1,10 +1,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::classify::class_of;
 use super::error::Unreachable;
+use crate::limits::KAFKA_RECONNECT_GRACE;
 use crate::transport::{FailureClass, TransportError};
 
 /// What one client knows of its brokers, from its error events and from answers.
@@ -19,10 +21,12 @@ pub(super) struct Health {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The last log line about a broken connection.
+    line: Option<Arc<str>>,
     /// What a broker's connection last died of, since the last answer.
     cause: Option<Cause>,
-    /// No broker could be reached since the last answer.
-    all_down: bool,
+    /// Since when no broker has been connected, or tried with success.
+    all_down_since: Option<Instant>,
     /// The client itself is broken; nothing but another client heals that.
     fatal: Option<Arc<str>>,
 }
@@ -38,13 +42,7 @@ impl Health {
     pub(super) fn note(&self, code: Code, text: &str) {
         let mut state = self.state();
         match (code, class_of(code)) {
-            (Code::AllBrokersDown, _) => {
-                state.all_down = true;
-                // Its text only counts. The reason came with the brokers' own events, or comes with them now.
-                let text = "no broker can be reached".into();
-                state.cause.get_or_insert(Cause { class: FailureClass::Connection, text });
-            }
-            (_, FailureClass::Fatal) => state.fatal = Some(text.into()),
+            (Code::AllBrokersDown, _) => state.all_down_since = state.all_down_since.or_else(|| Some(Instant::now())),
             (_, class @ (FailureClass::Connection | FailureClass::Authentication)) => {
                 state.cause = Some(Cause { class, text: text.into() });
             }
@@ -56,34 +54,50 @@ impl Health {
         self.troubled.store(true, Ordering::Release);
     }
 
+    /// The client is broken for good.
+    pub(super) fn note_fatal(&self, line: &str) {
+        self.state().fatal = Some(without_thread(line).into());
+        self.troubled.store(true, Ordering::Release);
+    }
+
+    /// Takes a log line about a broken connection. A broker that hangs up, as one with TLS does to a client without, is
+    /// no error event, and its line is all that says why.
+    pub(super) fn note_line(&self, line: &str) {
+        self.state().line = Some(without_thread(line).into());
+    }
+
     /// Takes an answer of a broker, whatever it was.
     pub(super) fn answered(&self) {
         if self.troubled.load(Ordering::Acquire) {
             let mut state = self.state();
             state.cause = None;
-            state.all_down = false;
+            state.all_down_since = None;
             self.troubled.store(state.fatal.is_some(), Ordering::Release);
         }
     }
 
     /// Why nothing should be handed to the client now.
+    ///
+    /// That the last connection is gone is not enough: a broker closes one that is idle, and the next message would
+    /// open it again. An attempt has to have failed, or none to have succeeded for a while.
     pub(super) fn refuses(&self) -> Option<TransportError> {
         if !self.troubled.load(Ordering::Acquire) {
             return None;
         }
         let state = self.state();
-        if state.fatal.is_some() || state.all_down { state.outage() } else { None }
+        let is_down = |since: Instant| state.cause.is_some() || since.elapsed() >= KAFKA_RECONNECT_GRACE;
+        if state.fatal.is_some() || state.all_down_since.is_some_and(is_down) { state.outage() } else { None }
+    }
+
+    /// Whether no broker is connected, as far as is known.
+    pub(super) fn is_all_down(&self) -> bool {
+        self.troubled.load(Ordering::Acquire) && self.state().all_down_since.is_some()
     }
 
     /// What a message that timed out died of, where it was the brokers. A broker that merely has no leader for the
     /// partition is no outage; one whose connection broke, and nothing was heard from any broker since, is.
     pub(super) fn outage(&self) -> Option<TransportError> {
         if self.troubled.load(Ordering::Acquire) { self.state().outage() } else { None }
-    }
-
-    /// Whether the client has to be replaced.
-    pub(super) fn is_fatal(&self) -> bool {
-        self.troubled.load(Ordering::Acquire) && self.state().fatal.is_some()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -93,8 +107,23 @@ impl Health {
 
 impl State {
     fn outage(&self) -> Option<TransportError> {
-        let fatal = self.fatal.clone().map(|text| Cause { class: FailureClass::Fatal, text });
-        let cause = fatal.or_else(|| self.cause.clone())?;
+        let fatal = || {
+            // A producer that is refused its id is broken, too; but what helps is a right that it is given.
+            let is_refused = self.cause.as_ref().is_some_and(|cause| cause.class == FailureClass::Authentication);
+            let class = if is_refused { FailureClass::Authentication } else { FailureClass::Fatal };
+            self.fatal.clone().map(|text| Cause { class, text })
+        };
+        let lost = || {
+            self.all_down_since?;
+            let text = self.line.clone().unwrap_or_else(|| "no broker can be reached".into());
+            Some(Cause { class: FailureClass::Connection, text })
+        };
+        let cause = fatal().or_else(|| self.cause.clone()).or_else(lost)?;
         Some(TransportError::new(cause.class, Unreachable(cause.text)))
     }
+}
+
+/// A log line without the name of the client's thread in front.
+fn without_thread(line: &str) -> &str {
+    line.split_once("]: ").map_or(line, |(_thread, text)| text)
 }

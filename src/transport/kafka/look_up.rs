@@ -5,28 +5,46 @@ use std::time::Instant;
 
 use crate::limits::KAFKA_LOOK_UP_INTERVAL_MIN;
 
-/// Asks for a topic's metadata without waiting for it; a thread of its own does.
+/// What the [reader](super::reader) is asked to look at.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// How many partitions the topic has. The client's own view of the topic is refreshed by it, too.
+    Topic(Arc<str>),
+    /// Whether a broker is there again.
+    Life,
+}
+
+/// Asks for metadata without waiting for it.
 #[derive(Debug, Clone)]
 pub(super) struct LookUps {
-    asked: Sender<Arc<str>>,
+    asks: Sender<Ask>,
     asked_at: Arc<Mutex<HashMap<Arc<str>, Instant>>>,
 }
 
 impl LookUps {
-    pub(super) fn new() -> (Self, Receiver<Arc<str>>) {
-        let (asked, asks) = channel();
-        (Self { asked, asked_at: Arc::default() }, asks)
+    pub(super) fn new() -> (Self, Receiver<Ask>) {
+        let (asks, asked) = channel();
+        (Self { asks, asked_at: Arc::default() }, asked)
     }
 
-    /// Asks, unless that was done a moment ago.
+    /// Asks for a topic, unless that was done a moment ago.
     pub(super) fn ask(&self, topic: &Arc<str>) {
         let now = Instant::now();
         let mut asked_at = self.asked_at.lock().unwrap_or_else(PoisonError::into_inner);
         let due = asked_at.get(topic).is_none_or(|&at| now.duration_since(at) >= KAFKA_LOOK_UP_INTERVAL_MIN);
         if due {
             asked_at.insert(Arc::clone(topic), now);
-            // The thread is gone only when the transport is.
-            let _ = self.asked.send(Arc::clone(topic));
+            self.send(Ask::Topic(Arc::clone(topic)));
         }
+    }
+
+    /// Asks for a sign of life.
+    pub(super) fn ask_for_life(&self) {
+        self.send(Ask::Life);
+    }
+
+    fn send(&self, ask: Ask) {
+        // The reader is gone only when the transport is.
+        let _ = self.asks.send(ask);
     }
 }

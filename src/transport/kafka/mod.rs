@@ -29,7 +29,7 @@ use self::client::Client;
 use self::context::Ticket;
 use self::error::NotSent;
 use self::look_up::LookUps;
-use self::partitions::Slot;
+use self::partitions::{Entrance, Slot};
 use self::topics::Wanted;
 use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
 use crate::limits::KAFKA_ADMIN_TIMEOUT;
@@ -110,12 +110,19 @@ impl KafkaTransport {
         };
         let Some(partition) = chosen.or_else(hashed) else { return Ok((None, None)) };
         let slot = usize::try_from(partition).ok().and_then(|index| slots.get(index));
-        let topic = Arc::clone(topic);
-        match slot {
-            None => Err(not_sent(FailureClass::Record, NotSent::NoSuchPartition { topic, chosen: partition, count })),
-            Some(slot) if slot.enter() => Ok((Some(partition), Some(Arc::clone(slot)))),
-            Some(_) => Err(not_sent(FailureClass::Temporary, NotSent::Stalled { topic, partition })),
+        let Some(slot) = slot else {
+            let error = NotSent::NoSuchPartition { topic: Arc::clone(topic), chosen: partition, count };
+            return Err(not_sent(FailureClass::Record, error));
+        };
+        let entrance = slot.enter();
+        if entrance != Entrance::Open {
+            self.client.look_ups.ask(topic);
         }
+        if entrance == Entrance::Closed {
+            let error = NotSent::Stalled { topic: Arc::clone(topic), partition };
+            return Err(not_sent(FailureClass::Temporary, error));
+        }
+        Ok((Some(partition), Some(Arc::clone(slot))))
     }
 }
 

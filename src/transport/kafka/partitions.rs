@@ -3,7 +3,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use crate::limits::{KAFKA_PARTITION_STALL, KAFKA_PARTITION_STALLED_MAX};
+use crate::limits::{
+    KAFKA_PARTITION_STALL, KAFKA_PARTITION_STALL_SUSPECT, KAFKA_PARTITION_STALLED_MAX, KAFKA_SUSPICION_DURATION,
+};
 
 /// How many partitions each topic has, and what waits in the client for each of them.
 ///
@@ -12,7 +14,7 @@ use crate::limits::{KAFKA_PARTITION_STALL, KAFKA_PARTITION_STALLED_MAX};
 #[derive(Debug)]
 pub(super) struct Partitions {
     topics: RwLock<HashMap<Arc<str>, Slots>>,
-    clock: Stopwatch,
+    pulse: Arc<Pulse>,
 }
 
 /// The partitions of one topic, in order.
@@ -21,47 +23,87 @@ pub(super) type Slots = Arc<[Arc<Slot>]>;
 /// One partition.
 #[derive(Debug)]
 pub(super) struct Slot {
-    clock: Stopwatch,
+    pulse: Arc<Pulse>,
     waiting: AtomicU32,
-    /// Milliseconds of the clock when it was last answered for, or when the first of those that wait came.
+    /// When it was last answered for, or when the first of those that wait came.
     moved_at: AtomicU64,
     /// The last message that had an outcome was answered by the broker.
     answers: AtomicBool,
+    /// It had a leader when its topic was last looked up.
+    is_led: AtomicBool,
 }
 
-/// Milliseconds since a beginning, and when any partition was last answered for.
-#[derive(Debug, Clone)]
-struct Stopwatch {
+/// Whether a partition takes one more message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Entrance {
+    /// It does.
+    Open,
+    /// It does, and its topic should be looked up.
+    Doubtful,
+    /// It does not, and its topic should be looked up.
+    Closed,
+}
+
+/// When things last happened to any partition, in milliseconds of a clock of its own.
+#[derive(Debug)]
+pub(super) struct Pulse {
     started: Instant,
-    answered_at: Arc<AtomicU64>,
+    /// A broker answered for one.
+    answered_at: AtomicU64,
+    /// A connection to a broker broke; zero is never.
+    broke_at: AtomicU64,
 }
 
-impl Stopwatch {
+impl Pulse {
+    fn new() -> Self {
+        Self { started: Instant::now(), answered_at: AtomicU64::new(0), broke_at: AtomicU64::new(0) }
+    }
+
+    /// Takes note that a connection broke.
+    pub(super) fn broke(&self) {
+        self.broke_at.store(self.now().max(1), Ordering::Relaxed);
+    }
+
+    /// Whether a connection broke of late, so that a partition that stands still is likely to stay so.
+    fn is_suspicious(&self, now: u64) -> bool {
+        let broke_at = self.broke_at.load(Ordering::Relaxed);
+        broke_at > 0 && since(broke_at, now) < KAFKA_SUSPICION_DURATION
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
 
+fn since(then: u64, now: u64) -> Duration {
+    Duration::from_millis(now.saturating_sub(then))
+}
+
 impl Partitions {
     pub(super) fn new() -> Self {
-        let clock = Stopwatch { started: Instant::now(), answered_at: Arc::default() };
-        Self { topics: RwLock::default(), clock }
+        Self { topics: RwLock::default(), pulse: Arc::new(Pulse::new()) }
     }
 
-    /// Learns how many partitions a topic has. What waits in those that were known stays counted.
-    pub(super) fn learn(&self, topic: &Arc<str>, count: usize) {
+    pub(super) fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    /// Learns which partitions a topic has, and which of them have a leader. What waits in those that were known stays
+    /// counted.
+    pub(super) fn learn(&self, topic: &Arc<str>, led: &[bool]) {
         let known = self.of(topic);
-        if known.as_ref().is_none_or(|slots| slots.len() != count) {
-            let slots = (0..count).map(|index| match known.as_deref().and_then(|slots| slots.get(index)) {
-                Some(slot) => Arc::clone(slot),
-                None => Arc::new(Slot::new(self.clock.clone())),
-            });
-            let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
-            topics.insert(Arc::clone(topic), slots.collect());
+        let slot = |index| known.as_ref().and_then(|slots| slots.get(index)).cloned();
+        let slot = |index| slot(index).unwrap_or_else(|| Arc::new(Slot::new(Arc::clone(&self.pulse))));
+        let slots: Slots = (0..led.len()).map(slot).collect();
+        for (slot, is_led) in slots.iter().zip(led) {
+            slot.is_led.store(*is_led, Ordering::Relaxed);
+        }
+        if known.is_none_or(|known| known.len() != slots.len()) {
+            self.topics.write().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(topic), slots);
         }
     }
 
-    /// The partitions of a topic, in order, where they are known.
+    /// The partitions of a topic, where they are known.
     pub(super) fn of(&self, topic: &str) -> Option<Slots> {
         self.topics.read().unwrap_or_else(PoisonError::into_inner).get(topic).cloned()
     }
@@ -73,29 +115,52 @@ impl Partitions {
 }
 
 impl Slot {
-    fn new(clock: Stopwatch) -> Self {
-        Self { clock, waiting: AtomicU32::new(0), moved_at: AtomicU64::new(0), answers: AtomicBool::new(true) }
+    fn new(pulse: Arc<Pulse>) -> Self {
+        Self {
+            pulse,
+            waiting: AtomicU32::new(0),
+            moved_at: AtomicU64::new(0),
+            answers: AtomicBool::new(true),
+            is_led: AtomicBool::new(true),
+        }
     }
 
-    /// Counts one more message, unless the partition is stalled.
+    /// Counts one more message, unless the partition stands still.
     ///
-    /// Stalled means that others take messages and it does not. Without the comparison a broker that pauses as a whole
-    /// would have every message sent back to its row, and an outage is to write nothing.
-    pub(super) fn enter(&self) -> bool {
-        let now = self.clock.now();
+    /// That is said only while others move. Without the comparison a broker that pauses as a whole would have every
+    /// message sent back to its row, and an outage is to write nothing. Under a burst a partition may well wait some
+    /// tenths of a second for its turn, so without a broken connection or a missing leader it is given longer.
+    pub(super) fn enter(&self) -> Entrance {
+        let now = self.pulse.now();
         let waiting = self.waiting.load(Ordering::Relaxed);
+        let mut entrance = Entrance::Open;
         if waiting == 0 {
             self.moved_at.store(now, Ordering::Relaxed);
         } else if waiting >= KAFKA_PARTITION_STALLED_MAX {
-            let moved_at = self.moved_at.load(Ordering::Relaxed);
-            let still = Duration::from_millis(now.saturating_sub(moved_at));
-            let stands = still >= KAFKA_PARTITION_STALL || !self.answers.load(Ordering::Relaxed);
-            if stands && self.clock.answered_at.load(Ordering::Relaxed) > moved_at {
-                return false;
-            }
+            entrance = self.entrance(now);
         }
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        true
+        if entrance != Entrance::Closed {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+        entrance
+    }
+
+    fn entrance(&self, now: u64) -> Entrance {
+        let moved_at = self.moved_at.load(Ordering::Relaxed);
+        if self.pulse.answered_at.load(Ordering::Relaxed) <= moved_at {
+            return Entrance::Open;
+        }
+        let is_led = self.is_led.load(Ordering::Relaxed);
+        let is_suspicious = !is_led || self.pulse.is_suspicious(now);
+        let bound = if is_suspicious { KAFKA_PARTITION_STALL_SUSPECT } else { KAFKA_PARTITION_STALL };
+        let still = since(moved_at, now);
+        if still >= bound || !self.answers.load(Ordering::Relaxed) {
+            Entrance::Closed
+        } else if still >= KAFKA_PARTITION_STALL_SUSPECT {
+            Entrance::Doubtful
+        } else {
+            Entrance::Open
+        }
     }
 
     /// Takes back what [`enter`](Self::enter) counted: the message has its outcome, from the broker or (`answered` is
@@ -104,9 +169,9 @@ impl Slot {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         self.answers.store(answered, Ordering::Relaxed);
         if answered {
-            let now = self.clock.now();
+            let now = self.pulse.now();
             self.moved_at.store(now, Ordering::Relaxed);
-            self.clock.answered_at.store(now, Ordering::Relaxed);
+            self.pulse.answered_at.store(now, Ordering::Relaxed);
         }
     }
 }

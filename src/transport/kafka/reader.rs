@@ -4,20 +4,29 @@ use std::thread;
 
 use super::client::Client;
 use super::config::KafkaConfigError;
-use crate::limits::{KAFKA_COUNTS_INTERVAL, KAFKA_LOOK_UP_TIMEOUT};
+use super::look_up::Ask;
+use crate::limits::{KAFKA_COUNTS_INTERVAL, KAFKA_LOOK_UP_INTERVAL_MIN, KAFKA_LOOK_UP_TIMEOUT};
 
-/// Answers the asks, and reads every known topic's partitions again from time to time, until the client is gone.
-pub(super) fn start(client: Weak<Client>, asks: Receiver<Arc<str>>) -> Result<(), KafkaConfigError> {
+/// Starts the thread that waits for metadata, so that nobody else has to. It ends with the client.
+///
+/// While no broker is connected it asks for one: the client does not say when it is connected again, and without
+/// messages it does not even try.
+pub(super) fn start(client: Weak<Client>, asked: Receiver<Ask>) -> Result<(), KafkaConfigError> {
     let run = move || {
+        let mut is_down = false;
         loop {
-            let asked = asks.recv_timeout(KAFKA_COUNTS_INTERVAL);
+            let within = if is_down { KAFKA_LOOK_UP_INTERVAL_MIN } else { KAFKA_COUNTS_INTERVAL };
+            let ask = asked.recv_timeout(within);
             let Some(client) = client.upgrade() else { return };
             let look_up = |topic: &Arc<str>| client.look_up(topic, KAFKA_LOOK_UP_TIMEOUT);
-            match asked {
-                Ok(topic) => look_up(&topic),
+            match ask {
+                Ok(Ask::Topic(topic)) => look_up(&topic),
+                Ok(Ask::Life) => {}
+                Err(RecvTimeoutError::Timeout) if is_down => {}
                 Err(RecvTimeoutError::Timeout) => client.known_topics().iter().for_each(look_up),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            is_down = !client.revives(KAFKA_LOOK_UP_TIMEOUT);
         }
     };
     let started = thread::Builder::new().name("outbox-kafka-topics".to_owned()).spawn(run);

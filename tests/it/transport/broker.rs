@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use diesel_outbox::MessageId;
 use diesel_outbox::testing::transport::Stored;
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
+use diesel_outbox::{Envelope, MessageId};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -82,4 +82,11 @@ pub(crate) async fn make(bootstrap: &str, topic: &str, partitions: i32) {
 
 pub(crate) fn fresh(name: &str) -> String {
     format!("{name}-{}", MessageId::new())
+}
+
+pub(crate) fn envelope(topic: &str, key: Option<&str>) -> Envelope {
+    let mut envelope = Envelope::new(MessageId::new(), topic.into(), SystemTime::now());
+    envelope.key = key.map(str::to_owned);
+    envelope.payload = Some(b"x".to_vec());
+    envelope
 }

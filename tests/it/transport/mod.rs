@@ -1,6 +1,13 @@
 //! Transports, against the conformance suite and against what is particular to each.
 
+mod acl;
 mod broker;
 mod kafka;
+mod kafka_access;
+mod kafka_config;
+mod kafka_down;
+mod kafka_faults;
 mod kafka_mock;
+mod kafka_partitions;
+mod kafka_topics;
 mod memory;

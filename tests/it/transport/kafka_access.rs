@@ -1,0 +1,142 @@
+//! TLS, SASL and access lists, against a broker with all of them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
+use diesel_outbox::transport::{FailureClass, KafkaConfig, Transport};
+use xtask::parts;
+use xtask::servers::Kafka;
+use xtask::servers::kafka::{Access, Login, Options, Sasl};
+
+use super::acl::{self, Operation};
+use super::broker::{self, PATIENCE, config, envelope, fresh, make, transport};
+
+const WRONG: &str = "no-such-password";
+
+struct Guarded(Kafka);
+
+impl Guarded {
+    fn sasl(&self) -> &Sasl {
+        self.0.sasl().expect("a listener with a login")
+    }
+
+    fn config(&self, login: &Login) -> KafkaConfig {
+        config(&self.sasl().bootstrap)
+            .set("security.protocol", "SASL_SSL")
+            .set("sasl.mechanism", "SCRAM-SHA-512")
+            .set("ssl.ca.location", self.sasl().ca_pem.display().to_string())
+            .set("sasl.username", &login.user)
+            .set("sasl.password", &login.password)
+    }
+}
+
+#[async_trait]
+impl TransportUnderTest for Guarded {
+    fn transport(&self) -> Box<dyn Transport> {
+        transport(self.config(&self.sasl().owner))
+    }
+
+    async fn stored(&self, topic: &str) -> Vec<Stored> {
+        broker::read(&self.0.bootstrap(), topic).into_iter().map(|(_, stored)| stored).collect()
+    }
+
+    async fn new_topic(&self) -> String {
+        let name = fresh("taken");
+        make(&self.0.bootstrap(), &name, 3).await;
+        name
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
+    fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
+        let wrong = Login { password: WRONG.to_owned(), ..self.sasl().owner.clone() };
+        Some((transport(self.config(&wrong)), vec![WRONG.to_owned()]))
+    }
+}
+
+/// One broker for all of it, because starting one is what takes the time.
+#[tokio::test]
+async fn who_may_in_may_send_and_who_may_not_hears_why() {
+    let options = Options { access: Access::Acls, ..Options::default() };
+    let Some(broker) = parts::own(Kafka::start(&options)).map(Guarded) else { return };
+    cases::reports_one_outcome_each(&broker).await;
+    cases::who_is_not_let_in_hears_so_without_secrets(&broker).await;
+    a_wrong_password_is_named(&broker).await;
+    a_certificate_that_nobody_signed_is_named(&broker).await;
+    a_client_without_tls_is_told_what_it_may_be(&broker).await;
+    a_stranger_writes_where_it_may_and_nowhere_else(&broker).await;
+    who_may_not_write_at_all_hears_it_of_the_topic(&broker).await;
+}
+
+async fn refused(kafka: &dyn Transport) -> (FailureClass, String) {
+    let error = kafka.probe().await.expect_err("not let in");
+    let prepared = kafka.prepare(&[]).await.expect_err("not let in");
+    assert_eq!(prepared.class(), error.class());
+    (error.class(), error.to_string())
+}
+
+async fn a_wrong_password_is_named(broker: &Guarded) {
+    let (kafka, _) = broker.transport_not_let_in().expect("a wrong password");
+    let (class, text) = refused(&*kafka).await;
+    assert_eq!(class, FailureClass::Authentication);
+    assert!(text.contains("invalid credentials with SASL mechanism SCRAM-SHA-512"), "{text}");
+}
+
+async fn a_certificate_that_nobody_signed_is_named(broker: &Guarded) {
+    // The system's authorities do not know the node's.
+    let stranger = broker.config(&broker.sasl().owner).set("ssl.ca.location", "probe");
+    let (class, text) = refused(&*transport(stranger)).await;
+    assert_eq!(class, FailureClass::Authentication);
+    assert!(text.contains("certificate verify failed"), "{text}");
+}
+
+async fn a_client_without_tls_is_told_what_it_may_be(broker: &Guarded) {
+    let (class, text) = refused(&*transport(config(&broker.sasl().bootstrap))).await;
+    assert_eq!(class, FailureClass::Connection);
+    assert!(text.contains("Disconnected") && text.contains("APIVERSION_QUERY"), "{text}");
+}
+
+async fn a_stranger_writes_where_it_may_and_nowhere_else(broker: &Guarded) {
+    let (open, closed) = (broker.new_topic().await, broker.new_topic().await);
+    let stranger = &broker.sasl().stranger;
+    acl::allow(broker.0.port(), &stranger.user, Operation::Write, &open);
+    let (kafka, outcomes) = (transport(broker.config(stranger)), Outcomes::new());
+    for id in 0..20 {
+        outcomes.send(&*kafka, id, envelope(if id % 2 == 0 { &open } else { &closed }, Some("key")));
+    }
+    for (id, seen) in outcomes.wait_for(20, PATIENCE).await {
+        match (id % 2, seen) {
+            (0, seen) => assert_eq!(seen, Seen::Delivered),
+            (_, Seen::Failed { class, text }) => {
+                assert_eq!(class, FailureClass::Topic, "{text}");
+                assert!(text.contains("TopicAuthorizationFailed"), "{text}");
+            }
+            (_, seen) => panic!("a message where the stranger may not write: {seen:?}"),
+        }
+    }
+    acl::allow(broker.0.port(), &stranger.user, Operation::Write, &closed);
+    let allowed = async {
+        loop {
+            let outcomes = Outcomes::new();
+            outcomes.send(&*kafka, 0, envelope(&closed, Some("key")));
+            if outcomes.wait_for(1, PATIENCE).await[0].1 == Seen::Delivered {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, allowed).await.expect("what is allowed now is taken soon");
+}
+
+/// Without any right the broker also refuses the idempotent producer its id; what is said is still about the topic.
+async fn who_may_not_write_at_all_hears_it_of_the_topic(broker: &Guarded) {
+    let topic = broker.new_topic().await;
+    acl::forget(broker.0.port(), &broker.sasl().stranger.user);
+    let (kafka, outcomes) = (transport(broker.config(&broker.sasl().stranger)), Outcomes::new());
+    outcomes.send(&*kafka, 0, envelope(&topic, Some("key")));
+    let (_, seen) = &outcomes.wait_for(1, PATIENCE).await[0];
+    assert_eq!(seen.class(), Some(FailureClass::Topic), "{seen:?}");
+}

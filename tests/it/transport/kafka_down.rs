@@ -1,0 +1,159 @@
+//! Kafka that is taken away: a broker of the test's own, killed and frozen.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
+use diesel_outbox::transport::{FailureClass, Transport};
+use rustix::process::{Pid, Signal, kill_process};
+use xtask::parts;
+use xtask::servers::Kafka;
+use xtask::servers::kafka::Options;
+
+use super::broker::{self, config, envelope, fresh, make, transport};
+
+struct Killable(Mutex<Kafka>);
+
+impl Killable {
+    fn open() -> Option<Self> {
+        Self::open_with(&Options::default())
+    }
+
+    fn open_with(options: &Options) -> Option<Self> {
+        parts::own(Kafka::start(options)).map(|kafka| Self(Mutex::new(kafka)))
+    }
+
+    fn server(&self) -> MutexGuard<'_, Kafka> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bootstrap(&self) -> String {
+        self.server().bootstrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = self.server().pid().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        kill_process(pid.expect("the broker runs"), signal).expect("the broker is signalled");
+    }
+}
+
+#[async_trait]
+impl TransportUnderTest for Killable {
+    fn transport(&self) -> Box<dyn Transport> {
+        transport(config(&self.bootstrap()))
+    }
+
+    async fn stored(&self, topic: &str) -> Vec<Stored> {
+        broker::read(&self.bootstrap(), topic).into_iter().map(|(_, stored)| stored).collect()
+    }
+
+    async fn new_topic(&self) -> String {
+        let name = fresh("taken");
+        make(&self.bootstrap(), &name, 3).await;
+        name
+    }
+
+    fn patience(&self) -> Duration {
+        broker::PATIENCE
+    }
+
+    async fn go_down(&self) -> bool {
+        self.server().kill9().expect("kill -9");
+        true
+    }
+
+    async fn go_up(&self) {
+        self.server().start_again().expect("start again");
+    }
+}
+
+mod conformance {
+    async fn open() -> Option<super::Killable> {
+        super::Killable::open()
+    }
+
+    // The other cases without a broker are held against the mock cluster: each takes two starts of a real one.
+    diesel_outbox::transport_conformance_tests!(open; an_absent_broker_is_an_outage_until_it_is_back);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_survives_kill_9_under_load() {
+    let Some(broker) = Killable::open() else { return };
+    let (kafka, topic, outcomes) = (broker.transport(), broker.new_topic().await, Outcomes::new());
+    let mut ids = Vec::new();
+    let mut send = |count: usize| {
+        for id in (ids.len()..).take(count) {
+            let envelope = envelope(&topic, Some(&format!("key-{}", id % 7)));
+            ids.push(envelope.message_id);
+            outcomes.send(&*kafka, i64::try_from(id).unwrap_or(i64::MAX), envelope);
+        }
+        ids.len()
+    };
+    let sent = send(20_000);
+    outcomes.wait_for(1_000, broker::PATIENCE).await;
+    broker.go_down().await;
+    outcomes.wait_for(sent, kafka.delivery_timeout()).await;
+    broker.go_up().await;
+    let back = async { while kafka.probe().await.is_err() {} };
+    tokio::time::timeout(broker::PATIENCE, back).await.expect("a probe succeeds");
+    let sent = send(1_000);
+    let seen = outcomes.wait_for(sent, kafka.delivery_timeout()).await;
+
+    let stored: BTreeSet<_> = broker.stored(&topic).await.iter().filter_map(Stored::message_id).collect();
+    let delivered = |id: &i64| usize::try_from(*id).ok().and_then(|id| ids.get(id)).expect("a message of ours");
+    for (id, seen) in &seen {
+        match seen {
+            Seen::Delivered => assert!(stored.contains(delivered(id)), "message {id} was acknowledged and is gone"),
+            seen => {
+                let class = seen.class().expect("no bounded queue here");
+                assert!(class.is_outage() && *id < 20_000, "{id}: {seen:?}");
+            }
+        }
+    }
+    let late = seen.iter().filter(|(id, seen)| *id >= 20_000 && *seen == Seen::Delivered).count();
+    assert_eq!(late, 1_000, "after the outage everything is delivered");
+}
+
+/// A frozen broker keeps its connections: only time tells.
+#[tokio::test]
+async fn a_frozen_broker_is_noticed_within_the_delivery_timeout() {
+    let Some(broker) = Killable::open() else { return };
+    let (kafka, topic, outcomes) = (broker.transport(), broker.new_topic().await, Outcomes::new());
+    outcomes.send(&*kafka, 0, envelope(&topic, Some("key")));
+    outcomes.wait_for(1, broker::PATIENCE).await;
+    broker.signal(Signal::STOP);
+    let frozen_at = Instant::now();
+    (1..=500).for_each(|id| outcomes.send(&*kafka, id, envelope(&topic, Some("key"))));
+    let seen = outcomes.wait_for(501, kafka.delivery_timeout()).await;
+    let taken = frozen_at.elapsed();
+    let probed = kafka.probe().await;
+    broker.signal(Signal::CONT);
+    assert!(taken <= kafka.delivery_timeout(), "{taken:?}");
+    for (_, seen) in &seen[1..] {
+        let class = seen.class();
+        assert!(matches!(class, Some(FailureClass::Temporary | FailureClass::Connection)), "{seen:?}");
+    }
+    assert_eq!(probed.map_err(|error| error.class()), Err(FailureClass::Connection));
+    let back = async { while kafka.probe().await.is_err() {} };
+    tokio::time::timeout(broker::PATIENCE, back).await.expect("a probe succeeds");
+    let again = Outcomes::new();
+    again.send(&*kafka, 0, envelope(&topic, Some("key")));
+    assert_eq!(again.wait_for(1, broker::PATIENCE).await[0].1, Seen::Delivered);
+}
+
+/// Only the broker knows when it has closed a connection, so the messages come well after the time when it does.
+#[tokio::test]
+async fn an_idle_connection_that_the_broker_closes_is_no_outage() {
+    let settings = vec![("connections.max.idle.ms".to_owned(), "1000".to_owned())];
+    let Some(broker) = Killable::open_with(&Options { settings, ..Options::default() }) else { return };
+    let (kafka, topic) = (broker.transport(), broker.new_topic().await);
+    let mut idle = tokio::time::interval(Duration::from_secs(2));
+    for round in 0..4 {
+        idle.tick().await;
+        let outcomes = Outcomes::new();
+        outcomes.send(&*kafka, round, envelope(&topic, Some("key")));
+        assert_eq!(outcomes.wait_for(1, broker::PATIENCE).await[0].1, Seen::Delivered, "round {round}");
+    }
+}

@@ -1,0 +1,86 @@
+//! Topics made and checked at start, on the shared broker.
+
+use diesel_outbox::Topic;
+use diesel_outbox::testing::transport::TransportUnderTest as _;
+use diesel_outbox::transport::{FailureClass, KafkaTopic, KafkaTransport, KafkaTransportBuilder, Transport as _};
+
+use super::broker::{config, fresh};
+use super::kafka::Real;
+
+fn prepared(
+    broker: &Real,
+    register: impl FnOnce(KafkaTransportBuilder) -> KafkaTransportBuilder,
+) -> Result<(), (FailureClass, String)> {
+    let kafka = register(KafkaTransport::builder(config(&broker.bootstrap))).build().expect("a transport");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(kafka.prepare(&[])).map_err(|error| (error.class(), error.to_string()))
+}
+
+#[test]
+fn a_missing_topic_is_made_as_wanted_and_found_so_again() {
+    let Some(broker) = Real::open() else { return };
+    let wanted = KafkaTopic::new(fresh("made")).partitions(5).replication(1).config("retention.ms", "86400000");
+    prepared(&broker, |kafka| kafka.create_topic(wanted.clone())).expect("made");
+    prepared(&broker, |kafka| kafka.create_topic(wanted.clone())).expect("there already");
+    prepared(&broker, |kafka| kafka.check_topic(wanted)).expect("as it was made");
+}
+
+#[test]
+fn what_is_not_said_is_the_brokers_choice() {
+    let Some(broker) = Real::open() else { return };
+    let name = fresh("default");
+    prepared(&broker, |kafka| kafka.create_topic(KafkaTopic::new(&*name))).expect("made");
+    prepared(&broker, |kafka| kafka.check_topic(KafkaTopic::new(&*name).partitions(3).replication(1))).expect("as set");
+}
+
+#[test]
+fn every_difference_is_named() {
+    let Some(broker) = Real::open() else { return };
+    let (first, second, missing) = (fresh("first"), fresh("second"), fresh("missing"));
+    prepared(&broker, |kafka| {
+        let first = KafkaTopic::new(&*first).partitions(2).config("cleanup.policy", "delete");
+        kafka.create_topic(first).create_topic(KafkaTopic::new(&*second).partitions(1))
+    })
+    .expect("made");
+    let (class, text) = prepared(&broker, |kafka| {
+        let first = KafkaTopic::new(&*first).partitions(6).config("cleanup.policy", "compact").config("no.such", "1");
+        let second = KafkaTopic::new(&*second).partitions(1).replication(3);
+        kafka.create_topic(first).check_topic(second).check_topic(KafkaTopic::new(&*missing))
+    })
+    .expect_err("other than wanted");
+    assert_eq!(class, FailureClass::Topic);
+    for difference in [
+        format!("topic {first:?}: partitions wanted 6, found 2"),
+        format!("topic {first:?}: cleanup.policy wanted compact, found delete"),
+        format!("topic {first:?}: no.such wanted 1, found nothing"),
+        format!("topic {second:?}: replication wanted 3, found 1"),
+        format!("topic {missing:?}: topic wanted to be there, found nothing"),
+    ] {
+        assert!(text.contains(&difference), "{difference} is not in: {text}");
+    }
+    assert!(!text.contains("partitions wanted 1"), "what is as wanted is not listed: {text}");
+}
+
+#[test]
+fn what_the_cluster_cannot_make_is_said_so() {
+    let Some(broker) = Real::open() else { return };
+    let wanted = KafkaTopic::new(fresh("three")).replication(3);
+    let (class, text) = prepared(&broker, |kafka| kafka.create_topic(wanted)).expect_err("one broker");
+    assert_eq!(class, FailureClass::Topic);
+    assert!(text.contains("create topic") && text.contains("InvalidReplicationFactor"), "{text}");
+}
+
+#[tokio::test]
+async fn a_topic_that_nobody_registered_may_be_missing() {
+    let Some(broker) = Real::open() else { return };
+    broker.transport().prepare(&[Topic::new(fresh("unknown"))]).await.expect("its messages will say so");
+}
+
+#[tokio::test]
+async fn without_a_broker_it_is_an_outage() {
+    let topic = KafkaTopic::new("orders");
+    let kafka = KafkaTransport::builder(config("127.0.0.1:1")).create_topic(topic).build().expect("a transport");
+    let error = kafka.prepare(&[]).await.expect_err("nobody is there");
+    assert_eq!(error.class(), FailureClass::Connection);
+    assert!(error.to_string().contains("Connection refused"), "{error}");
+}
