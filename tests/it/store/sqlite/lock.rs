@@ -15,6 +15,10 @@ use super::{R2d2Pool, insert, open, spec};
 
 type Async = SyncConnectionWrapper<SqliteConnection>;
 
+/// Less than the application holds the lock.
+const HASTE: Duration = Duration::from_millis(50);
+const PATIENCE: Duration = Duration::from_secs(15);
+
 async fn one_r2d2(file: &str) -> R2d2Pool {
     R2d2Pool::builder().max_size(1).build(diesel::r2d2::ConnectionManager::new(file)).expect("a pool")
 }
@@ -37,7 +41,7 @@ async fn a_write_waits_for_the_application() {
     let keys = [insert(&under_test).await];
     let mut application = under_test.begin();
     let mut settle = under_test.store.settle(&keys, Locking::Skip);
-    let early = tokio::time::timeout(Duration::from_millis(50), &mut settle).await;
+    let early = tokio::time::timeout(HASTE, &mut settle).await;
     assert!(early.is_err(), "it wrote beside another writer: {early:?}");
     application.0.batch_execute("COMMIT").expect("commit");
     assert_eq!(settle.await.expect("settle"), keys);
@@ -84,24 +88,20 @@ async fn a_call_that_takes_too_long_leaves_the_pool_usable_mobc() {
     too_long(SqliteUnderTest::open(one_mobc).await).await;
 }
 
-/// The statement goes on in its thread when its caller has given up: nobody may get its connection.
+/// The statement goes on in its thread when its caller has given up: nobody may get its connection before it ends.
 async fn too_long(under_test: SqliteUnderTest<impl Sessions<Sqlite>>) {
-    let under_test = under_test.configure(|store| store.statement_timeout(Duration::from_millis(50)));
     let keys = [insert(&under_test).await, insert(&under_test).await];
-    // Given up or not, the statement may have its effect: which call removes the row does not matter.
-    let settle = async |key| under_test.store.settle(&[key], Locking::Skip).await;
-    settle(keys[0]).await.expect("nobody is in the way");
+    assert_eq!(under_test.store.settle(&keys[..1], Locking::Skip).await.expect("settle"), keys[..1]);
+
+    let under_test = under_test.configure(|store| store.statement_timeout(HASTE));
     let application = under_test.begin();
-    let slow = settle(keys[1]).await.expect_err("locked by the application");
+    let slow = under_test.store.settle(&keys[1..], Locking::Skip).await.expect_err("locked by the application");
     assert!(matches!(slow, StoreError::TimedOut { .. }), "{slow:?}");
     drop(application);
-    let usable = async {
-        while settle(keys[1]).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(15), usable).await.expect("the pool gives a connection again");
-    assert!(under_test.live_rows().await.is_empty());
+
+    let under_test = under_test.configure(|store| store.statement_timeout(PATIENCE));
+    under_test.store.settle(&keys[1..], Locking::Skip).await.expect("the one connection is free again");
+    assert!(under_test.live_rows().await.is_empty(), "settled by one call or the other");
 }
 
 /// A runtime that ends takes what was given up with it, and nothing breaks.
@@ -110,7 +110,7 @@ fn a_runtime_may_end_in_the_middle_of_a_call() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (under_test, application, keys) = runtime.block_on(async {
         let under_test = SqliteUnderTest::open(one_deadpool).await;
-        let under_test = under_test.configure(|store| store.statement_timeout(Duration::from_millis(50)));
+        let under_test = under_test.configure(|store| store.statement_timeout(HASTE));
         let keys = [insert(&under_test).await];
         let application = under_test.begin();
         let slow = under_test.store.settle(&keys, Locking::Skip).await;
@@ -119,6 +119,7 @@ fn a_runtime_may_end_in_the_middle_of_a_call() {
     });
     drop(runtime);
     drop(application);
+    let under_test = under_test.configure(|store| store.statement_timeout(PATIENCE));
     let other = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     other.block_on(async {
         let found = under_test.live_rows().await.len();
