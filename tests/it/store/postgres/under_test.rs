@@ -22,7 +22,7 @@ pub(crate) struct PostgresUnderTest<P: Sessions<Pg>> {
     pub(crate) store: PostgresStore<P>,
     pub(crate) names: TableNames,
     pub(crate) url: String,
-    side: Mutex<PgConnection>,
+    pub(crate) side: Mutex<PgConnection>,
 }
 
 impl<P: Sessions<Pg>> PostgresUnderTest<P> {
@@ -58,6 +58,11 @@ impl<P: Sessions<Pg>> PostgresUnderTest<P> {
     pub(crate) fn is_waiting(&self, application_name: &str) -> bool {
         let sql = "SELECT 1 AS number FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = ";
         !self.numbers(&format!("{sql}'{application_name}'")).is_empty()
+    }
+
+    /// Ends the other session, and begins another.
+    pub(crate) fn reconnect(&self) {
+        *self.side() = PgConnection::establish(&self.url).expect("connect");
     }
 
     /// Drops the store, and leaves the other session.
