@@ -8,6 +8,8 @@
 mod decode;
 mod error;
 mod memory;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod row;
@@ -23,6 +25,8 @@ mod stored;
 
 pub use error::{SchemaProblem, StoreError};
 pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
+#[cfg(feature = "mysql")]
+pub use mysql::MysqlStore;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowRef};

@@ -60,6 +60,12 @@ impl<DB: Dialect> fmt::Debug for Statement<DB> {
     }
 }
 
+/// Whole microseconds, as the statements take times.
+#[cfg(feature = "mysql")]
+pub(crate) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// Whole milliseconds, as the statements take times.
 pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)

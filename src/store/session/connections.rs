@@ -42,6 +42,13 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
         self
     }
 
+    /// Runs another text once on each connection.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn with_set_up(mut self, text: Arc<str>) -> Self {
+        self.set_up = Some(text);
+        self
+    }
+
     /// Bounds every call to `deadline`.
     pub(crate) fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;

@@ -1,6 +1,7 @@
 //! Stores, against the conformance suite and against what is particular to each.
 
 mod memory;
+mod mysql;
 mod postgres;
 mod sqlite;
 

@@ -1,0 +1,65 @@
+use std::sync::Arc;
+
+use diesel::QueryResult;
+use diesel::mysql::Mysql;
+use diesel::query_builder::AstPass;
+use diesel::sql_types::{BigInt, Text};
+use serde::Serialize;
+
+use crate::store::statement::Dialect;
+use crate::store::{Held, RowKey};
+
+/// What the statements bind. A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would be
+/// another text for every size, and prepared anew each time.
+#[derive(Debug)]
+pub enum Bind {
+    Text(Arc<str>),
+    BigInt(i64),
+    Json(String),
+}
+
+impl Bind {
+    /// A group.
+    pub(super) fn json<T: Serialize>(rows: impl Iterator<Item = T>) -> Self {
+        let rows: Vec<T> = rows.collect();
+        let json = serde_json::to_string(&rows);
+        Self::Json(json.unwrap_or_else(|error| unreachable!("numbers and texts always encode as JSON: {error}")))
+    }
+
+    /// `[id, message id]` of each row, ids ascending: rows are locked in the order in which they are named.
+    pub(super) fn keys(rows: impl Iterator<Item = RowKey>) -> Self {
+        Self::json(ascending(rows, |row| row.id).map(|row| (row.id, hex(row))))
+    }
+
+    /// `[id, message id, epoch]` of each row, ids ascending.
+    pub(super) fn held(rows: impl Iterator<Item = Held>) -> Self {
+        Self::json(ascending(rows, |row| row.key.id).map(|row| (row.key.id, hex(row.key), row.epoch)))
+    }
+
+    /// `[id]` of each row, ids ascending.
+    pub(super) fn ids(rows: impl Iterator<Item = RowKey>) -> Self {
+        Self::json(ascending(rows, |row| row.id).map(|row| (row.id,)))
+    }
+}
+
+fn ascending<T>(rows: impl Iterator<Item = T>, id: impl Fn(&T) -> i64) -> impl Iterator<Item = T> {
+    let mut rows: Vec<T> = rows.collect();
+    rows.sort_unstable_by_key(id);
+    rows.into_iter()
+}
+
+fn hex(row: RowKey) -> String {
+    row.message_id.as_uuid().simple().to_string()
+}
+
+impl Dialect for Mysql {
+    type Bind = Bind;
+
+    fn bind<'b>(bind: &'b Bind, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
+        match bind {
+            Bind::Text(text) => out.push_bind_param_value_only::<Text, str>(text),
+            Bind::BigInt(number) => out.push_bind_param_value_only::<BigInt, _>(number),
+            Bind::Json(json) => out.push_bind_param_value_only::<Text, str>(json),
+        }
+    }
+}

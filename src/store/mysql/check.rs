@@ -1,0 +1,116 @@
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::mysql::Mysql;
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Nullable, Text};
+
+use super::MysqlStore;
+use super::bind::Bind;
+use super::texts::{COMMIT, begin};
+use crate::store::schema::check_mark;
+use crate::store::session::Sessions;
+use crate::store::statement::Statement;
+use crate::store::{SchemaProblem, StoreError, StoreWarning};
+
+// Everything without a schema is in the connection's database.
+const TABLES: &str = "
+SELECT k.name, t.engine, t.table_comment
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+  place FOR ORDINALITY, name varchar(150) CHARACTER SET utf8mb4 PATH '$[0]',
+  db varchar(64) CHARACTER SET utf8mb4 PATH '$[1]', bare varchar(64) CHARACTER SET utf8mb4 PATH '$[2]'
+)) k LEFT JOIN information_schema.tables t
+  ON t.table_schema = COALESCE(k.db, DATABASE()) COLLATE utf8mb4_general_ci AND t.table_name = k.bare COLLATE utf8mb4_general_ci
+ORDER BY k.place";
+
+const SETTINGS: &str = "
+SELECT CAST(@@log_bin AS SIGNED), CAST(@@binlog_format AS char), CAST(@@innodb_flush_log_at_trx_commit AS SIGNED),
+  CAST(@@sync_binlog AS SIGNED), CAST(@@global.read_only AS SIGNED)";
+
+impl<P: Sessions<Mysql>> MysqlStore<P> {
+    pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        let mut lease = self.connections.lease().await?;
+        lease.begin(begin(2)).await?;
+        let database = self.names.schema_name();
+        let tables = [(self.names.messages(), "messages"), (self.names.dead_letters(), "dead_letters")];
+        let group = Bind::json(tables.into_iter().map(|(name, which)| (name, database, self.names.bare(which))));
+        let tables: Vec<TableRow> = lease.load(Statement::new(&TABLES.into(), [group])).await?;
+        let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
+        lease.commit_by(COMMIT.into()).await?;
+        lease.give_back();
+        tables.into_iter().try_for_each(TableRow::check).map_err(StoreError::Schema)?;
+        settings.iter().try_for_each(SettingsRow::refuse).map_err(StoreError::Schema)?;
+        Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
+    }
+}
+
+struct TableRow {
+    name: String,
+    engine: Option<String>,
+    comment: Option<String>,
+}
+
+impl QueryableByName<Mysql> for TableRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
+        Ok(Self {
+            name: row.get_value::<Text, _, _>(0)?,
+            engine: row.get_value::<Nullable<Text>, _, _>(1)?,
+            comment: row.get_value::<Nullable<Text>, _, _>(2)?,
+        })
+    }
+}
+
+impl TableRow {
+    fn check(self) -> Result<(), SchemaProblem> {
+        let found = format!("the table {} is of engine {}", self.name, self.engine.as_deref().unwrap_or("unknown"));
+        check_mark(self.name, self.comment.is_some(), self.comment.as_deref())?;
+        match self.engine.as_deref() {
+            Some("InnoDB") => Ok(()),
+            _ => Err(SchemaProblem::Setting { found, remedy: "make it ENGINE = InnoDB: others know no transactions" }),
+        }
+    }
+}
+
+struct SettingsRow {
+    has_binlog: bool,
+    binlog_format: String,
+    flush_log_at_commit: i64,
+    sync_binlog: i64,
+    is_read_only: bool,
+}
+
+impl QueryableByName<Mysql> for SettingsRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
+        let is_set = |place| row.get_value::<BigInt, i64, _>(place).map(|value| value != 0);
+        Ok(Self {
+            has_binlog: is_set(0)?,
+            binlog_format: row.get_value::<Text, _, _>(1)?,
+            flush_log_at_commit: row.get_value::<BigInt, _, _>(2)?,
+            sync_binlog: row.get_value::<BigInt, _, _>(3)?,
+            is_read_only: is_set(4)?,
+        })
+    }
+}
+
+impl SettingsRow {
+    fn refuse(&self) -> Result<(), SchemaProblem> {
+        let (found, remedy) = if self.has_binlog && self.binlog_format == "STATEMENT" {
+            (
+                "binlog_format = STATEMENT",
+                "set binlog_format = ROW or MIXED: READ COMMITTED cannot write with STATEMENT",
+            )
+        } else if self.is_read_only {
+            ("read_only = ON", "reach the primary: this server takes no writes")
+        } else {
+            return Ok(());
+        };
+        Err(SchemaProblem::Setting { found: found.to_owned(), remedy })
+    }
+
+    fn warnings(&self) -> impl Iterator<Item = StoreWarning> {
+        // With a binlog, recovery rolls back what is not in it.
+        let lossy = [
+            (self.flush_log_at_commit != 1, "innodb_flush_log_at_trx_commit <> 1"),
+            (self.has_binlog && self.sync_binlog != 1, "sync_binlog <> 1"),
+        ];
+        lossy.into_iter().filter(|(is_lossy, _)| *is_lossy).map(|(_, setting)| StoreWarning::NotDurable { setting })
+    }
+}

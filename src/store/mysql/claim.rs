@@ -1,0 +1,140 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::mysql::Mysql;
+
+use super::MysqlStore;
+use super::bind::Bind;
+use super::rows::{ClaimedRow, PayloadRow, WatermarkRow};
+use super::texts::{COMMIT, begin};
+use crate::store::decode::RawRow;
+use crate::store::session::{Lease, Session, Sessions, within};
+use crate::store::statement::{Statement, micros};
+use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, RowKey, StoreError, Term};
+
+/// How long after the claim window the server ends a claim whose process says nothing more.
+const IDLE_MARGIN: Duration = Duration::from_secs(1);
+
+impl<P: Sessions<Mysql>> MysqlStore<P> {
+    pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        let mut lease = self.connections.lease().await?;
+        // Whole seconds, which is all that the servers know.
+        let silence = (spec.window_duration + IDLE_MARGIN).as_millis().div_ceil(1_000);
+        lease.begin(begin(u64::try_from(silence).unwrap_or(u64::MAX))).await?;
+        let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(spec.after.map_or(0, |mark| mark.0))];
+        let limit = Bind::BigInt(i64::try_from(spec.rows_max).unwrap_or(i64::MAX));
+        let binds: Vec<Bind> = range.into_iter().chain([limit]).collect();
+        let locked: Vec<ClaimedRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
+        let found = locked.len();
+        let mut rows = cut(locked, spec.bytes_max);
+        let is_under_full = found < spec.rows_max && rows.len() == found;
+        self.read_payloads(&mut lease, &mut rows).await?;
+        let watermark = if is_under_full { Some(self.watermark(&mut lease, spec).await?) } else { None };
+        Ok(Claim {
+            term: Term::Locked,
+            watermark,
+            batch: Box::new(OpenClaim {
+                lease,
+                epochs: rows.iter().map(|row| (row.key, row.epoch)).collect(),
+                delete: Arc::clone(&self.texts.delete),
+                renew: Arc::clone(&self.texts.renew),
+                lease_duration: spec.lease_duration,
+                deadline: self.connections.deadline(),
+            }),
+            rows: rows.into_iter().map(|row| row.decode(&spec.topic)).collect(),
+        })
+    }
+
+    async fn read_payloads(&self, lease: &mut Lease<Mysql, P::Session>, rows: &mut [RawRow]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let ids = Bind::ids(rows.iter().map(|row| row.key));
+        let read: Vec<PayloadRow> = lease.load(Statement::new(&self.texts.payloads, [ids])).await?;
+        let mut payloads: HashMap<i64, _> = read.into_iter().map(|row| (row.id, row.payload)).collect();
+        for row in rows {
+            if let Ok(body) = &mut row.body {
+                body.payload = payloads.remove(&row.key.id).flatten();
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is left below the first row that is there, locked or not; and a row whose transaction is still open may
+    /// have its `due_at` as far back as the slack says.
+    async fn watermark(&self, lease: &mut Lease<Mysql, P::Session>, spec: &ClaimSpec) -> Result<DueMark, StoreError> {
+        let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(spec.after.map_or(0, |mark| mark.0))];
+        let read: Vec<WatermarkRow> = lease.load(Statement::new(&self.texts.watermark, range)).await?;
+        let marks = read.iter().map(|row| {
+            let slackened = row.read_at.saturating_sub(micros(spec.watermark_slack_duration));
+            row.first_due_at.map_or(slackened, |first| slackened.min(first.saturating_sub(1)))
+        });
+        Ok(DueMark(marks.min().unwrap_or(0)))
+    }
+}
+
+/// The first rows, as many as are within the bytes, and one at least.
+fn cut(locked: Vec<ClaimedRow>, bytes_max: usize) -> Vec<RawRow> {
+    let mut bytes = 0_usize;
+    let mut rows = Vec::with_capacity(locked.len());
+    for ClaimedRow { row, payload_bytes } in locked {
+        let more = payload_bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+        bytes = bytes.saturating_add(more);
+        if bytes > bytes_max && !rows.is_empty() {
+            break;
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+/// A claim whose transaction is open.
+struct OpenClaim<S: Session<Mysql>> {
+    lease: Lease<Mysql, S>,
+    /// The claimed rows: locked, so that they are still there, and under these epochs.
+    epochs: HashMap<RowKey, i32>,
+    delete: Arc<str>,
+    renew: Arc<str>,
+    lease_duration: Duration,
+    deadline: Duration,
+}
+
+#[async_trait]
+impl<S: Session<Mysql>> ClaimBatch for OpenClaim<S> {
+    async fn close(self: Box<Self>, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
+        within(self.deadline, self.commit(delivered, held)).await
+    }
+}
+
+impl<S: Session<Mysql>> OpenClaim<S> {
+    async fn commit(mut self, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
+        let settled: Vec<RowKey> = delivered.iter().filter_map(|key| self.take(*key)).map(|row| row.key).collect();
+        let held: Vec<Held> = held.iter().filter_map(|key| self.take(*key)).collect();
+        if !settled.is_empty() {
+            let ids = Bind::ids(settled.iter().copied());
+            self.lease.execute(Statement::new(&self.delete, [ids])).await?;
+        }
+        if !held.is_empty() {
+            let binds = [Bind::ids(held.iter().map(|row| row.key)), Bind::BigInt(micros(self.lease_duration))];
+            self.lease.execute(Statement::new(&self.renew, binds)).await?;
+        }
+        self.lease.commit_by(COMMIT.into()).await?;
+        self.lease.give_back();
+        let held = held.into_iter().map(|row| Held { epoch: row.epoch.wrapping_add(1), ..row }).collect();
+        Ok(Closed { settled, held })
+    }
+
+    /// A row of this claim, once; others are not this claim's to write.
+    fn take(&mut self, key: RowKey) -> Option<Held> {
+        self.epochs.remove(&key).map(|epoch| Held { key, epoch })
+    }
+}
+
+impl<S: Session<Mysql>> fmt::Debug for OpenClaim<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenClaim").field("rows", &self.epochs.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,87 @@
+//! MySQL and MariaDB.
+
+mod bind;
+mod check;
+mod claim;
+mod group;
+mod port;
+mod rows;
+mod texts;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::mysql::Mysql;
+
+use self::texts::Texts;
+use super::session::{Connections, Sessions};
+use crate::limits::Limits;
+use crate::naming::TableNames;
+
+/// An outbox in MySQL (8.0.13 or later) or MariaDB (10.6 or later).
+///
+/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`]. The schema of
+/// [`tables`](Self::tables) is what these servers call a database.
+///
+/// ```no_run
+/// # #[cfg(feature = "r2d2")] {
+/// use diesel::MysqlConnection;
+/// use diesel::r2d2::{ConnectionManager, Pool};
+/// use diesel_outbox::TableNames;
+/// use diesel_outbox::store::MysqlStore;
+///
+/// let manager = ConnectionManager::<MysqlConnection>::new("mysql://localhost/shop");
+/// let store = MysqlStore::new(Pool::builder().max_size(6).build(manager)?);
+/// # let _ = store;
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub struct MysqlStore<P: Sessions<Mysql>> {
+    connections: Connections<Mysql, P>,
+    names: TableNames,
+    texts: Texts,
+}
+
+impl<P: Sessions<Mysql>> MysqlStore<P> {
+    /// An outbox under the default names, reached through `pool`.
+    pub fn new(pool: P) -> Self {
+        let names = TableNames::default();
+        let set_up = set_up(Limits::default().statement_timeout);
+        Self { connections: Connections::new(pool, Some(set_up)), texts: Texts::new(&names), names }
+    }
+
+    /// Says where the tables are.
+    #[must_use]
+    pub fn tables(mut self, names: TableNames) -> Self {
+        self.texts = Texts::new(&names);
+        self.names = names;
+        self
+    }
+
+    /// Bounds each call, by default to [`Limits::statement_timeout`].
+    #[must_use]
+    pub fn statement_timeout(mut self, timeout: Duration) -> Self {
+        self.connections = self.connections.with_deadline(timeout).with_set_up(set_up(timeout));
+        self
+    }
+}
+
+/// What each connection needs, whatever the server's defaults: at REPEATABLE READ a claim locks gaps, and with them the
+/// application's INSERTs, until it commits. The server gives a lock up before the caller gives the statement up, which
+/// would go on waiting there. English, because errors are told apart by their text.
+fn set_up(deadline: Duration) -> Arc<str> {
+    let lock_wait = deadline.as_secs().saturating_sub(1).max(1);
+    format!(
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION TRANSACTION READ WRITE; \
+         SET SESSION autocommit = 1, innodb_lock_wait_timeout = {lock_wait}, lc_messages = 'en_US'"
+    )
+    .into()
+}
+
+impl<P: Sessions<Mysql>> fmt::Debug for MysqlStore<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { connections, names, texts: _ } = self;
+        f.debug_struct("MysqlStore").field("connections", connections).field("names", names).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::mysql::Mysql;
+
+use super::MysqlStore;
+use super::bind::Bind;
+use super::rows::{ConfirmRow, DueRow};
+use crate::message::MessageId;
+use crate::store::session::Sessions;
+use crate::store::statement::{Statement, micros};
+use crate::store::stored::kept_text;
+use crate::store::{
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
+};
+
+#[async_trait]
+impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
+    async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        self.connections.within(self.check_database()).await
+    }
+
+    async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
+        if refs.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Some refs know their id all the same, and then it must be that row.
+        let other_ids: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
+        let known: HashSet<MessageId> = other_ids.iter().map(|key| key.message_id).collect();
+        let messages = Bind::json(refs.iter().map(|row| (row.message_id.as_uuid().simple().to_string(),)));
+        let found: Vec<ConfirmRow> = self.connections.load(Statement::new(&self.texts.confirm, [messages])).await?;
+        let ours = found.into_iter().filter(|found| {
+            let key = found.row.key;
+            !known.contains(&key.message_id) || other_ids.contains(&key)
+        });
+        Ok(ours.map(|found| Confirmed { row: found.row.decode(&found.topic), lease_left: found.lease_left }).collect())
+    }
+
+    async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        self.connections.within(self.open_claim(spec)).await
+    }
+
+    async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let lock = match locking {
+            Locking::Skip => &self.texts.lock,
+            Locking::Wait => &self.texts.lock_waiting,
+        };
+        let delete = |locked: &[RowKey]| vec![(&self.texts.delete, vec![Bind::ids(locked.iter().copied())])];
+        self.write(lock, Bind::keys(rows.iter().copied()), delete).await
+    }
+
+    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        if messages.is_empty() {
+            return Ok(0);
+        }
+        // In one order, for rows are locked in it.
+        let mut messages = messages.to_vec();
+        messages.sort_unstable();
+        let group = Bind::json(messages.iter().map(|id| (id.as_uuid().simple().to_string(),)));
+        self.connections.execute(Statement::new(&self.texts.settle_dead, [group])).await
+    }
+
+    async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
+        let extend = |locked: &[RowKey]| {
+            vec![(&self.texts.extend, vec![Bind::ids(locked.iter().copied()), Bind::BigInt(micros(lease))])]
+        };
+        self.write_held(held, extend).await
+    }
+
+    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError> {
+        let release =
+            |locked: &[RowKey]| vec![(&self.texts.renew, vec![Bind::ids(locked.iter().copied()), Bind::BigInt(0)])];
+        self.write_held(held, release).await
+    }
+
+    async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
+        let by_key: HashMap<RowKey, &Failed> = failed.iter().map(|row| (row.held.key, row)).collect();
+        let fail = |locked: &[RowKey]| {
+            let notes = locked.iter().filter_map(|key| by_key.get(key)).map(|row| {
+                let (wait, spends) = (micros(row.wait), i32::from(row.spends_attempt));
+                (row.held.key.id, wait, spends, row.class, kept_text(&row.error))
+            });
+            vec![(&self.texts.fail, vec![Bind::json(notes)])]
+        };
+        let held: Vec<Held> = failed.iter().map(|row| row.held).collect();
+        self.write_held(&held, fail).await
+    }
+
+    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
+        let by_key: HashMap<RowKey, &Dead> = dead.iter().map(|row| (row.held.key, row)).collect();
+        let bury = |locked: &[RowKey]| {
+            let reasons = locked.iter().filter_map(|key| by_key.get(key));
+            let reasons = Bind::json(reasons.map(|row| (row.held.key.id, kept_text(&row.reason))));
+            let ids = Bind::ids(locked.iter().copied());
+            vec![(&self.texts.bury, vec![reasons]), (&self.texts.delete, vec![ids])]
+        };
+        let held: Vec<Held> = dead.iter().map(|row| row.held).collect();
+        self.write_held(&held, bury).await
+    }
+
+    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
+        if topics.is_empty() {
+            return Ok(Vec::new());
+        }
+        let topics = Bind::json(topics.iter().map(AsRef::<str>::as_ref));
+        let due: Vec<DueRow> = self.connections.load(Statement::new(&self.texts.next_due, [topics])).await?;
+        Ok(due.into_iter().filter_map(|row| row.0).collect())
+    }
+}

@@ -1,0 +1,122 @@
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use diesel::deserialize::{QueryableByName, Result};
+use diesel::mysql::Mysql;
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
+use uuid::Uuid;
+
+use crate::store::decode::{RawBody, RawRow};
+use crate::store::{NextDue, RowKey};
+
+// Columns are read by their place: by name, each field of each row is looked for among all names.
+
+/// A row of the confirm statement.
+pub(super) struct ConfirmRow {
+    pub(super) topic: Arc<str>,
+    pub(super) row: RawRow,
+    pub(super) lease_left: Duration,
+}
+
+impl QueryableByName<Mysql> for ConfirmRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(10)?;
+        let left: i64 = row.get_value::<BigInt, _, _>(11)?;
+        Ok(Self { topic: topic.into(), row: raw_row(row)?, lease_left: micros(left) })
+    }
+}
+
+/// A row that the claim locked, without its payload.
+pub(super) struct ClaimedRow {
+    pub(super) row: RawRow,
+    pub(super) payload_bytes: Option<i64>,
+}
+
+impl QueryableByName<Mysql> for ClaimedRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
+        Ok(Self { row: raw_row(row)?, payload_bytes: row.get_value::<Nullable<BigInt>, _, _>(10)? })
+    }
+}
+
+/// The payload of a claimed row.
+pub(super) struct PayloadRow {
+    pub(super) id: i64,
+    pub(super) payload: Option<Vec<u8>>,
+}
+
+impl QueryableByName<Mysql> for PayloadRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
+        let payload = row.get_value::<Nullable<Binary>, _, _>(1)?;
+        Ok(Self { id: row.get_value::<BigInt, _, _>(0)?, payload })
+    }
+}
+
+/// The server's clock, and the first row of a range, locked or not; in microseconds from 1970.
+pub(super) struct WatermarkRow {
+    pub(super) read_at: i64,
+    pub(super) first_due_at: Option<i64>,
+}
+
+impl QueryableByName<Mysql> for WatermarkRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
+        let first_due_at = row.get_value::<Nullable<BigInt>, _, _>(1)?;
+        Ok(Self { read_at: row.get_value::<BigInt, _, _>(0)?, first_due_at })
+    }
+}
+
+/// Which row was locked.
+pub(super) struct KeyRow(pub(super) RowKey);
+
+impl QueryableByName<Mysql> for KeyRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
+        key(row).map(Self)
+    }
+}
+
+/// When a topic is due; nothing where it has no rows.
+pub(super) struct DueRow(pub(super) Option<NextDue>);
+
+impl QueryableByName<Mysql> for DueRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(0)?;
+        let due_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
+        Ok(Self(due_in.map(|due_in| NextDue {
+            topic: topic.into(),
+            due_in: micros(due_in),
+            overdue_by: micros(due_in.saturating_neg()),
+        })))
+    }
+}
+
+/// `id, message_id, epoch, failures, attempts, key, kind, headers, payload, created_at`.
+fn raw_row<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawRow> {
+    Ok(RawRow {
+        key: key(row)?,
+        epoch: row.get_value::<Integer, _, _>(2)?,
+        failures: row.get_value::<Integer, _, _>(3)?,
+        attempts: row.get_value::<Integer, _, _>(4)?,
+        body: raw_body(row),
+    })
+}
+
+fn raw_body<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawBody> {
+    let created_at: i64 = row.get_value::<BigInt, _, _>(9)?;
+    Ok(RawBody {
+        key: row.get_value::<Nullable<Text>, _, _>(5)?,
+        kind: row.get_value::<Text, _, _>(6)?,
+        headers: row.get_value::<Text, _, _>(7)?,
+        payload: row.get_value::<Nullable<Binary>, _, _>(8)?,
+        created_at: SystemTime::UNIX_EPOCH + micros(created_at),
+    })
+}
+
+fn key<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RowKey> {
+    let message_id: Vec<u8> = row.get_value::<Binary, _, _>(1)?;
+    Ok(RowKey { id: row.get_value::<BigInt, _, _>(0)?, message_id: Uuid::from_slice(&message_id)?.into() })
+}
+
+/// Zero where it is negative.
+fn micros(micros: i64) -> Duration {
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}

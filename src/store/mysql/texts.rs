@@ -1,0 +1,158 @@
+use std::sync::Arc;
+
+use crate::naming::TableNames;
+use crate::store::schema::{IndexNaming, named};
+
+/// The statements, under the names of one outbox.
+///
+/// Groups come as JSON and drive the join (STRAIGHT_JOIN), so that rows are locked in the order in which they are named.
+/// Indexes are forced: of a small table all rows would be read, and each of them locked or waited for. No statement
+/// returns what it wrote: MySQL has no RETURNING, so rows are locked by a SELECT first, and written by id then.
+#[derive(Debug)]
+pub(super) struct Texts {
+    pub(super) confirm: Arc<str>,
+    pub(super) claim: Arc<str>,
+    pub(super) payloads: Arc<str>,
+    pub(super) watermark: Arc<str>,
+    pub(super) lock: Arc<str>,
+    pub(super) lock_waiting: Arc<str>,
+    pub(super) lock_held: Arc<str>,
+    pub(super) delete: Arc<str>,
+    pub(super) settle_dead: Arc<str>,
+    pub(super) extend: Arc<str>,
+    pub(super) renew: Arc<str>,
+    pub(super) fail: Arc<str>,
+    pub(super) bury: Arc<str>,
+    pub(super) next_due: Arc<str>,
+}
+
+impl Texts {
+    pub(super) fn new(names: &TableNames) -> Self {
+        let text = |sql: &str| named(sql, names, IndexNaming::ByTable).into();
+        Self {
+            confirm: text(CONFIRM),
+            claim: text(CLAIM),
+            payloads: text(PAYLOADS),
+            watermark: text(WATERMARK),
+            lock: text(&LOCK.replace("{locking}", "SKIP LOCKED")),
+            lock_waiting: text(&LOCK.replace("{locking}", "")),
+            lock_held: text(LOCK_HELD),
+            delete: text(DELETE),
+            settle_dead: text(SETTLE_DEAD),
+            extend: text(EXTEND),
+            renew: text(RENEW),
+            fail: text(FAIL),
+            bury: text(BURY),
+            next_due: text(NEXT_DUE),
+        }
+    }
+}
+
+/// Opens a transaction that the server ends, and with it its locks, once its process has been silent for so many seconds:
+/// MariaDB by a setting for that, MySQL by the one for all silence.
+pub(super) fn begin(silence_secs: u64) -> Arc<str> {
+    format!(
+        "SET SESSION /*!80000 wait_timeout = {silence_secs}, */ /*M!100600 idle_transaction_timeout = {silence_secs}, */ \
+         lc_messages = 'en_US'; START TRANSACTION READ WRITE"
+    )
+    .into()
+}
+
+/// Commits, and lets a kept connection be silent again.
+pub(super) const COMMIT: &str = "COMMIT; SET SESSION /*!80000 wait_timeout = DEFAULT, */ lc_messages = 'en_US'";
+
+// By message: an INSERT does not tell its id.
+const CONFIRM: &str = "
+SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, m.`key`, m.kind, m.headers, m.payload,
+  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', m.created_at), m.topic,
+  TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at)
+FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
+STRAIGHT_JOIN outbox_messages m ON m.message_id = UNHEX(k.message_id)
+WHERE m.epoch = 0 AND m.deliver_at IS NULL";
+
+// Without the payloads, of which only so many bytes are wanted: a window that adds them up would not lock the rows.
+const CLAIM: &str = "
+SELECT CAST(id AS SIGNED), message_id, epoch, failures, attempts, `key`, kind, headers, NULL,
+  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', created_at), OCTET_LENGTH(payload)
+FROM outbox_messages FORCE INDEX (outbox_messages_due)
+WHERE topic = ? AND lane = -1 AND due_at > TIMESTAMPADD(MICROSECOND, ?, TIMESTAMP'1970-01-01 00:00:00')
+  AND due_at <= UTC_TIMESTAMP(6)
+ORDER BY due_at, id LIMIT ? FOR UPDATE SKIP LOCKED";
+
+const PAYLOADS: &str = "
+SELECT CAST(m.id AS SIGNED), m.payload
+FROM JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
+STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id";
+
+const WATERMARK: &str = "
+SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)), (
+  SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', due_at) FROM outbox_messages
+  WHERE topic = ? AND lane = -1 AND due_at > TIMESTAMPADD(MICROSECOND, ?, TIMESTAMP'1970-01-01 00:00:00')
+  ORDER BY due_at LIMIT 1
+)";
+
+const LOCK: &str = "
+SELECT CAST(m.id AS SIGNED), m.message_id
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+  id bigint unsigned PATH '$[0]', message_id char(32) CHARACTER SET ascii PATH '$[1]'
+)) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id AND m.message_id = UNHEX(k.message_id)
+FOR UPDATE {locking}";
+
+const LOCK_HELD: &str = "
+SELECT CAST(m.id AS SIGNED), m.message_id
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+  id bigint unsigned PATH '$[0]', message_id char(32) CHARACTER SET ascii PATH '$[1]', epoch int PATH '$[2]'
+)) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY)
+  ON m.id = k.id AND m.message_id = UNHEX(k.message_id) AND m.epoch = k.epoch
+FOR UPDATE SKIP LOCKED";
+
+const DELETE: &str = "
+DELETE m FROM JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
+STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id";
+
+const SETTLE_DEAD: &str = "
+DELETE d FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
+STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id)";
+
+const EXTEND: &str = "
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
+STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
+SET m.due_at = TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
+
+// What is due then, under the next epoch: rows held on, and rows released.
+const RENEW: &str = "
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
+STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
+SET m.due_at = TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)), m.epoch = m.epoch + 1";
+
+// 10 is limits::ERRORS_KEPT_MAX. Texts name their character set: a column of JSON_TABLE has the database's, and MariaDB
+// then breaks the JSON.
+const FAIL: &str = "
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+  id bigint unsigned PATH '$[0]', wait_micros bigint PATH '$[1]', spends int PATH '$[2]',
+  class varchar(64) CHARACTER SET utf8mb4 PATH '$[3]', error varchar(1024) CHARACTER SET utf8mb4 PATH '$[4]'
+)) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
+SET m.due_at = TIMESTAMPADD(MICROSECOND, k.wait_micros, UTC_TIMESTAMP(6)),
+  m.epoch = m.epoch + 1, m.failures = m.failures + 1, m.attempts = m.attempts + k.spends,
+  m.errors = JSON_ARRAY_APPEND(
+    IF(JSON_LENGTH(m.errors) < 10, m.errors, JSON_REMOVE(m.errors, '$[0]')), '$',
+    JSON_OBJECT('at', DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ'), 'class', k.class, 'error', k.error))";
+
+// A message that is dead already, because an operator copied one back, stays as it died.
+const BURY: &str = "
+INSERT INTO outbox_dead_letters (id, message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch,
+  attempts, failures, errors, created_at, reason)
+SELECT m.id, m.message_id, m.topic, m.lane, m.`key`, m.kind, m.headers, m.payload, m.due_at, m.deliver_at, m.epoch,
+  m.attempts, m.failures, m.errors, m.created_at, k.reason
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+  id bigint unsigned PATH '$[0]', reason varchar(1024) CHARACTER SET utf8mb4 PATH '$[1]'
+)) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
+ON DUPLICATE KEY UPDATE message_id = outbox_dead_letters.message_id";
+
+// The topic in the character set of its column, or no index is used.
+const NEXT_DUE: &str = "
+SELECT k.topic, (
+  SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at) FROM outbox_messages m
+  WHERE m.topic = k.topic AND m.lane = -1 ORDER BY m.due_at LIMIT 1
+)
+FROM JSON_TABLE(?, '$[*]' COLUMNS (topic varchar(249) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) k";

@@ -1,0 +1,5 @@
+//! MySQL, by MariaDB.
+
+mod async_pool;
+mod sync_pool;
+mod under_test;

@@ -1,0 +1,12 @@
+//! The suite over libmysqlclient and r2d2.
+
+use diesel::mysql::MysqlConnection;
+use diesel::r2d2::{ConnectionManager, Pool};
+
+use super::under_test::MysqlUnderTest;
+
+async fn open() -> Option<MysqlUnderTest<Pool<ConnectionManager<MysqlConnection>>>> {
+    MysqlUnderTest::open(|url| Pool::builder().min_idle(Some(0)).build(ConnectionManager::new(url)).expect("a pool"))
+}
+
+diesel_outbox::store_conformance_tests!(open);

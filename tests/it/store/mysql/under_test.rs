@@ -1,0 +1,295 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use diesel::connection::SimpleConnection;
+use diesel::migration::MigrationSource;
+use diesel::mysql::{Mysql, MysqlConnection};
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
+use diesel_outbox::migrations::Migrations;
+use diesel_outbox::store::{DeadRow, InsertOptions, KeptError, LiveRow, MysqlStore, RowKey, Sessions, Store};
+use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
+use diesel_outbox::{Envelope, TableNames};
+use uuid::Uuid;
+use xtask::parts;
+use xtask::servers::Part;
+
+/// A store over a database of its own in the shared server, which is thrown away as a whole.
+pub(crate) struct MysqlUnderTest<P: Sessions<Mysql>> {
+    pub(crate) store: MysqlStore<P>,
+    pub(crate) names: TableNames,
+    pub(crate) url: String,
+    pub(crate) side: Mutex<MysqlConnection>,
+}
+
+impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
+    pub(crate) fn open(pool: impl FnOnce(&str) -> P) -> Option<Self> {
+        let url = parts::require(Part::Mariadb)?;
+        let mut side = MysqlConnection::establish(&url).expect("connect");
+        let names = new_database(&mut side);
+        for migration in MigrationSource::<Mysql>::migrations(&Migrations::new(names.clone())).expect("migrations") {
+            migration.run(&mut side).expect("migrate");
+        }
+        let store = MysqlStore::new(pool(&url)).tables(names.clone());
+        Some(Self { store, names, url, side: Mutex::new(side) })
+    }
+
+    pub(crate) fn side(&self) -> MutexGuard<'_, MysqlConnection> {
+        self.side.lock().expect("no test panicked with it")
+    }
+
+    /// `{m}` and `{d}` stand for the tables.
+    pub(crate) fn sql(&self, text: &str) -> String {
+        text.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters())
+    }
+
+    pub(crate) fn run(&self, text: &str) {
+        self.side().batch_execute(&self.sql(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    pub(crate) fn numbers(&self, text: &str) -> Vec<i32> {
+        numbers(&self.side, &self.sql(text))
+    }
+
+    /// Whether a connection of that name waits for a lock.
+    pub(crate) fn is_waiting(&self, application_name: &str) -> bool {
+        let sql = "SELECT 1 AS number FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = ";
+        !self.numbers(&format!("{sql}'{application_name}'")).is_empty()
+    }
+
+    /// Ends the other session, and begins another.
+    pub(crate) fn reconnect(&self) {
+        *self.side() = MysqlConnection::establish(&self.url).expect("connect");
+    }
+
+    /// Drops the store, and leaves the other session.
+    pub(crate) fn drop_store(self) -> Mutex<MysqlConnection> {
+        drop(self.store);
+        self.side
+    }
+
+    pub(crate) fn begin(&self, text: &str) -> OpenMysql {
+        let mut conn = MysqlConnection::establish(&self.url).expect("connect");
+        conn.batch_execute("START TRANSACTION").expect("begin");
+        conn.batch_execute(&self.sql(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+        OpenMysql(conn)
+    }
+}
+
+/// The numbers that a query has in its column of that name.
+pub(crate) fn numbers(side: &Mutex<MysqlConnection>, sql: &str) -> Vec<i32> {
+    let rows: Vec<Number> = sql_query(sql).load(&mut *side.lock().expect("unpoisoned")).expect("read numbers");
+    rows.into_iter().map(|row| row.number).collect()
+}
+
+#[derive(QueryableByName)]
+struct Number {
+    #[diesel(sql_type = Integer)]
+    number: i32,
+}
+
+fn new_database(conn: &mut MysqlConnection) -> TableNames {
+    static DATABASES: AtomicU32 = AtomicU32::new(0);
+    let name = format!("test_{}_{}", std::process::id(), DATABASES.fetch_add(1, Ordering::Relaxed));
+    conn.batch_execute(&format!("CREATE DATABASE {name}")).expect("create a database");
+    TableNames::default().schema(name).expect("a plain name")
+}
+
+fn insert(conn: &mut MysqlConnection, names: &TableNames, envelope: &Envelope, options: InsertOptions) -> RowKey {
+    let sql = format!(
+        "INSERT INTO {} (message_id, topic, `key`, kind, headers, payload, deliver_at, due_at) VALUES \
+         (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
+        names.messages()
+    );
+    let delay = options.deliver_after.map(micros);
+    sql_query(sql)
+        .bind::<Binary, _>(envelope.message_id.as_uuid().as_bytes().as_slice())
+        .bind::<Text, _>(&*envelope.topic)
+        .bind::<Nullable<Text>, _>(&envelope.key)
+        .bind::<Text, _>(&envelope.kind)
+        .bind::<Text, _>(envelope.headers.to_json())
+        .bind::<Nullable<Binary>, _>(&envelope.payload)
+        .bind::<Nullable<BigInt>, _>(delay)
+        .bind::<BigInt, _>(delay.unwrap_or(micros(options.leased_for)))
+        .execute(conn)
+        .expect("insert");
+    let sql = format!("SELECT CAST(id AS SIGNED) AS id, message_id FROM {} WHERE message_id = ?", names.messages());
+    let row: KeyRow = sql_query(sql)
+        .bind::<Binary, _>(envelope.message_id.as_uuid().as_bytes().as_slice())
+        .get_result(conn)
+        .expect("the row");
+    row.key()
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).expect("a time of a test")
+}
+
+#[async_trait]
+impl<P: Sessions<Mysql>> StoreUnderTest for MysqlUnderTest<P> {
+    fn store(&self) -> &dyn Store {
+        &self.store
+    }
+
+    async fn insert(&self, envelope: &Envelope, options: InsertOptions) -> RowKey {
+        insert(&mut self.side(), &self.names, envelope, options)
+    }
+
+    async fn insert_uncommitted(&self, envelope: &Envelope) -> (RowKey, Box<dyn OpenTransaction>) {
+        let mut open = self.begin("SELECT 1");
+        let key = insert(&mut open.0, &self.names, envelope, InsertOptions::default());
+        (key, Box::new(open))
+    }
+
+    async fn lock(&self, key: RowKey) -> Option<Box<dyn OpenTransaction>> {
+        Some(Box::new(self.begin(&format!("SELECT 1 FROM {{m}} WHERE id = {} FOR UPDATE NOWAIT", key.id))))
+    }
+
+    async fn poison(&self, key: RowKey) {
+        self.run(&format!("UPDATE {{m}} SET headers = 'spoiled' WHERE id = {}", key.id));
+    }
+
+    async fn live_rows(&self) -> Vec<LiveRow> {
+        let sql = self.sql(
+            "SELECT CAST(id AS SIGNED) AS id, message_id, topic, \
+             TIMESTAMPDIFF(MICROSECOND, '1970-01-01', due_at) AS micros, epoch, attempts, failures, errors FROM {m} ORDER BY id",
+        );
+        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.side()).expect("read the rows");
+        rows.into_iter().map(LiveColumns::row).collect()
+    }
+
+    async fn dead_rows(&self) -> Vec<DeadRow> {
+        let sql = self.sql(
+            "SELECT CAST(id AS SIGNED) AS id, message_id, topic, epoch, attempts, failures, errors, reason FROM {d} ORDER BY id",
+        );
+        let rows: Vec<DeadColumns> = sql_query(sql).load(&mut *self.side()).expect("read the dead letters");
+        rows.into_iter().map(DeadColumns::row).collect()
+    }
+
+    async fn now(&self) -> SystemTime {
+        let sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS micros";
+        sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
+    }
+
+    async fn pass(&self, by: Duration) {
+        self.run(&format!("UPDATE {{m}} SET due_at = due_at - INTERVAL {} MICROSECOND", micros(by)));
+    }
+}
+
+/// Another session's transaction; the server rolls it back when it is dropped.
+pub(crate) struct OpenMysql(pub(crate) MysqlConnection);
+
+#[async_trait]
+impl OpenTransaction for OpenMysql {
+    async fn commit(mut self: Box<Self>) {
+        self.0.batch_execute("COMMIT").expect("commit");
+    }
+
+    async fn roll_back(mut self: Box<Self>) {
+        self.0.batch_execute("ROLLBACK").expect("roll back");
+    }
+}
+
+#[derive(QueryableByName)]
+struct KeyRow {
+    #[diesel(sql_type = BigInt)]
+    id: i64,
+    #[diesel(sql_type = Binary)]
+    message_id: Vec<u8>,
+}
+
+impl KeyRow {
+    fn key(&self) -> RowKey {
+        RowKey { id: self.id, message_id: Uuid::from_slice(&self.message_id).expect("16 bytes").into() }
+    }
+}
+
+#[derive(QueryableByName)]
+struct History {
+    #[diesel(sql_type = Text)]
+    topic: String,
+    #[diesel(sql_type = Integer)]
+    epoch: i32,
+    #[diesel(sql_type = Integer)]
+    attempts: i32,
+    #[diesel(sql_type = Integer)]
+    failures: i32,
+    #[diesel(sql_type = Text)]
+    errors: String,
+}
+
+#[derive(QueryableByName)]
+struct LiveColumns {
+    #[diesel(embed)]
+    key: KeyRow,
+    #[diesel(embed)]
+    history: History,
+    #[diesel(embed)]
+    due_at: Instant,
+}
+
+impl LiveColumns {
+    fn row(self) -> LiveRow {
+        let Self { key, history, due_at } = self;
+        LiveRow {
+            key: key.key(),
+            errors: kept_errors(&history.errors),
+            topic: history.topic.into(),
+            due_at: due_at.time(),
+            epoch: history.epoch,
+            attempts: history.attempts as u32,
+            failures: history.failures as u32,
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct DeadColumns {
+    #[diesel(embed)]
+    key: KeyRow,
+    #[diesel(embed)]
+    history: History,
+    #[diesel(sql_type = Text)]
+    reason: String,
+}
+
+impl DeadColumns {
+    fn row(self) -> DeadRow {
+        let Self { key, history, reason } = self;
+        DeadRow {
+            key: key.key(),
+            errors: kept_errors(&history.errors),
+            topic: history.topic.into(),
+            epoch: history.epoch,
+            attempts: history.attempts as u32,
+            failures: history.failures as u32,
+            reason,
+        }
+    }
+}
+
+#[derive(QueryableByName)]
+struct Instant {
+    #[diesel(sql_type = BigInt)]
+    micros: i64,
+}
+
+impl Instant {
+    fn time(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_micros(self.micros.try_into().expect("after 1970"))
+    }
+}
+
+/// Every kept error with its class and text, and a time that can be read.
+pub(crate) fn kept_errors(column: &str) -> Vec<KeptError> {
+    let errors: Vec<serde_json::Value> = serde_json::from_str(column).expect("a JSON array");
+    let text = |error: &serde_json::Value, field: &str| error[field].as_str().expect("a text").to_owned();
+    let kept = errors.iter().map(|error| {
+        assert!(text(error, "at").ends_with('Z'), "{error}");
+        KeptError { class: text(error, "class"), error: text(error, "error") }
+    });
+    kept.collect()
+}
