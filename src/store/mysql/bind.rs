@@ -9,8 +9,8 @@ use serde::Serialize;
 use crate::store::statement::Dialect;
 use crate::store::{Held, RowKey};
 
-/// What the statements bind. A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would be
-/// another text for every size, and prepared anew each time.
+/// What the statements bind. A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would
+/// be another text for every size, and prepared anew each time.
 #[derive(Debug)]
 pub enum Bind {
     Text(Arc<str>),

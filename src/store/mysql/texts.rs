@@ -5,9 +5,10 @@ use crate::store::schema::{IndexNaming, named};
 
 /// The statements, under the names of one outbox.
 ///
-/// Groups come as JSON and drive the join (STRAIGHT_JOIN), so that rows are locked in the order in which they are named.
-/// Indexes are forced: of a small table all rows would be read, and each of them locked or waited for. No statement
-/// returns what it wrote: MySQL has no RETURNING, so rows are locked by a SELECT first, and written by id then.
+/// Groups come as JSON and drive the join (STRAIGHT_JOIN), so that rows are locked in the order in which they are
+/// named. Indexes are forced: of a small table all rows would be read, and each of them locked or waited for. No
+/// statement returns what it wrote: MySQL has no RETURNING, so rows are locked by a SELECT first, and written by id
+/// then.
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) confirm: Arc<str>,
@@ -48,8 +49,8 @@ impl Texts {
     }
 }
 
-/// Opens a transaction that the server ends, and with it its locks, once its process has been silent for so many seconds:
-/// MariaDB by a setting for that, MySQL by the one for all silence.
+/// Opens a transaction that the server ends, and with it its locks, once its process has been silent for so many
+/// seconds: MariaDB by a setting for that, MySQL by the one for all silence.
 pub(super) fn begin(silence_secs: u64) -> Arc<str> {
     format!(
         "SET SESSION /*!80000 wait_timeout = {silence_secs}, */ /*M!100600 idle_transaction_timeout = {silence_secs}, */ \

@@ -16,10 +16,10 @@ use self::texts::Texts;
 use super::session::{Connections, Sessions};
 use crate::naming::TableNames;
 
-/// How long a connection keeps its plans. PostgreSQL keeps one until it next looks at the table, a minute or more; where
-/// it was made for a few rows and meets a backlog, a settle of 500 rows among 100,000 takes 16 s in place of 10 ms.
-/// `SET plan_cache_mode` would do the same without a round trip, but behind pgbouncer it would stick to connections of
-/// others.
+/// How long a connection keeps its plans. PostgreSQL keeps one until it next looks at the table, a minute or more;
+/// where it was made for a few rows and meets a backlog, a settle of 500 rows among 100,000 takes 16 s in place of 10
+/// ms. `SET plan_cache_mode` would do the same without a round trip, but behind pgbouncer it would stick to connections
+/// of others.
 const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// An outbox in PostgreSQL (13 or later).
@@ -27,7 +27,6 @@ const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
 /// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`], and behind pgbouncer in session or
 /// transaction mode.
 ///
-/// ```no_run
 /// # #[cfg(feature = "r2d2")] {
 /// use diesel::PgConnection;
 /// use diesel::r2d2::{ConnectionManager, Pool};
@@ -39,7 +38,6 @@ const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
 /// # let _ = store;
 /// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
-/// ```
 pub struct PostgresStore<P: Sessions<Pg>> {
     connections: Connections<Pg, P>,
     names: TableNames,
