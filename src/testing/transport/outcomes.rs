@@ -73,11 +73,23 @@ impl Outcomes {
     /// # Panics
     /// When they are not `within` that time.
     pub async fn wait_for(&self, count: usize, within: Duration) -> Vec<(i64, Seen)> {
+        self.wait_until(within, |seen| seen.len() >= count).await
+    }
+
+    /// Waits until the outcomes fulfil a condition.
+    ///
+    /// # Panics
+    /// When they do not `within` that time.
+    pub async fn wait_until(
+        &self,
+        within: Duration,
+        mut reached: impl FnMut(&[(i64, Seen)]) -> bool,
+    ) -> Vec<(i64, Seen)> {
         let reached = async {
             loop {
                 let mut changed = pin!(self.changed.notified());
                 changed.as_mut().enable();
-                if self.lock().len() >= count {
+                if reached(&self.lock()) {
                     return;
                 }
                 changed.await;
@@ -85,7 +97,7 @@ impl Outcomes {
         };
         let reached = tokio::time::timeout(within, reached).await;
         let seen = self.seen();
-        assert!(reached.is_ok(), "{} of {count} outcomes after {within:?}; the last: {:?}", seen.len(), seen.last());
+        assert!(reached.is_ok(), "not after {within:?}, with {} outcomes; the last: {:?}", seen.len(), seen.last());
         seen
     }
 

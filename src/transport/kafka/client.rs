@@ -91,17 +91,19 @@ impl Client {
         self.producer().health.refuses()
     }
 
-    /// Reads which partitions a topic has. Blocks up to `within`; without a broker it leaves everything as it is.
-    pub(super) fn look_up(&self, topic: &Arc<str>, within: Duration) {
+    /// Reads which partitions a topic has. Blocks up to `within`; a topic that is not there leaves everything as it is.
+    pub(super) fn look_up(&self, topic: &Arc<str>, within: Duration) -> Result<(), TransportError> {
         let producer = Arc::clone(&self.producer());
         let metadata = producer.inner().client().fetch_metadata(Some(topic), within);
-        for found in metadata.iter().flat_map(|metadata| metadata.topics()) {
-            producer.health.answered();
+        let metadata = metadata.map_err(|error| self.failed(error.rdkafka_error_code()))?;
+        producer.health.answered();
+        for found in metadata.topics() {
             if found.name() == &**topic && found.error().is_none() && !found.partitions().is_empty() {
                 let led: Vec<bool> = found.partitions().iter().map(|partition| partition.leader() >= 0).collect();
                 self.partitions.learn(topic, &led);
             }
         }
+        Ok(())
     }
 
     /// Whether a broker is connected; asks for one where none is. Blocks up to `within`.

@@ -15,6 +15,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("client.id", "diesel-outbox"),
     ("enable.idempotence", "true"), // a retry inside the client neither doubles nor reorders
     ("linger.ms", "0"),             // immediate; under load batches form by themselves
+    ("message.max.bytes", "1048588"), // as brokers; the client's own million counts its framing
     ("message.timeout.ms", "25000"), // below the lease of 30 s
     ("partitioner", "murmur2_random"), // Java's: a key goes where every other producer of the topic sends it
     ("reconnect.backoff.max.ms", "1000"), // a broker that is back is used within a second, not ten
@@ -40,8 +41,10 @@ const IN_FLIGHT: &str = "max.in.flight.requests.per.connection";
 /// [librdkafka's list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md).
 ///
 /// What is set here and can be changed: `acks=all`, `client.id=diesel-outbox`, `enable.idempotence=true`,
-/// `linger.ms=0`, `message.timeout.ms=25000`, `partitioner=murmur2_random` (as in Java, so that one key is in one
-/// partition whoever wrote it), `reconnect.backoff.max.ms=1000`, `topic.metadata.propagation.max.ms=5000`.
+/// `linger.ms=0`, `message.max.bytes=1048588` (what brokers take by default: raise it with
+/// [`Topic::message_bytes_max`](crate::Topic::message_bytes_max)), `message.timeout.ms=25000`,
+/// `partitioner=murmur2_random` (as in Java, so that one key is in one partition whoever wrote it),
+/// `reconnect.backoff.max.ms=1000`, `topic.metadata.propagation.max.ms=5000`.
 ///
 /// Settings that would break what the outbox promises are refused by [`KafkaTransport::new`](super::KafkaTransport::new).
 /// TLS and SASL need the feature `kafka-ssl`.

@@ -27,10 +27,19 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    pub(super) fn settle(self, outcome: Outcome) {
-        if let Some(slot) = self.slot {
+    /// Reports what became of a message that the client had.
+    fn settle(self, outcome: Outcome) {
+        if let Some(slot) = &self.slot {
             let unanswered = matches!(&outcome, Outcome::Failed(error) if !is_answer(error.class()));
-            slot.leave(!unanswered);
+            slot.answered(!unanswered);
+        }
+        self.give_back(outcome);
+    }
+
+    /// Reports of a message that the client did not take, which says nothing of its partition.
+    pub(super) fn give_back(self, outcome: Outcome) {
+        if let Some(slot) = self.slot {
+            slot.leave();
         }
         self.receipt.settle(outcome);
         self.waiting.leave();

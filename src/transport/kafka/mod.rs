@@ -142,7 +142,7 @@ impl Transport for KafkaTransport {
         topics::prepare(&self.client, &self.topics).await?;
         let names: Vec<Arc<str>> = topics.iter().map(Topic::shared_name).collect();
         let client = Arc::clone(&self.client);
-        blocking(move || names.iter().for_each(|topic| client.look_up(topic, KAFKA_ADMIN_TIMEOUT))).await
+        blocking(move || names.iter().try_for_each(|topic| client.look_up(topic, KAFKA_ADMIN_TIMEOUT))).await?
     }
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
@@ -154,7 +154,7 @@ impl Transport for KafkaTransport {
         waiting.enter();
         let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), slot, waiting });
         if let Err((ticket, outcome)) = self.client.send(record::record(&envelope, partition, ticket)) {
-            ticket.settle(outcome);
+            ticket.give_back(outcome);
         }
     }
 
@@ -198,7 +198,8 @@ impl KafkaTransportBuilder {
     /// Chooses the partition of a message, given how many its topic has; `None` leaves it to the partitioner.
     ///
     /// Called in [`send`](Transport::send): it must not block. A partition that the topic does not have spends an
-    /// attempt of the message.
+    /// attempt of the message. Until the topic's partitions are known (the relay's start reads them, or the end of an
+    /// outage at start) messages fail as [`FailureClass::Temporary`].
     ///
     /// ```no_run
     /// use diesel_outbox::transport::{KafkaConfig, KafkaTransport};

@@ -163,10 +163,13 @@ impl Slot {
         }
     }
 
-    /// Takes back what [`enter`](Self::enter) counted: the message has its outcome, from the broker or (`answered` is
-    /// false) from the client, which waited for it in vain.
-    pub(super) fn leave(&self, answered: bool) {
+    /// Takes back what [`enter`](Self::enter) counted.
+    pub(super) fn leave(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The broker answered for a message, or (false) the client waited for that in vain.
+    pub(super) fn answered(&self, answered: bool) {
         self.answers.store(answered, Ordering::Relaxed);
         if answered {
             let now = self.pulse.now();

@@ -34,3 +34,22 @@ impl Secrets {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Secrets;
+
+    #[test]
+    fn secrets_go_and_the_rest_stays() {
+        let settings = [("sasl.username", "shop"), ("sasl.password", "sword"), ("ssl.key.password", "swordfish")];
+        let secrets = Secrets::of(settings.into_iter());
+        assert_eq!(secrets.scrub("shop:swordfish, sword"), "shop:[redacted], [redacted]");
+        assert_eq!(secrets.scrub("nothing to see"), "nothing to see");
+    }
+
+    #[test]
+    fn an_empty_secret_is_none() {
+        let secrets = Secrets::of([("sasl.password", "")].into_iter());
+        assert_eq!(secrets.scrub("text"), "text");
+    }
+}

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::testing::transport::{Stored, TransportUnderTest};
+use diesel_outbox::limits::MESSAGE_BYTES_MAX;
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
 use diesel_outbox::transport::{KafkaConfig, Transport};
 use xtask::parts;
 use xtask::servers::Part;
 
-use super::broker::{self, config, fresh, make, transport};
+use super::broker::{self, config, envelope, fresh, make, transport};
 
 /// A broker that makes no topic by itself.
 pub(super) struct Real {
@@ -79,4 +80,16 @@ mod conformance {
         an_unknown_topic_is_of_the_topic,
         a_full_queue_is_busy,
     }
+}
+
+#[tokio::test]
+async fn a_message_at_the_limit_is_taken() {
+    let Some(broker) = Real::open() else { return };
+    let (kafka, topic) = (transport(config(&broker.bootstrap)), broker.new_topic().await);
+    let (mut envelope, outcomes) = (envelope(&topic, Some("key")), Outcomes::new());
+    envelope.kind = "order.placed".to_owned();
+    envelope.payload = Some(vec![b'x'; MESSAGE_BYTES_MAX - "key".len()]);
+    assert_eq!(envelope.size_bytes(), MESSAGE_BYTES_MAX);
+    outcomes.send(&*kafka, 0, envelope);
+    assert_eq!(outcomes.wait_for(1, broker::PATIENCE).await[0].1, Seen::Delivered);
 }

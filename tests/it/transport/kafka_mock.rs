@@ -1,15 +1,17 @@
 //! Kafka against librdkafka's mock cluster: the suite, and faults that a real broker does not have to order.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::testing::transport::{Stored, TransportUnderTest};
-use diesel_outbox::transport::{FailureClass, Transport};
+use diesel_outbox::store::RowKey;
+use diesel_outbox::testing::transport::{Outcomes, Stored, TransportUnderTest};
+use diesel_outbox::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer as _};
 use rdkafka::types::RDKafkaRespErr;
 
-use super::broker::{self, config, fresh, transport};
+use super::broker::{self, config, envelope, fresh, transport};
 
 /// The cluster inside a client, because a handle of its own cannot move between threads.
 pub(super) struct Mock(BaseProducer);
@@ -110,4 +112,35 @@ mod conformance {
     }
 
     diesel_outbox::transport_conformance_tests!(open);
+}
+
+/// Holds a transport, and drops it where the first outcome is reported: on the client's own thread.
+struct LastHolder {
+    held: Mutex<Option<Box<dyn Transport>>>,
+    outcomes: Arc<Outcomes>,
+}
+
+impl ReceiptSink for LastHolder {
+    fn settle(&self, row: RowKey, outcome: Outcome) {
+        drop(self.held.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.outcomes.settle(row, outcome);
+    }
+}
+
+#[tokio::test]
+async fn the_last_outcome_may_drop_the_transport() {
+    let mock = Mock::start(1);
+    let topic = mock.topic("last", 1);
+    // So that no outcome comes before the sink holds the transport.
+    mock.cluster().broker_round_trip_time(-1, Duration::from_millis(300)).expect("a slow broker");
+    let (kafka, outcomes) = (transport(config(&mock.bootstrap())), Outcomes::new());
+    let sink = Arc::new(LastHolder { held: Mutex::default(), outcomes: Arc::clone(&outcomes) });
+    for id in 0..100 {
+        let envelope = envelope(&topic, Some("key"));
+        let row = RowKey { id, message_id: envelope.message_id };
+        kafka.send(envelope, Receipt::new(row, Arc::clone(&sink) as Arc<dyn ReceiptSink>));
+    }
+    assert_eq!(outcomes.count(), 0);
+    *sink.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(kafka);
+    outcomes.wait_for(100, broker::PATIENCE).await;
 }

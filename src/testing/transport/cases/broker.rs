@@ -32,6 +32,7 @@ pub async fn an_absent_broker_is_an_outage_until_it_is_back(broker: &dyn Transpo
     let back = async { while transport.probe().await.is_err() {} };
     let back = tokio::time::timeout(broker.patience(), back).await;
     assert!(back.is_ok(), "the broker is back and no probe succeeds");
+    assert_eq!(transport.outage(), None, "a probe that succeeds ends the outage");
     delivers_again(&*transport, &topic, broker.patience()).await;
 }
 
