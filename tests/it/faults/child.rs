@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
+use super::audit::audit;
 use super::shop::{DEADLINE, Shop};
 use super::troubled::Troubled;
 
@@ -51,7 +52,7 @@ impl Script {
 
     pub(super) fn spawn(&self) -> ShopProcess {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "faults::child::process", "--ignored", "--nocapture"])
+            .args(["--exact", "faults::child::a_shop_process_ends_by_itself", "--nocapture"])
             .env(CONFIG, serde_json::to_string(self).unwrap())
             .stdout(Stdio::null())
             .spawn()
@@ -108,13 +109,17 @@ impl Drop for ShopProcess {
     }
 }
 
-#[test]
-#[ignore = "the process that the fault tests start and kill; it has nothing to do without their script"]
-fn process() {
-    let Ok(script) = std::env::var(CONFIG) else { return };
-    let script: Script = serde_json::from_str(&script).unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(run(script));
+/// A shop that nobody kills; and, where its environment says so, the process of all the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shop_process_ends_by_itself() {
+    if let Ok(script) = std::env::var(CONFIG) {
+        return run(serde_json::from_str(&script).unwrap()).await;
+    }
+    let Some(shop) = Shop::open().await else { return };
+    let mut process = Script { orders: 10, ..Script::new(&shop) }.spawn();
+    assert!(process.ended().await.success());
+    let audit = audit(&shop).await;
+    assert_eq!((audit.delivered, audit.doubled), (audit.committed, 0), "{audit:?}");
 }
 
 async fn run(script: Script) {

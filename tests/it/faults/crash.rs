@@ -15,6 +15,8 @@ fn script_for(step: &str, shop: &Shop) -> Script {
         "sweeper::claimed" | "sweeper::closing" | "sweeper::closed" => {
             Script { backlog: 50, orders: 0, passage: 1, ..script }
         }
+        // Written for many rows at once: how often is not for a test to say.
+        "relay::confirmed" | "relay::settling" | "relay::settled" => Script { passage: 1, ..script },
         "relay::extended" => Script { acknowledged_after_ms: 4_000, passage: 1, ..script },
         "relay::failing" => Script { refusals: 5, passage: 1, ..script },
         "relay::dying" => Script { orders: 1, refusals: 3, passage: 1, ..script },

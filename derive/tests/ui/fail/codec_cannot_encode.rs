@@ -2,10 +2,6 @@ use diesel_outbox::OutboxMessage;
 use diesel_outbox::codec::Raw;
 
 #[derive(OutboxMessage)]
-#[outbox(topic = "orders")]
-struct NotSerialize;
-
-#[derive(OutboxMessage)]
 #[outbox(topic = "images", codec = Raw)]
 struct NotBytes;
 
