@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::breaker::BreakerState;
 use super::engine::{Engine, Offer, Offered};
@@ -18,9 +18,11 @@ use crate::store::{Confirmed, Dead, Held, Loaded, Poisoned, Row, RowRef};
 
 /// Runs until the relay ends; while it drains, until the queue is empty.
 pub(crate) async fn run(engine: Arc<Engine>) {
+    let mut not_before = Instant::now();
     while !engine.stop.has_reached(Stage::Draining) || engine.queue.len() > 0 {
         let arrived = async {
             engine.queue.arrival().await;
+            sleep_until(not_before).await;
             engine.ledger.reserve(engine.limits.confirm_rows_max, engine.limits.claim_bytes_max).await
         };
         let draining = engine.stop.has_reached(Stage::Draining);
@@ -29,6 +31,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             () = engine.stop.reached(Stage::Draining), if !draining => continue,
             () = engine.stop.reached(Stage::Ending) => return,
         };
+        not_before = Instant::now() + engine.limits.confirm_interval_min;
         let taken = take(&engine, &room).await;
         send(&engine, taken, room).await;
     }
