@@ -27,6 +27,7 @@ const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
 /// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`], and behind pgbouncer in session or
 /// transaction mode.
 ///
+/// ```no_run
 /// # #[cfg(feature = "r2d2")] {
 /// use diesel::PgConnection;
 /// use diesel::r2d2::{ConnectionManager, Pool};
@@ -38,6 +39,7 @@ const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
 /// # let _ = store;
 /// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 pub struct PostgresStore<P: Sessions<Pg>> {
     connections: Connections<Pg, P>,
     names: TableNames,
