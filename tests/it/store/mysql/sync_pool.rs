@@ -6,7 +6,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use super::under_test::MysqlUnderTest;
 
 async fn open() -> Option<MysqlUnderTest<Pool<ConnectionManager<MysqlConnection>>>> {
-    MysqlUnderTest::open(|url| Pool::builder().min_idle(Some(0)).build(ConnectionManager::new(url)).expect("a pool"))
+    MysqlUnderTest::open(super::r2d2)
 }
 
 diesel_outbox::store_conformance_tests!(open);

@@ -17,12 +17,14 @@ use uuid::Uuid;
 use xtask::parts;
 use xtask::servers::Part;
 
+use crate::store::eventually;
+
 /// A store over a database of its own in the shared server, which is thrown away as a whole.
 pub(crate) struct MysqlUnderTest<P: Sessions<Mysql>> {
     pub(crate) store: MysqlStore<P>,
     pub(crate) names: TableNames,
     pub(crate) url: String,
-    pub(crate) side: Mutex<MysqlConnection>,
+    side: Mutex<MysqlConnection>,
 }
 
 impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
@@ -33,7 +35,9 @@ impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
         for migration in MigrationSource::<Mysql>::migrations(&Migrations::new(names.clone())).expect("migrations") {
             migration.run(&mut side).expect("migrate");
         }
-        let store = MysqlStore::new(pool(&url)).tables(names.clone());
+        let (server, _) = url.rsplit_once('/').expect("a URL with a database");
+        let own = format!("{server}/{}", names.schema_name().expect("a database"));
+        let store = MysqlStore::new(pool(&own)).tables(names.clone());
         Some(Self { store, names, url, side: Mutex::new(side) })
     }
 
@@ -54,21 +58,20 @@ impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
         numbers(&self.side, &self.sql(text))
     }
 
-    /// Whether a connection of that name waits for a lock.
-    pub(crate) fn is_waiting(&self, application_name: &str) -> bool {
-        let sql = "SELECT 1 AS number FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = ";
-        !self.numbers(&format!("{sql}'{application_name}'")).is_empty()
+    /// The server's threads for the store's connections; the other session is in another database.
+    pub(crate) fn threads(&self) -> Vec<i32> {
+        let own = self.names.schema_name().expect("a database");
+        self.numbers(&format!(
+            "SELECT CAST(id AS int) AS number FROM information_schema.processlist WHERE db = '{own}'"
+        ))
     }
 
-    /// Ends the other session, and begins another.
-    pub(crate) fn reconnect(&self) {
-        *self.side() = MysqlConnection::establish(&self.url).expect("connect");
-    }
-
-    /// Drops the store, and leaves the other session.
-    pub(crate) fn drop_store(self) -> Mutex<MysqlConnection> {
-        drop(self.store);
-        self.side
+    pub(crate) async fn until_gone(&self, threads: &[i32]) {
+        eventually("the connections are closed", || {
+            let now = self.threads();
+            (!threads.iter().any(|thread| now.contains(thread))).then_some(())
+        })
+        .await;
     }
 
     pub(crate) fn begin(&self, text: &str) -> OpenMysql {
@@ -80,7 +83,7 @@ impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
 }
 
 /// The numbers that a query has in its column of that name.
-pub(crate) fn numbers(side: &Mutex<MysqlConnection>, sql: &str) -> Vec<i32> {
+fn numbers(side: &Mutex<MysqlConnection>, sql: &str) -> Vec<i32> {
     let rows: Vec<Number> = sql_query(sql).load(&mut *side.lock().expect("unpoisoned")).expect("read numbers");
     rows.into_iter().map(|row| row.number).collect()
 }

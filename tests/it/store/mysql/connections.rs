@@ -1,0 +1,118 @@
+//! What a connection leaves open goes with it, over both kinds of pool.
+
+use std::time::Duration;
+
+use diesel::mysql::Mysql;
+use diesel_outbox::store::{Locking, Sessions, Store, StoreError};
+use diesel_outbox::testing::store::StoreUnderTest;
+
+use super::under_test::MysqlUnderTest;
+use super::{insert, spec};
+
+macro_rules! over_both_pools {
+    ($($case:ident),+ $(,)?) => {
+        $(mod $case {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn r2d2() {
+                if let Some(test) = super::MysqlUnderTest::open(super::super::r2d2) {
+                    super::$case(test).await;
+                }
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn deadpool() {
+                if let Some(test) = super::MysqlUnderTest::open(super::super::deadpool) {
+                    super::$case(test).await;
+                }
+            }
+        })+
+    };
+}
+
+over_both_pools! {
+    calls_one_after_the_other_share_a_connection,
+    time_out_closes_the_connection,
+    dropped_claim_closes_its_connection,
+    refused_row_fails_its_group_and_leaves_it,
+    dead_connections_cost_one_call,
+    lock_is_given_up_before_the_deadline,
+}
+
+async fn calls_one_after_the_other_share_a_connection(test: MysqlUnderTest<impl Sessions<Mysql>>) {
+    for _ in 0..5 {
+        let key = insert(&test).await;
+        let claim = test.store.claim(&spec()).await.expect("claim");
+        claim.batch.close(&[key], &[]).await.expect("close");
+        test.store.settle(&[key], Locking::Skip).await.expect("settle");
+    }
+    assert_eq!(test.threads().len(), 1);
+}
+
+async fn time_out_closes_the_connection(mut test: MysqlUnderTest<impl Sessions<Mysql>>) {
+    let key = insert(&test).await;
+    let lock = test.lock(key).await.expect("a lock");
+    test.store = test.store.statement_timeout(Duration::from_millis(300));
+    test.store.settle(&[key], Locking::Skip).await.expect("settle nothing");
+    let kept = test.threads();
+    let error = test.store.settle(&[key], Locking::Wait).await.expect_err("the row is locked");
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");
+    lock.roll_back().await;
+    test.until_gone(&kept).await;
+    test.store = test.store.statement_timeout(Duration::from_secs(5));
+    assert_eq!(test.store.settle(&[key], Locking::Wait).await.expect("settle"), [key]);
+}
+
+async fn dropped_claim_closes_its_connection(test: MysqlUnderTest<impl Sessions<Mysql>>) {
+    let key = insert(&test).await;
+    let claim = test.store.claim(&spec()).await.expect("claim");
+    let kept = test.threads();
+    drop(claim);
+    test.until_gone(&kept).await;
+    let claim = test.store.claim(&spec()).await.expect("claim");
+    assert_eq!(claim.batch.close(&[key], &[]).await.expect("close").settled, [key]);
+}
+
+/// T12: one row that the server refuses fails its group, and nothing of the group is taken for done.
+async fn refused_row_fails_its_group_and_leaves_it(test: MysqlUnderTest<impl Sessions<Mysql>>) {
+    let keys = [insert(&test).await, insert(&test).await];
+    let own = test.names.schema_name().expect("a database");
+    test.run(&format!(
+        "CREATE TRIGGER {own}.refuse BEFORE DELETE ON {{m}} FOR EACH ROW \
+         IF old.id = {} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'refused'; END IF",
+        keys[1].id
+    ));
+    let claim = test.store.claim(&spec()).await.expect("claim");
+    let kept = test.threads();
+    let error = claim.batch.close(&keys, &[]).await.expect_err("the trigger refuses");
+    assert!(matches!(error, StoreError::Statement(_)), "{error}");
+    test.until_gone(&kept).await;
+    assert_eq!(test.live_rows().await.len(), 2);
+    assert_eq!(test.store.settle(&[keys[0]], Locking::Wait).await.expect("settle"), [keys[0]]);
+    assert!(test.store.settle(&[keys[1]], Locking::Wait).await.is_err());
+}
+
+async fn dead_connections_cost_one_call(test: MysqlUnderTest<impl Sessions<Mysql>>) {
+    for claim in [test.store.claim(&spec()).await, test.store.claim(&spec()).await] {
+        claim.expect("claim").batch.close(&[], &[]).await.expect("close");
+    }
+    test.store.next_due(&["orders".into()]).await.expect("next_due");
+    let kept = test.threads();
+    for thread in &kept {
+        test.run(&format!("KILL {thread}"));
+    }
+    test.until_gone(&kept).await;
+    let error = test.store.next_due(&["orders".into()]).await.expect_err("the connection is dead");
+    assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+    test.store.next_due(&["orders".into()]).await.expect("a new connection");
+    test.store.claim(&spec()).await.expect("claim").batch.close(&[], &[]).await.expect("close");
+}
+
+/// The server would go on waiting for a lock after its client gave up: it gives up first, and says why.
+async fn lock_is_given_up_before_the_deadline(mut test: MysqlUnderTest<impl Sessions<Mysql>>) {
+    test.store = test.store.statement_timeout(Duration::from_secs(3));
+    let key = insert(&test).await;
+    let lock = test.lock(key).await.expect("a lock");
+    let error = test.store.settle(&[key], Locking::Wait).await.expect_err("the row is locked");
+    assert!(matches!(error, StoreError::Conflict(_)), "{error}");
+    lock.roll_back().await;
+}
