@@ -115,7 +115,7 @@ async fn main() -> Result<(), Failure> {
     // A task, so that what was made is removed also after a panic.
     let ran = tokio::spawn(run(within_schema, kafka.clone(), name.clone())).await;
     admin.batch_execute(&format!("DROP SCHEMA {name} CASCADE")).await?;
-    let deleted = delete_topic(&kafka, &name).await;
+    let deleted = tokio::task::spawn_blocking(move || delete_topic(&kafka, &name)).await?;
     ran??;
     deleted
 }

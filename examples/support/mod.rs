@@ -84,10 +84,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Removes the topic of an example.
-pub(crate) async fn delete_topic(kafka: &str, topic: &str) -> Result<(), Failure> {
+/// Removes the topic of an example. Not to be called on a runtime's own thread.
+pub(crate) fn delete_topic(kafka: &str, topic: &str) -> Result<(), Failure> {
     let admin: AdminClient<DefaultClientContext> = client(kafka).create()?;
-    for deleted in admin.delete_topics(&[topic], &AdminOptions::new().request_timeout(Some(PATIENCE))).await? {
+    let options = AdminOptions::new().request_timeout(Some(PATIENCE));
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    for deleted in runtime.block_on(admin.delete_topics(&[topic], &options))? {
         deleted.map_err(|(topic, code)| format!("{topic} is not deleted: {code}"))?;
     }
     Ok(())
