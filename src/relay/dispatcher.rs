@@ -1,5 +1,6 @@
 //! The dispatcher: takes what the hook handed over, makes sure that it was committed, and sends it at once.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until, timeout};
@@ -83,7 +84,7 @@ async fn send(engine: &Arc<Engine>, taken: Vec<Queued>, mut room: Reservation) {
 async fn confirm(engine: &Arc<Engine>, unproven: Vec<(RowRef, BootInstant)>, room: &mut Reservation) {
     let refs: Vec<RowRef> = unproven.iter().map(|(row, _)| *row).collect();
     let began_at = engine.clock.now();
-    let confirmed = match engine.store.confirm(&refs).await {
+    let mut confirmed = match engine.store.confirm(&refs).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
             tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: they are left to the sweeper");
@@ -94,16 +95,18 @@ async fn confirm(engine: &Arc<Engine>, unproven: Vec<(RowRef, BootInstant)>, roo
     crash_point!(CONFIRMED);
     ::metrics::histogram!(metrics::CONFIRM_ROWS).record(confirmed.len() as f64);
     ::metrics::counter!(metrics::CONFIRM_MISSED).increment(refs.len().saturating_sub(confirmed.len()) as u64);
-    let committed_at: std::collections::HashMap<_, _> =
-        unproven.into_iter().map(|(row, committed_at)| (row.message_id, committed_at)).collect();
+    let places: HashMap<_, _> = refs.iter().enumerate().map(|(place, row)| (row.message_id, place)).collect();
+    let place = |row: &Loaded| places.get(&row.key().message_id).copied();
+    // A store answers in any order. What leaves is in that of the commits, and within one in that of its enqueues.
+    confirmed.sort_unstable_by_key(|confirmed| place(&confirmed.row));
     let mut poisoned = Vec::new();
     let mut sent = 0_usize;
     for Confirmed { row, lease_left } in confirmed {
+        let committed_at = place(&row).map(|place| unproven[place].1);
         match row {
             Loaded::Row(row) => {
                 let ends_at = began_at + lease_left - engine.limits.term_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at, ends_at };
-                let committed_at = committed_at.get(&row.key.message_id).copied();
                 sent += usize::from(offer(engine, row, lease, Path::Confirmed, committed_at, room));
             }
             Loaded::Poisoned(row) => poisoned.push(give_up(&row)),

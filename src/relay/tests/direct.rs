@@ -21,6 +21,17 @@ async fn a_handed_over_row_is_sent_without_a_poll() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rows_leave_in_the_order_of_their_commits_and_not_of_their_ids() {
+    let world = World::new();
+    let _relay = world.start().await;
+    let inserted: Vec<_> = (0..100).map(|_| world.commit_leased("orders", STALENESS)).collect();
+    let committed = || inserted.iter().rev();
+    committed().for_each(|key| world.hand_over(*key, "orders"));
+    let ids: Vec<_> = committed().map(|key| key.message_id).collect();
+    assert_eq!(world.delivered(100).await, ids);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_row_that_was_rolled_back_is_never_sent() {
     let world = World::new();
     let _relay = world.start().await;

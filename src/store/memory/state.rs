@@ -206,8 +206,11 @@ impl State {
             let id = row_ref.id.or_else(|| self.ids.get(&row_ref.message_id).copied())?;
             self.rows.get(&id).filter(|row| row.key.message_id == row_ref.message_id)
         });
-        let born = found.filter(|row| row.epoch == 0 && !row.delayed);
-        born.map(|row| Confirmed { row: row.load(), lease_left: now.until(row.due_at) }).collect()
+        let mut born: Vec<_> = found.filter(|row| row.epoch == 0 && !row.delayed).collect();
+        // By primary key, as databases read, and not in the order asked for.
+        born.sort_unstable_by_key(|row| row.key.id);
+        let confirmed = |row: &MemoryRow| Confirmed { row: row.load(), lease_left: now.until(row.due_at) };
+        born.into_iter().map(confirmed).collect()
     }
 
     pub(super) fn next_due(&self, topics: &[Arc<str>]) -> Vec<NextDue> {
