@@ -19,7 +19,7 @@ use std::thread;
 
 use diesel::connection::{InstrumentationEvent, SimpleConnection};
 use diesel::prelude::*;
-use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool, R2D2Connection};
+use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::MysqlStore;

@@ -1,0 +1,200 @@
+//! A transport of one's own: no broker, but a function of the application that sends mails. Needs no server.
+//!
+//! ```sh
+//! cargo run --example own_transport
+//! ```
+//!
+//! The transport is then held to the conformance suite (feature `testing`), which is the better test of one.
+#![allow(clippy::print_stdout, reason = "it tells what it does")]
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::fmt;
+use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel::r2d2::{ConnectionManager, Pool};
+use diesel_migrations::MigrationHarness;
+use diesel_outbox::migrations::MIGRATIONS;
+use diesel_outbox::retry::Fixed;
+use diesel_outbox::store::SqliteStore;
+use diesel_outbox::testing::transport::{CASES, Stored, TransportUnderTest, run_case};
+use diesel_outbox::transport::{FailureClass, Outcome, Receipt, Transport, TransportError};
+use diesel_outbox::{Envelope, Message, Outbox, Topic};
+use tokio::sync::watch;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// How long a message may wait for the function and be in it. Below the lease of 30 s, or two nodes would work on it.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Hands messages to a function, one after the other on a thread of its own.
+struct ToFunction {
+    queue: SyncSender<(Envelope, Receipt, Instant)>,
+    /// Messages without outcome.
+    waiting: Arc<watch::Sender<usize>>,
+}
+
+impl ToFunction {
+    fn new(handle: impl Fn(&Envelope) -> Result<(), TransportError> + Send + 'static) -> Self {
+        let (queue, messages) = sync_channel::<(Envelope, Receipt, Instant)>(10_000);
+        let waiting = Arc::new(watch::Sender::new(0));
+        let taken = Arc::clone(&waiting);
+        // Ends with the transport, which holds the other end of the queue.
+        thread::spawn(move || {
+            for (envelope, receipt, sent_at) in messages {
+                let late = || TransportError::new(FailureClass::Temporary, "the function is too slow");
+                let result = if sent_at.elapsed() < DELIVERY_TIMEOUT { handle(&envelope) } else { Err(late()) };
+                receipt.settle(result.map_or_else(Outcome::Failed, |()| Outcome::Delivered));
+                taken.send_modify(|waiting| *waiting -= 1);
+            }
+        });
+        Self { queue, waiting }
+    }
+}
+
+#[async_trait]
+impl Transport for ToFunction {
+    fn delivery_timeout(&self) -> Duration {
+        DELIVERY_TIMEOUT
+    }
+
+    async fn prepare(&self, _topics: &[Topic]) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    /// Never blocks: a full queue is told to the relay, which waits.
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        self.waiting.send_modify(|waiting| *waiting += 1);
+        if let Err(error) = self.queue.try_send((envelope, receipt, Instant::now())) {
+            let (TrySendError::Full((_, receipt, _)) | TrySendError::Disconnected((_, receipt, _))) = error;
+            receipt.settle(Outcome::Busy);
+            self.waiting.send_modify(|waiting| *waiting -= 1);
+        }
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        let mut waiting = self.waiting.subscribe();
+        // Over or not, what counts is what is left.
+        let _ = tokio::time::timeout(within, waiting.wait_for(|waiting| *waiting == 0)).await;
+        *self.waiting.borrow()
+    }
+}
+
+impl fmt::Debug for ToFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToFunction").field("waiting", &*self.waiting.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// A mailer that is busy when it is first asked for Bob, and never knows Mallory.
+#[derive(Debug, Default)]
+struct Mailer {
+    sent: Vec<String>,
+    asked: HashSet<String>,
+}
+
+impl Mailer {
+    fn send(&mut self, address: &str) -> Result<(), TransportError> {
+        let first = self.asked.insert(address.to_owned());
+        match address {
+            // Spends an attempt, and is repeated by the topic's policy.
+            "bob" if first => Err(TransportError::new(FailureClass::Record, "mailbox busy")),
+            // Given up: the message becomes a dead letter.
+            "mallory" => Err(TransportError::new(FailureClass::RecordRefused, "no such mailbox")),
+            _ => {
+                self.sent.push(address.to_owned());
+                Ok(())
+            }
+        }
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    send_mails()?;
+    hold_to_the_suite();
+    Ok(())
+}
+
+fn send_mails() -> Result<(), Failure> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("shop.db").to_string_lossy().into_owned();
+    let mut conn = SqliteConnection::establish(&file)?;
+    conn.batch_execute("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL")?;
+    conn.run_pending_migrations(MIGRATIONS)?;
+
+    let mailer = Arc::new(Mutex::new(Mailer::default()));
+    let post = Arc::clone(&mailer);
+    let (handled, attempts) = channel();
+    let transport = ToFunction::new(move |envelope| {
+        let address = envelope.key.as_deref().unwrap_or_default();
+        let sent = post.lock().expect("no mail panics").send(address);
+        // Nobody waits for more than the attempts below.
+        let _ = handled.send(());
+        sent
+    });
+    let outbox = Outbox::builder().topic(Topic::new("mails").retry(Fixed::seconds(&[1]))).build()?;
+    let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(&*file))?;
+    let relay = outbox.relay().store(SqliteStore::new(pool)).transport(transport).start_blocking()?;
+
+    conn.immediate_transaction(|conn| {
+        let mails =
+            ["alice", "bob", "carol", "mallory"].map(|to| Message::to("mails").key(to).payload_bytes("Welcome!"));
+        outbox.enqueue_all(conn, mails)
+    })?;
+    // Two for bob, and two for mallory: what was refused is tried once more alone, without neighbours to blame.
+    for _ in 0..6 {
+        attempts.recv_timeout(Duration::from_secs(15))?;
+    }
+    let report = relay.shutdown(Duration::from_secs(5)).expect("the relay's thread did not panic");
+    assert!(report.is_clean(), "{report:?}");
+
+    let dead = count(&mut conn, "outbox_dead_letters")?;
+    let sent = mailer.lock().expect("no mail panics").sent.join(", ");
+    println!("Mails were sent to {sent}: bob's at its second attempt. Dead letters: {dead}, mallory's.");
+    assert_eq!((&*sent, dead, count(&mut conn, "outbox_messages")?), ("alice, carol, bob", 1, 0));
+    Ok(())
+}
+
+fn count(conn: &mut SqliteConnection, table: &str) -> QueryResult<i64> {
+    diesel::dsl::sql::<diesel::sql_types::BigInt>(&format!("SELECT count(*) FROM {table}")).get_result(conn)
+}
+
+/// What the suite needs: a way to make the transport, and to look at what came out of it.
+#[derive(Clone, Default)]
+struct UnderTest(Arc<Mutex<Vec<Envelope>>>);
+
+#[async_trait]
+impl TransportUnderTest for UnderTest {
+    fn transport(&self) -> Box<dyn Transport> {
+        let came = Arc::clone(&self.0);
+        Box::new(ToFunction::new(move |envelope| {
+            came.lock().expect("no push panics").push(envelope.clone());
+            Ok(())
+        }))
+    }
+
+    async fn stored(&self, topic: &str) -> Vec<Stored> {
+        let came = self.0.lock().expect("no push panics");
+        came.iter().filter(|envelope| &*envelope.topic == topic).map(Stored::of).collect()
+    }
+}
+
+fn hold_to_the_suite() {
+    for case in CASES {
+        run_case(case.run, async || Some(UnderTest::default()));
+    }
+    println!(
+        "It passes the {} cases of the conformance suite; those about a broker's faults do not concern it.",
+        CASES.len()
+    );
+}
