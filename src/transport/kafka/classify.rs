@@ -7,7 +7,7 @@ use crate::transport::FailureClass;
 pub(super) fn class_of(code: Code) -> FailureClass {
     match code {
         // The broker looked at the batch and will say the same next time. `InvalidMessage` is among them because the
-        // client has repeated it already by then, and old brokers answer so to a message without key on a compacted topic.
+        // client has repeated it already by then, and old brokers answer so to a missing key on a compacted topic.
         Code::MessageSizeTooLarge
         | Code::InvalidMessage
         | Code::InvalidMessageSize
@@ -35,8 +35,8 @@ pub(super) fn class_of(code: Code) -> FailureClass {
 
         Code::Fatal | Code::Inconsistent | Code::GaplessGuarantee | Code::Fenced => FailureClass::Fatal,
 
-        // Said of what we handed over, such as a topic's name with a NUL in it; and the broker's "unexpected error", which
-        // is negative as well.
+        // Said of what we handed over, such as a topic's name with a NUL in it; and the broker's "unexpected error",
+        // which is negative as well.
         Code::InvalidArgument | Code::Unknown => FailureClass::Record,
 
         // Everything else that the client says itself is about the client and its connections; what remains of the

@@ -13,7 +13,7 @@ use super::config::KafkaConfigError;
 use super::context::{Context, Ticket, Waiting};
 use super::error::Answer;
 use super::health::Health;
-use super::look_up::LookUps;
+use super::look_up::{Ask, LookUps};
 use super::partitions::Partitions;
 use super::secrets::Secrets;
 use crate::limits::KAFKA_PROBE_TIMEOUT;
@@ -64,7 +64,7 @@ impl Client {
         producer.inner().send(record).map_err(|(error, record)| {
             let code = error.rdkafka_error_code().unwrap_or(Code::InvalidArgument);
             if class_of(code) == FailureClass::Topic {
-                self.look_ups.ask(&record.delivery_opaque.topic);
+                self.look_ups.ask(Ask::Topic(Arc::clone(&record.delivery_opaque.topic)));
             }
             (record.delivery_opaque, refused(code))
         })

@@ -46,7 +46,7 @@ const IN_FLIGHT: &str = "max.in.flight.requests.per.connection";
 /// `partitioner=murmur2_random` (as in Java, so that one key is in one partition whoever wrote it),
 /// `reconnect.backoff.max.ms=1000`, `topic.metadata.propagation.max.ms=5000`.
 ///
-/// Settings that would break what the outbox promises are refused by [`KafkaTransport::new`](super::KafkaTransport::new).
+/// What would break a promise of the outbox is refused by [`KafkaTransport::new`](super::KafkaTransport::new).
 /// TLS and SASL need the feature `kafka-ssl`.
 ///
 /// ```
@@ -117,8 +117,8 @@ impl KafkaConfig {
         } else if !is("acks", "all") && !is("acks", "-1") {
             refused("acks", "a message that not every in-sync replica has is lost with its leader; use acks=all")
         } else if is("enable.idempotence", "false") && self.get(IN_FLIGHT) != Some("1") {
-            let reason = "a retried request overtakes later ones, and messages of a key change their order; leave it at \
-                          true, or set max.in.flight.requests.per.connection=1 as well";
+            let reason = "a retried request overtakes later ones, and messages of a key change their order; leave it \
+                          at true, or set max.in.flight.requests.per.connection=1 as well";
             refused("enable.idempotence", reason)
         } else if is("message.timeout.ms", "0") {
             refused(

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::classify::class_of;
 use super::error::Answer;
 use super::health::Health;
-use super::look_up::LookUps;
+use super::look_up::{Ask, LookUps};
 use super::partitions::{Pulse, Slot};
 use super::secrets::Secrets;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
@@ -109,7 +109,7 @@ impl Context {
         }
         if class == FailureClass::Topic {
             // The client keeps a topic's refusal until it reads its metadata again, which it does every five minutes.
-            self.look_ups.ask(&ticket.topic);
+            self.look_ups.ask(Ask::Topic(Arc::clone(&ticket.topic)));
         }
         Outcome::Failed(TransportError::new(class, Answer { code }))
     }
@@ -141,7 +141,7 @@ impl ClientContext for Context {
         if let Some(code) = error.rdkafka_error_code() {
             self.health.note(code, &self.secrets.scrub(reason));
             if code == Code::AllBrokersDown {
-                self.look_ups.ask_for_life();
+                self.look_ups.ask(Ask::Life);
             }
         }
     }

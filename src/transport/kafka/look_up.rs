@@ -1,50 +1,52 @@
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::limits::KAFKA_LOOK_UP_INTERVAL_MIN;
 
 /// What the [reader](super::reader) is asked to look at.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Ask {
-    /// How many partitions the topic has. The client's own view of the topic is refreshed by it, too.
+    /// Which partitions the topic has. The client's own view of the topic is refreshed by it, too.
     Topic(Arc<str>),
     /// Whether a broker is there again.
     Life,
 }
 
-/// Asks for metadata without waiting for it.
+/// Asks for metadata without waiting for it. Each thing is asked for once at a time, so what waits is bounded by the
+/// number of topics.
 #[derive(Debug, Clone)]
 pub(super) struct LookUps {
     asks: Sender<Ask>,
-    asked_at: Arc<Mutex<HashMap<Arc<str>, Instant>>>,
+    /// When each was last looked at; `None` while it waits for that.
+    looked_at: Arc<Mutex<HashMap<Ask, Option<Instant>>>>,
 }
 
 impl LookUps {
     pub(super) fn new() -> (Self, Receiver<Ask>) {
         let (asks, asked) = channel();
-        (Self { asks, asked_at: Arc::default() }, asked)
+        (Self { asks, looked_at: Arc::default() }, asked)
     }
 
-    /// Asks for a topic, unless that was done a moment ago.
-    pub(super) fn ask(&self, topic: &Arc<str>) {
-        let now = Instant::now();
-        let mut asked_at = self.asked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = asked_at.get(topic).is_none_or(|&at| now.duration_since(at) >= KAFKA_LOOK_UP_INTERVAL_MIN);
-        if due {
-            asked_at.insert(Arc::clone(topic), now);
-            self.send(Ask::Topic(Arc::clone(topic)));
+    /// Asks, unless it is asked already, or is a topic that was looked at a moment ago: its next message asks again.
+    pub(super) fn ask(&self, ask: Ask) {
+        let rest = if ask == Ask::Life { Duration::ZERO } else { KAFKA_LOOK_UP_INTERVAL_MIN };
+        let is_due = |at: &Option<Instant>| at.is_some_and(|at| at.elapsed() >= rest);
+        let mut looked_at = self.looked_at();
+        if looked_at.get(&ask).is_none_or(is_due) {
+            looked_at.insert(ask.clone(), None);
+            // The reader is gone only when the transport is.
+            let _ = self.asks.send(ask);
         }
     }
 
-    /// Asks for a sign of life.
-    pub(super) fn ask_for_life(&self) {
-        self.send(Ask::Life);
+    /// It was looked at.
+    pub(super) fn done(&self, ask: Ask) {
+        self.looked_at().insert(ask, Some(Instant::now()));
     }
 
-    fn send(&self, ask: Ask) {
-        // The reader is gone only when the transport is.
-        let _ = self.asks.send(ask);
+    fn looked_at(&self) -> MutexGuard<'_, HashMap<Ask, Option<Instant>>> {
+        self.looked_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

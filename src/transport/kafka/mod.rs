@@ -28,7 +28,7 @@ use self::blocking::blocking;
 use self::client::Client;
 use self::context::Ticket;
 use self::error::NotSent;
-use self::look_up::LookUps;
+use self::look_up::{Ask, LookUps};
 use self::partitions::{Entrance, Slot};
 use self::topics::Wanted;
 use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
@@ -59,8 +59,8 @@ use crate::topic::Topic;
 /// **A partition that takes nothing while others do** (it has no leader, its broker hangs) is given no more than a few
 /// messages; further ones fail as [`Temporary`](FailureClass::Temporary) at once, so that they do not fill the
 /// relay's window. That needs the partition before sending, and is so for messages with a key under the partitioners
-/// `murmur2_random` (the default) and `murmur2`, and for those of [`partition_with`](KafkaTransportBuilder::partition_with).
-/// Messages without key go to partitions with a leader anyhow.
+/// `murmur2_random` (the default) and `murmur2`, and for those of
+/// [`partition_with`](KafkaTransportBuilder::partition_with). Messages without key go to partitions with a leader anyhow.
 ///
 /// **The end.** Dropping it gives up what the client still holds: receipts report it as failed, from another thread,
 /// within two seconds. [`flush`](Transport::flush) before; the relay's `shutdown` does.
@@ -95,7 +95,7 @@ impl KafkaTransport {
             return Ok((None, None));
         }
         let Some(slots) = self.client.partitions.of(topic) else {
-            self.client.look_ups.ask(topic);
+            self.client.look_ups.ask(Ask::Topic(Arc::clone(topic)));
             return match self.partition_with {
                 // Sent anywhere else, the message would be where nobody looks for it.
                 Some(_) => Err(not_sent(FailureClass::Temporary, NotSent::CountUnknown { topic: Arc::clone(topic) })),
@@ -116,7 +116,7 @@ impl KafkaTransport {
         };
         let entrance = slot.enter();
         if entrance != Entrance::Open {
-            self.client.look_ups.ask(topic);
+            self.client.look_ups.ask(Ask::Topic(Arc::clone(topic)));
         }
         if entrance == Entrance::Closed {
             let error = NotSent::Stalled { topic: Arc::clone(topic), partition };

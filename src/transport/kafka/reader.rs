@@ -1,5 +1,5 @@
-use std::sync::Weak;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use super::client::Client;
@@ -18,15 +18,17 @@ pub(super) fn start(client: Weak<Client>, asked: Receiver<Ask>) -> Result<(), Ka
             let within = if is_down { KAFKA_LOOK_UP_INTERVAL_MIN } else { KAFKA_COUNTS_INTERVAL };
             let ask = asked.recv_timeout(within);
             let Some(client) = client.upgrade() else { return };
-            let topics = match ask {
-                Ok(Ask::Topic(topic)) => vec![topic],
-                Ok(Ask::Life) => Vec::new(),
-                Err(RecvTimeoutError::Timeout) if is_down => Vec::new(),
-                Err(RecvTimeoutError::Timeout) => client.known_topics(),
+            let look_up = |topic: &Arc<str>| client.look_up(topic, KAFKA_LOOK_UP_TIMEOUT);
+            // A look-up that fails is asked for again by the next message, and the other topics' would fail as well.
+            let _ = match &ask {
+                Ok(Ask::Topic(topic)) => look_up(topic),
+                Ok(Ask::Life) => Ok(()),
+                Err(RecvTimeoutError::Timeout) if is_down => Ok(()),
+                Err(RecvTimeoutError::Timeout) => client.known_topics().iter().try_for_each(look_up),
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            // One that fails is asked for again by the next message, and the others would fail as well.
-            let _ = topics.iter().try_for_each(|topic| client.look_up(topic, KAFKA_LOOK_UP_TIMEOUT));
+            // Done before the look at the brokers: an ask that comes later than that is heard again.
+            ask.into_iter().for_each(|ask| client.look_ups.done(ask));
             is_down = !client.revives(KAFKA_LOOK_UP_TIMEOUT);
         }
     };

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 /// What stands in place of a secret.
 pub(super) const REDACTED: &str = "[redacted]";
 
-/// Parts of names whose values are nobody's business. Rather too many than too few: the price is a less telling `Debug`.
+/// Parts of names whose values are nobody's business. Rather too many than too few: it only makes `Debug` less telling.
 const TELLING: &[&str] =
     &["password", "secret", "key", "token", "pem", "oauthbearer.config", "jaas", "kinit", "assertion"];
 
