@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Their versions begin with `0000outbox`: they sort before an application's dated ones, so that its `revert` of the
-//! last migration does not meet them, and run or revert beside them in any order.
+//! last migration does not meet them. To take them back beside an application's, revert each one of the source
+//! (`MigrationHarness::revert_migration`): `revert_all_migrations` gives up on versions that are not its own.
 
 use std::fmt;
 

@@ -3,6 +3,7 @@
 mod docs;
 #[cfg(feature = "_test")]
 mod faults;
+mod migrations;
 mod outbox;
 mod servers;
 mod store;
