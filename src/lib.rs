@@ -123,7 +123,9 @@ pub use hook::CommitHook;
 pub use limits::Limits;
 pub use message::{Envelope, HeaderError, Headers, Message, MessageId, OutboxMessage};
 pub use naming::{NameError, TableNames};
-pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder};
+#[cfg(feature = "async")]
+pub use outbox::{AsyncTransaction, TransactionConnection};
+pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder, Transaction};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use outbox::{Tap, Tapped};

@@ -47,6 +47,10 @@ pub const ENQUEUE_ROWS_MAX: usize = 256;
 /// default (16 MiB).
 pub const ENQUEUE_BYTES_MAX: usize = 8 << 20;
 
+/// The largest message that `outbox.transaction` hands to the relay itself; larger ones are read by confirm like every
+/// other, so that a full queue of 16,384 holds at most 64 MiB.
+pub const CARRIED_BYTES_MAX: usize = 4 << 10;
+
 /// Refs a connection's hook keeps for one transaction: what is beyond goes to the sweeper. More than the queue takes
 /// could not be handed over anyhow.
 pub const HOOK_REFS_MAX: usize = 16_384;

@@ -18,13 +18,6 @@ pub(super) struct Buffer {
     deadlocked: bool,
 }
 
-/// How a COMMIT ended, as far as an event can say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CommitEnd {
-    PerhapsCommitted,
-    Failed,
-}
-
 impl Buffer {
     /// Keeps rows that were written at `depth`. What is too much is left to the sweeper, and counted.
     pub(super) fn push(&mut self, rows: Vec<Pending>, depth: u32, in_test_transaction: bool) {
@@ -55,6 +48,7 @@ impl Buffer {
     }
 
     /// Says that the COMMIT announced next is sent together with `statements` before it.
+    #[cfg(any(test, all(feature = "async", feature = "postgres")))]
     pub(super) fn expect_before_commit(&mut self, statements: usize) {
         self.ends_before_commit = statements;
     }
@@ -69,8 +63,9 @@ impl Buffer {
         }
     }
 
-    /// The end of any statement; of interest is the one behind an announced COMMIT.
-    pub(super) fn finish(&mut self, end: CommitEnd) {
+    /// The end of any statement; of interest is the one behind an announced COMMIT or RELEASE, and whether that may have
+    /// been done.
+    pub(super) fn finish(&mut self, perhaps_done: bool) {
         let Some(depth) = self.committing else { return };
         if self.ends_before_commit > 0 {
             self.ends_before_commit -= 1;
@@ -78,12 +73,11 @@ impl Buffer {
         }
         self.committing = None;
         if depth <= 1 {
-            match end {
-                CommitEnd::PerhapsCommitted => deliver(std::mem::take(&mut self.pending)),
-                CommitEnd::Failed => {}
+            if perhaps_done {
+                deliver(std::mem::take(&mut self.pending));
             }
             self.forget();
-        } else if end == CommitEnd::PerhapsCommitted {
+        } else if perhaps_done {
             self.marks.truncate(depth as usize - 2);
             if self.in_test_transaction && depth == 2 {
                 deliver(std::mem::take(&mut self.pending));

@@ -1,8 +1,12 @@
 //! Finding the hook on a connection, and putting it there.
 
 use std::any::TypeId;
+#[cfg(all(feature = "async", feature = "postgres"))]
+use std::num::NonZeroU32;
 use std::sync::Once;
 
+#[cfg(all(feature = "async", feature = "postgres"))]
+use diesel::connection::InstrumentationEvent;
 use diesel::connection::{
     Connection, DynInstrumentation, Instrumentation, TransactionManager, TransactionManagerStatus,
     ValidTransactionManagerStatus,
@@ -100,6 +104,17 @@ pub(crate) fn remember(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth) {
     if let Some(hook) = conn.instrumentation().downcast_mut::<CommitHook>() {
         hook.buffer.push(rows, at.depth, at.in_test_transaction);
     }
+}
+
+/// Announces the COMMIT of the outermost transaction as a transaction manager does, with `statements` that are sent with it
+/// and end before it.
+#[cfg(all(feature = "async", feature = "postgres"))]
+pub(crate) fn announce_commit(conn: &mut impl Conn, statements: usize) {
+    let instrumentation = conn.instrumentation();
+    if let Some(hook) = instrumentation.downcast_mut::<CommitHook>() {
+        hook.buffer.expect_before_commit(statements);
+    }
+    instrumentation.on_connection_event(InstrumentationEvent::commit_transaction(NonZeroU32::MIN));
 }
 
 /// Whether the hook saw a deadlock in the open transaction.

@@ -14,15 +14,17 @@ mod tests;
 
 #[cfg(feature = "async")]
 pub(crate) use connection::AsyncConn;
+#[cfg(all(feature = "async", feature = "postgres"))]
+pub(crate) use connection::announce_commit;
 pub(crate) use connection::{Conn, Depth, SyncConn, is_deadlocked, remember};
-pub(crate) use pending::{Pending, Record, Recorder};
+pub(crate) use pending::{Pending, Record, Recorder, deliver};
 
 use std::fmt;
 
 use diesel::connection::{Instrumentation, InstrumentationEvent};
 use diesel::result::{DatabaseErrorKind, Error};
 
-use self::buffer::{Buffer, CommitEnd};
+use self::buffer::Buffer;
 
 /// The commit hook of one connection.
 ///
@@ -69,7 +71,7 @@ impl Instrumentation for CommitHook {
                 if error.is_some_and(is_deadlock) {
                     self.buffer.deadlock();
                 }
-                self.buffer.finish(commit_end(*error));
+                self.buffer.finish(error.is_none_or(perhaps_committed));
             }
             _ => {}
         }
@@ -79,23 +81,24 @@ impl Instrumentation for CommitHook {
     }
 }
 
-/// What the end of a COMMIT says: nothing is a proof of success, but some errors are proofs of failure.
-fn commit_end(error: Option<&Error>) -> CommitEnd {
+/// Whether a COMMIT that ended with `error` may have happened all the same, as when the connection broke behind it. No
+/// error is no proof of success, but some errors are proofs of failure.
+pub(crate) fn perhaps_committed(error: &Error) -> bool {
     use DatabaseErrorKind as Kind;
     match error {
-        Some(Error::DatabaseError(
+        Error::RollbackErrorOnCommit { commit_error, .. } => perhaps_committed(commit_error),
+        Error::DatabaseError(kind, _) => !matches!(
+            kind,
             Kind::UniqueViolation
-            | Kind::ForeignKeyViolation
-            | Kind::SerializationFailure
-            | Kind::ReadOnlyTransaction
-            | Kind::RestrictViolation
-            | Kind::NotNullViolation
-            | Kind::CheckViolation
-            | Kind::ExclusionViolation,
-            _,
-        )) => CommitEnd::Failed,
-        // Among the others is a connection that broke after the server had committed.
-        _ => CommitEnd::PerhapsCommitted,
+                | Kind::ForeignKeyViolation
+                | Kind::SerializationFailure
+                | Kind::ReadOnlyTransaction
+                | Kind::RestrictViolation
+                | Kind::NotNullViolation
+                | Kind::CheckViolation
+                | Kind::ExclusionViolation
+        ),
+        _ => true,
     }
 }
 

@@ -115,7 +115,7 @@ impl Outbox {
         C::Backend: AsyncOutboxBackend<C>,
     {
         let inserted = self.insert_all_async(conn, &rows, admitted).await?;
-        remember(&mut AsyncConn(conn), self.pending(rows, &inserted, admitted), admitted.at);
+        remember(&mut AsyncConn(conn), self.pending(rows, &inserted, admitted, false), admitted.at);
         Ok(())
     }
 

@@ -92,7 +92,7 @@ impl Outbox {
             return conn.transaction(|conn| self.write(conn, rows));
         }
         let inserted = self.insert_all(conn, &rows, admitted)?;
-        remember(&mut SyncConn(conn), self.pending(rows, &inserted, admitted), admitted.at);
+        remember(&mut SyncConn(conn), self.pending(rows, &inserted, admitted, false), admitted.at);
         Ok(())
     }
 

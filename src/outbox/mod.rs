@@ -1,18 +1,24 @@
 //! The application's handle: what a user builds, enqueues through, and starts a relay from.
 
 mod builder;
+mod committing;
 #[cfg(feature = "async")]
 mod enqueue_async;
 mod enqueue_sync;
 mod run;
 #[cfg(feature = "_test")]
 mod tap;
+mod transaction;
 mod write;
 
 pub use builder::{BuildError, BuildProblem, OutboxBuilder};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use tap::{Tap, Tapped};
+
+pub use transaction::Transaction;
+#[cfg(feature = "async")]
+pub use transaction::{AsyncTransaction, TransactionConnection};
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -6,20 +6,22 @@ use std::time::{Duration, SystemTime};
 use diesel::result::{Error, QueryResult};
 
 use super::Outbox;
+use crate::clock::BootInstant;
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion};
 use crate::hook::{Conn, Depth, Pending, Record, is_deadlocked};
+use crate::limits::CARRIED_BYTES_MAX;
 use crate::message::{MessageId, OutboxMessage};
 use crate::metrics;
-use crate::relay::queue::HandedOver;
-use crate::store::RowRef;
+use crate::relay::queue::{Carried, HandedOver};
+use crate::store::{Row, RowKey, RowRef};
 
 /// Where and how rows are about to be written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Admitted {
     pub(super) at: Depth,
-    /// Whether a relay of this process takes the rows, so that they may be born leased to it.
-    pub(super) leased: bool,
+    /// The relay's clock before the INSERT, where a relay of this process takes the rows: they are born leased to it.
+    pub(super) leased_at: Option<BootInstant>,
 }
 
 impl Outbox {
@@ -45,36 +47,50 @@ impl Outbox {
         if B::DEADLOCK_ENDS_TRANSACTION && at.depth > 0 && is_deadlocked(conn) {
             return Err(EnqueueError::TransactionLost { topic: topic() }.into());
         }
-        Ok(Admitted { at, leased: self.inner.link.is_connected() })
+        Ok(Admitted { at, leased_at: self.inner.link.now() })
     }
 
     pub(super) fn insertion<'a>(&'a self, rows: &'a [Encoded], admitted: Admitted) -> Insertion<'a> {
-        let Admitted { at, leased } = admitted;
-        Insertion { table: &self.inner.messages, rows, leased, in_transaction: at.depth > 0 }
+        let Admitted { at, leased_at } = admitted;
+        Insertion { table: &self.inner.messages, rows, leased: leased_at.is_some(), in_transaction: at.depth > 0 }
     }
 
-    /// The rows as the hook keeps them until their transaction ends; none where nobody waits for them.
-    pub(super) fn pending(&self, rows: Vec<Encoded>, inserted: &[Inserted], admitted: Admitted) -> Vec<Pending> {
+    /// The rows as they wait for the end of their transaction; none where nobody waits for them. With `carry` the small
+    /// ones go to the relay themselves, because their COMMIT will be proven.
+    pub(super) fn pending(
+        &self,
+        rows: Vec<Encoded>,
+        inserted: &[Inserted],
+        admitted: Admitted,
+        carry: bool,
+    ) -> Vec<Pending> {
         count_enqueued(&rows);
         let recorder = self.inner.recorder.get();
         // A test transaction never commits, so its rows never go to a relay.
-        let link = (admitted.leased && !admitted.at.in_test_transaction).then(|| &self.inner.link);
-        if link.is_none() && recorder.is_none() {
+        let leased_at = admitted.leased_at.filter(|_| !admitted.at.in_test_transaction);
+        if leased_at.is_none() && recorder.is_none() {
             return Vec::new();
         }
-        let pending = rows.into_iter().zip(inserted).map(|(row, inserted)| Pending {
-            row: HandedOver {
+        let carried_at = leased_at.filter(|_| carry);
+        let pending = rows.into_iter().zip(inserted).map(|(row, inserted)| {
+            let mut handed = HandedOver {
                 row: RowRef { id: inserted.id, message_id: row.message_id },
                 topic: Arc::clone(&row.topic),
                 staleness: row.staleness,
                 bytes: row.bytes,
                 carried: None,
-            },
-            link: link.cloned(),
-            record: recorder.map(|to| {
-                let created_at = inserted.created_at.unwrap_or_else(|| made_at(row.message_id));
-                Box::new(Record { to: Arc::clone(to), envelope: row.into_envelope(created_at) })
-            }),
+            };
+            let created_at = inserted.created_at.unwrap_or_else(|| made_at(row.message_id));
+            let envelope = row.into_envelope(created_at);
+            let record = recorder.map(|to| Box::new(Record { to: Arc::clone(to), envelope: envelope.clone() }));
+            if let (Some(inserted_at), Some(id)) =
+                (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX), inserted.id)
+            {
+                let key = RowKey { id, message_id: handed.row.message_id };
+                handed.carried =
+                    Some(Box::new(Carried { row: Row { key, epoch: 0, failures: 0, envelope }, inserted_at }));
+            }
+            Pending { row: handed, link: leased_at.map(|_| Arc::clone(&self.inner.link)), record }
         });
         pending.collect()
     }

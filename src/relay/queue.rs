@@ -90,6 +90,7 @@ impl Link {
     }
 
     /// Whether a relay of this process takes what is handed over, so that a new row may be born leased.
+    #[cfg(test)]
     pub(crate) fn is_connected(&self) -> bool {
         self.queue().is_some()
     }

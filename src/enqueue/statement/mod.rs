@@ -28,6 +28,7 @@ pub struct Insertion<'a> {
     /// Whether the rows are born leased to this process.
     pub(crate) leased: bool,
     /// Whether the connection counts a transaction as open.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "MariaDB alone can say that it is over"))]
     pub(crate) in_transaction: bool,
 }
 

@@ -6,7 +6,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{Binary, Uuid as SqlUuid};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, SimpleAsyncConnection};
+use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection};
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::MessageId;
 use diesel_outbox::migrations::MIGRATIONS;
@@ -139,10 +139,6 @@ pub(crate) trait AsyncDatabase: AsyncConnection + 'static {
     async fn fresh() -> Option<Self>;
 
     async fn messages(&mut self) -> Vec<MessageId>;
-
-    async fn place(&mut self, order: i64) -> QueryResult<()> {
-        self.batch_execute(&format!("INSERT INTO shop_orders VALUES ({order})")).await
-    }
 }
 
 impl AsyncDatabase for AsyncSqlite {

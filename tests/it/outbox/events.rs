@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use diesel::connection::{Instrumentation, InstrumentationEvent, SimpleConnection};
+use diesel::connection::{Instrumentation, InstrumentationEvent};
 use diesel::prelude::*;
 use diesel::result::Error;
-use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, SimpleAsyncConnection};
+use diesel_async::{AsyncMysqlConnection, AsyncPgConnection};
 
 use super::databases::{AsyncDatabase, AsyncSqlite, Database};
 

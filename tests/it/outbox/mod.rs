@@ -9,6 +9,8 @@ mod databases;
 mod enqueue;
 mod events;
 mod lost;
+mod own_transaction;
+mod own_transaction_async;
 mod refusals;
 mod transactions;
 mod transactions_async;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use diesel::result::{Error, QueryResult};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
-use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, SimpleAsyncConnection};
+use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection};
 use diesel_outbox::{AsyncOutboxBackend, MessageId, Outbox};
 
 use super::databases::{AsyncDatabase, AsyncSqlite, fresh_mariadb, fresh_postgres, fresh_sqlite};
@@ -97,8 +97,9 @@ where
     assert_eq!(handed_over(&tap), NONE, "it will never commit");
 }
 
-/// A future is dropped in mid-enqueue, and the transaction goes on to its COMMIT. Returns what was enqueued before.
-async fn drop_an_enqueue<C>(conn: &mut C, outbox: &Outbox) -> MessageId
+/// A future is dropped in mid-enqueue, and the transaction goes on to its COMMIT. Returns what was enqueued: the message
+/// before, and the dropped one where it was ready at once, as SQLite's may be.
+async fn drop_an_enqueue<C>(conn: &mut C, outbox: &Outbox) -> Vec<MessageId>
 where
     C: AsyncConnection,
     C::Backend: AsyncOutboxBackend<C>,
@@ -106,9 +107,10 @@ where
     let transaction = conn.transaction(async |conn| {
         let kept = outbox.enqueue_async(conn, &order(1)).await?;
         let mut dropped = pin!(outbox.enqueue_async(conn, &order(2)));
-        let polled = poll_fn(|context| Poll::Ready(dropped.as_mut().poll(context).is_pending())).await;
-        assert!(polled, "a round trip takes longer than a poll");
-        Ok::<_, Error>(kept)
+        match poll_fn(|context| Poll::Ready(dropped.as_mut().poll(context))).await {
+            Poll::Pending => Ok::<_, Error>(vec![kept]),
+            Poll::Ready(second) => Ok(vec![kept, second?]),
+        }
     });
     transaction.await.expect("COMMIT answers ok")
 }
@@ -121,8 +123,8 @@ where
     let outbox = outbox();
     let tap = outbox.tap();
     let kept = drop_an_enqueue(&mut conn, &outbox).await;
-    assert_eq!(handed_over(&tap), [kept], "the dropped one is the sweeper's, where it was written at all");
-    assert!(conn.messages().await.contains(&kept));
+    assert_eq!(handed_over(&tap), kept, "the dropped one is the sweeper's, where it was written at all");
+    assert!(conn.messages().await.starts_with(&kept));
 }
 
 /// After a dropped future diesel-async reads each answer one statement late, the COMMIT's too; the row shows.
@@ -133,10 +135,10 @@ async fn cancelled_on_mariadb() {
     let outbox = outbox();
     let tap = outbox.tap();
     let kept = drop_an_enqueue(&mut conn, &outbox).await;
-    assert_eq!(handed_over(&tap), [kept]);
+    assert_eq!(handed_over(&tap), kept);
     let mut other = AsyncMysqlConnection::establish(&url).await.expect("connect");
     let committed = async {
-        while !other.messages().await.contains(&kept) {
+        while !other.messages().await.starts_with(&kept) {
             tokio::task::yield_now().await;
         }
     };

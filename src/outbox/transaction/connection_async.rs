@@ -1,0 +1,154 @@
+use std::future::Future;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use diesel::connection::{CacheSize, Instrumentation, TransactionManagerStatus};
+use diesel::query_builder::{AsQuery, QueryFragment, QueryId};
+use diesel::result::{ConnectionError, ConnectionResult, QueryResult};
+use diesel_async::{AsyncConnection, AsyncConnectionCore, SimpleAsyncConnection, TransactionManager};
+
+use super::unwritten::Unwritten;
+use crate::message::{MessageId, OutboxMessage};
+
+/// The connection inside [`Outbox::transaction_async`](crate::Outbox::transaction_async), which also takes messages.
+///
+/// It is a connection itself (`.execute(tx)`); functions that take the one it was made of, without its pool, get it from
+/// [`connection`](Self::connection). Nested transactions of it take messages too, and drop them where they roll back.
+// No DerefMut: diesel-async implements its traits for whatever has it, and a savepoint begun through those would take the
+// message's row away without the message.
+#[derive(Debug)]
+pub struct AsyncTransaction<'c, C: 'static> {
+    conn: &'c mut C,
+    unwritten: &'c mut Unwritten,
+}
+
+impl<'c, C> AsyncTransaction<'c, C> {
+    pub(super) fn new(conn: &'c mut C, unwritten: &'c mut Unwritten) -> Self {
+        Self { conn, unwritten }
+    }
+
+    /// Takes a message, to be written by the transaction's last statement. It is kept in memory until then.
+    ///
+    /// A savepoint made by raw SQL does not take the message with it; one of `tx.transaction(..)` does.
+    ///
+    /// # Errors
+    /// An [`EnqueueError`](crate::EnqueueError), inside Diesel's.
+    pub fn enqueue<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<MessageId> {
+        self.unwritten.push(event)
+    }
+
+    /// As [`enqueue`](Self::enqueue), for many: all or none.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue).
+    pub fn enqueue_all<M: OutboxMessage>(
+        &mut self,
+        events: impl IntoIterator<Item = M>,
+    ) -> QueryResult<Vec<MessageId>> {
+        self.unwritten.push_all(events)
+    }
+
+    /// The connection that this transaction was made of, for functions that take that.
+    pub fn connection(&mut self) -> &mut C {
+        self.conn
+    }
+}
+
+impl<C> Deref for AsyncTransaction<'_, C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        self.conn
+    }
+}
+
+impl<C: AsyncConnection + 'static> SimpleAsyncConnection for AsyncTransaction<'_, C> {
+    async fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
+        self.conn.batch_execute(query).await
+    }
+}
+
+impl<C: AsyncConnection + 'static> AsyncConnectionCore for AsyncTransaction<'_, C> {
+    type ExecuteFuture<'conn, 'query> = C::ExecuteFuture<'conn, 'query>;
+    type LoadFuture<'conn, 'query> = C::LoadFuture<'conn, 'query>;
+    type Stream<'conn, 'query> = C::Stream<'conn, 'query>;
+    type Row<'conn, 'query> = C::Row<'conn, 'query>;
+    type Backend = C::Backend;
+
+    fn load<'conn, 'query, T>(&'conn mut self, source: T) -> Self::LoadFuture<'conn, 'query>
+    where
+        T: AsQuery + 'query,
+        T::Query: QueryFragment<Self::Backend> + QueryId + 'query,
+    {
+        self.conn.load(source)
+    }
+
+    fn execute_returning_count<'conn, 'query, T>(&'conn mut self, source: T) -> Self::ExecuteFuture<'conn, 'query>
+    where
+        T: QueryFragment<Self::Backend> + QueryId + 'query,
+    {
+        self.conn.execute_returning_count(source)
+    }
+}
+
+impl<C: AsyncConnection + 'static> AsyncConnection for AsyncTransaction<'_, C> {
+    type TransactionManager = FollowingAsync<C::TransactionManager>;
+
+    async fn establish(_: &str) -> ConnectionResult<Self> {
+        Err(ConnectionError::BadConnection("a transaction is made of a connection, not established".to_owned()))
+    }
+
+    fn begin_test_transaction(&mut self) -> impl Future<Output = QueryResult<()>> + Send {
+        self.conn.begin_test_transaction()
+    }
+
+    fn transaction_state(
+        &mut self,
+    ) -> &mut <Self::TransactionManager as TransactionManager<Self>>::TransactionStateData {
+        self.conn.transaction_state()
+    }
+
+    fn instrumentation(&mut self) -> &mut dyn Instrumentation {
+        self.conn.instrumentation()
+    }
+
+    fn set_instrumentation(&mut self, instrumentation: impl Instrumentation) {
+        self.conn.set_instrumentation(instrumentation);
+    }
+
+    fn set_prepared_statement_cache_size(&mut self, size: CacheSize) {
+        self.conn.set_prepared_statement_cache_size(size);
+    }
+}
+
+/// The connection's own transaction manager, with the messages following its savepoints.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct FollowingAsync<M>(PhantomData<M>);
+
+impl<'c, C: AsyncConnection + 'static> TransactionManager<AsyncTransaction<'c, C>>
+    for FollowingAsync<C::TransactionManager>
+{
+    type TransactionStateData = <C::TransactionManager as TransactionManager<C>>::TransactionStateData;
+
+    async fn begin_transaction(tx: &mut AsyncTransaction<'c, C>) -> QueryResult<()> {
+        C::TransactionManager::begin_transaction(tx.conn).await?;
+        tx.unwritten.mark();
+        Ok(())
+    }
+
+    async fn rollback_transaction(tx: &mut AsyncTransaction<'c, C>) -> QueryResult<()> {
+        tx.unwritten.release(false);
+        C::TransactionManager::rollback_transaction(tx.conn).await
+    }
+
+    async fn commit_transaction(tx: &mut AsyncTransaction<'c, C>) -> QueryResult<()> {
+        let released = C::TransactionManager::commit_transaction(tx.conn).await;
+        tx.unwritten.release(released.is_ok());
+        released
+    }
+
+    fn transaction_manager_status_mut<'t>(tx: &'t mut AsyncTransaction<'c, C>) -> &'t mut TransactionManagerStatus {
+        C::TransactionManager::transaction_manager_status_mut(tx.conn)
+    }
+}

@@ -1,0 +1,163 @@
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use diesel::connection::{
+    CacheSize, Connection, ConnectionSealed, Instrumentation, LoadConnection, SimpleConnection, TransactionManager,
+    TransactionManagerStatus,
+};
+use diesel::expression::QueryMetadata;
+use diesel::query_builder::{Query, QueryFragment, QueryId};
+use diesel::result::{ConnectionError, ConnectionResult, QueryResult};
+
+use super::unwritten::Unwritten;
+use crate::message::{MessageId, OutboxMessage};
+
+/// The connection inside [`Outbox::transaction`](crate::Outbox::transaction), which also takes messages.
+///
+/// It is a connection itself (`.execute(tx)`) and dereferences to the one it was made of, for functions that take that.
+/// Nested transactions of it take messages too, and drop them where they roll back.
+#[derive(Debug)]
+pub struct Transaction<'c, C> {
+    conn: &'c mut C,
+    unwritten: Unwritten,
+}
+
+impl<'c, C> Transaction<'c, C> {
+    pub(super) fn new(conn: &'c mut C, unwritten: Unwritten) -> Self {
+        Self { conn, unwritten }
+    }
+
+    pub(super) fn into_parts(self) -> (&'c mut C, Unwritten) {
+        (self.conn, self.unwritten)
+    }
+
+    /// Takes a message, to be written by the transaction's last statement. It is kept in memory until then.
+    ///
+    /// A savepoint made by raw SQL does not take the message with it; one of `tx.transaction(..)` does.
+    ///
+    /// # Errors
+    /// An [`EnqueueError`](crate::EnqueueError), inside Diesel's.
+    pub fn enqueue<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<MessageId> {
+        self.unwritten.push(event)
+    }
+
+    /// As [`enqueue`](Self::enqueue), for many: all or none.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue).
+    pub fn enqueue_all<M: OutboxMessage>(
+        &mut self,
+        events: impl IntoIterator<Item = M>,
+    ) -> QueryResult<Vec<MessageId>> {
+        self.unwritten.push_all(events)
+    }
+}
+
+impl<C> Deref for Transaction<'_, C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        self.conn
+    }
+}
+
+impl<C> DerefMut for Transaction<'_, C> {
+    fn deref_mut(&mut self) -> &mut C {
+        self.conn
+    }
+}
+
+impl<C: Connection> SimpleConnection for Transaction<'_, C> {
+    fn batch_execute(&mut self, query: &str) -> QueryResult<()> {
+        self.conn.batch_execute(query)
+    }
+}
+
+impl<C: Connection> ConnectionSealed for Transaction<'_, C> {}
+
+impl<C: Connection> Connection for Transaction<'_, C> {
+    type Backend = C::Backend;
+    type TransactionManager = Following<C::TransactionManager>;
+
+    fn establish(_: &str) -> ConnectionResult<Self> {
+        Err(ConnectionError::BadConnection("a transaction is made of a connection, not established".to_owned()))
+    }
+
+    fn begin_test_transaction(&mut self) -> QueryResult<()> {
+        self.conn.begin_test_transaction()
+    }
+
+    fn execute_returning_count<T>(&mut self, source: &T) -> QueryResult<usize>
+    where
+        T: QueryFragment<Self::Backend> + QueryId,
+    {
+        self.conn.execute_returning_count(source)
+    }
+
+    fn transaction_state(
+        &mut self,
+    ) -> &mut <Self::TransactionManager as TransactionManager<Self>>::TransactionStateData {
+        self.conn.transaction_state()
+    }
+
+    fn instrumentation(&mut self) -> &mut dyn Instrumentation {
+        self.conn.instrumentation()
+    }
+
+    fn set_instrumentation(&mut self, instrumentation: impl Instrumentation) {
+        self.conn.set_instrumentation(instrumentation);
+    }
+
+    fn set_prepared_statement_cache_size(&mut self, size: CacheSize) {
+        self.conn.set_prepared_statement_cache_size(size);
+    }
+}
+
+impl<B, C: LoadConnection<B>> LoadConnection<B> for Transaction<'_, C> {
+    type Cursor<'conn, 'query>
+        = C::Cursor<'conn, 'query>
+    where
+        Self: 'conn;
+    type Row<'conn, 'query>
+        = C::Row<'conn, 'query>
+    where
+        Self: 'conn;
+
+    fn load<'conn, 'query, T>(&'conn mut self, source: T) -> QueryResult<Self::Cursor<'conn, 'query>>
+    where
+        T: Query + QueryFragment<Self::Backend> + QueryId + 'query,
+        Self::Backend: QueryMetadata<T::SqlType>,
+    {
+        self.conn.load(source)
+    }
+}
+
+/// The connection's own transaction manager, with the messages following its savepoints.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Following<M>(PhantomData<M>);
+
+impl<'c, C: Connection> TransactionManager<Transaction<'c, C>> for Following<C::TransactionManager> {
+    type TransactionStateData = <C::TransactionManager as TransactionManager<C>>::TransactionStateData;
+
+    fn begin_transaction(tx: &mut Transaction<'c, C>) -> QueryResult<()> {
+        C::TransactionManager::begin_transaction(tx.conn)?;
+        tx.unwritten.mark();
+        Ok(())
+    }
+
+    fn rollback_transaction(tx: &mut Transaction<'c, C>) -> QueryResult<()> {
+        tx.unwritten.release(false);
+        C::TransactionManager::rollback_transaction(tx.conn)
+    }
+
+    fn commit_transaction(tx: &mut Transaction<'c, C>) -> QueryResult<()> {
+        let released = C::TransactionManager::commit_transaction(tx.conn);
+        tx.unwritten.release(released.is_ok());
+        released
+    }
+
+    fn transaction_manager_status_mut<'t>(tx: &'t mut Transaction<'c, C>) -> &'t mut TransactionManagerStatus {
+        C::TransactionManager::transaction_manager_status_mut(tx.conn)
+    }
+}
