@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 
+use crate::clock::wall_now;
 use crate::message::{Envelope, MessageId};
 use crate::store::RowKey;
 use crate::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport};
@@ -126,8 +127,9 @@ pub(super) fn every_text(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// A message of the suite.
 pub(super) fn envelope(topic: &str, key: Option<&str>, payload: &str) -> Envelope {
-    // To the millisecond, which is what brokers keep.
-    let created_at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
+    // Now, because a broker throws away what is old by its own time; to the millisecond, which is what brokers keep.
+    let now_ms = wall_now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    let created_at = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(now_ms).unwrap_or_default());
     let mut envelope = Envelope::new(MessageId::new(), topic.into(), created_at);
     envelope.key = key.map(str::to_owned);
     envelope.payload = Some(payload.as_bytes().to_vec());
