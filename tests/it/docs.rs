@@ -137,6 +137,17 @@ fn links_by_name_are_defined() {
     }
 }
 
+#[test]
+fn readme_lists_every_example() {
+    let text = read("README.md");
+    let examples = fs::read_dir(root().join("examples")).expect("the examples");
+    for path in examples.map(|entry| entry.expect("an example").path()) {
+        let name = path.file_stem().and_then(|name| name.to_str()).expect("a plain name");
+        let is_program = path.is_file() || path.join("main.rs").exists();
+        assert!(!is_program || text.contains(&format!("| [`{name}`](examples/")), "README.md does not list {name}");
+    }
+}
+
 /// The names of a table of Cargo.toml, without private ones.
 fn features() -> BTreeSet<String> {
     let manifest = read("Cargo.toml");
