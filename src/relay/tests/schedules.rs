@@ -81,7 +81,7 @@ impl Schedule {
     }
 
     fn staleness(&self, node: usize) -> Duration {
-        if self.nodes[node].link.is_connected() { STALENESS } else { Duration::ZERO }
+        if self.nodes[node].link.now().is_some() { STALENESS } else { Duration::ZERO }
     }
 
     fn commit(&mut self, node: usize) {

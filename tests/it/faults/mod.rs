@@ -4,6 +4,8 @@
 //! transaction, some rolled back); the audit compares the committed orders with the topic, read to its end, and with the
 //! dead letters.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where, and needs no more words")]
+
 mod audit;
 mod child;
 mod crash;
