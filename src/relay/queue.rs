@@ -89,12 +89,6 @@ impl Link {
         }
     }
 
-    /// Whether a relay of this process takes what is handed over, so that a new row may be born leased.
-    #[cfg(test)]
-    pub(crate) fn is_connected(&self) -> bool {
-        self.queue().is_some()
-    }
-
     /// Hands rows to the relay. Never waits, never panics; what does not fit is the sweeper's, and counted.
     pub(crate) fn hand_over(&self, rows: Vec<HandedOver>) {
         match self.queue() {

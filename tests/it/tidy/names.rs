@@ -127,7 +127,7 @@ impl Modules {
         }
         let through = |glob: &Segments| {
             let path = self.absolute(&module, glob, hops)?;
-            self.find(&[path.as_slice(), &[name.clone()], rest].concat(), hops + 1)
+            self.find(&[path.as_slice(), std::slice::from_ref(name), rest].concat(), hops + 1)
         };
         scope.globs.iter().find_map(through)
     }
