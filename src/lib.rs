@@ -52,7 +52,7 @@
 //! | the tables | [`migrations`], [`TableNames`] |
 //! | the relay | [`relay`], [`Limits`], [`store`], [`transport`] |
 //! | what happens | [`metrics`], [`relay::RelayStatus`], logs through `tracing` |
-//! | tests | [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
+//! | tests | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are those of the repository: [architecture](guide::architecture), [guarantees](guide::guarantees),
 //! [design](guide::design), [operations](guide::operations), [testing](guide::testing), [glossary](guide::glossary).
@@ -125,7 +125,7 @@ pub use message::{Envelope, HeaderError, Headers, Message, MessageId, OutboxMess
 pub use naming::{NameError, TableNames};
 #[cfg(feature = "async")]
 pub use outbox::{AsyncTransaction, TransactionConnection};
-pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder, Transaction};
+pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder, TestOutbox, Transaction};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use outbox::{Tap, Tapped};

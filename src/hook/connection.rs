@@ -99,7 +99,7 @@ pub(crate) fn remember(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth) {
     match kind(conn.instrumentation()) {
         Kind::Hook => {}
         Kind::None => conn.install(CommitHook::new()),
-        Kind::Foreign => return no_hook(rows.len()),
+        Kind::Foreign => return no_hook(&rows),
     }
     if let Some(hook) = conn.instrumentation().downcast_mut::<CommitHook>() {
         hook.buffer.push(rows, at.depth, at.in_test_transaction);
@@ -137,7 +137,7 @@ fn kind(instrumentation: &dyn Instrumentation) -> Kind {
     if instrumentation.as_any().type_id() == none { Kind::None } else { Kind::Foreign }
 }
 
-fn no_hook(rows: usize) {
+fn no_hook(rows: &[Pending]) {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
         tracing::warn!(
@@ -145,5 +145,6 @@ fn no_hook(rows: usize) {
              for the sweeper. Install both: `conn.set_instrumentation(outbox.commit_hook().chain(mine))`"
         );
     });
-    lost(rows, "no_hook");
+    rows.iter().filter_map(|row| row.record.as_ref()).for_each(|record| record.to.miss());
+    lost(rows.iter().filter(|row| row.link.is_some()).count(), "no_hook");
 }

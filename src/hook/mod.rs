@@ -17,7 +17,7 @@ pub(crate) use connection::AsyncConn;
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use connection::announce_commit;
 pub(crate) use connection::{Conn, Depth, SyncConn, is_deadlocked, remember};
-pub(crate) use pending::{Pending, Record, Recorder, deliver};
+pub(crate) use pending::{Pending, Record, Recorded, deliver};
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::crash_points::crash_point;
 use crate::message::Envelope;
@@ -19,13 +19,30 @@ pub(crate) struct Pending {
 /// A message on its way to an application's test.
 #[derive(Debug)]
 pub(crate) struct Record {
-    pub(crate) to: Arc<dyn Recorder>,
+    pub(crate) to: Arc<Recorded>,
     pub(crate) envelope: Envelope,
 }
 
-/// What collects messages for an application's test.
-pub(crate) trait Recorder: fmt::Debug + Send + Sync {
-    fn record(&self, envelope: Envelope);
+/// What an application's test collects.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    committed: Mutex<Vec<Envelope>>,
+    /// Messages whose commit could not be seen.
+    unseen: AtomicUsize,
+}
+
+impl Recorded {
+    pub(crate) fn committed(&self) -> MutexGuard<'_, Vec<Envelope>> {
+        self.committed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn unseen(&self) -> usize {
+        self.unseen.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn miss(&self) {
+        self.unseen.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Hands rows over whose transaction ended, perhaps with success. Never waits, never panics.
@@ -37,7 +54,7 @@ pub(crate) fn deliver(rows: Vec<Pending>) {
     let mut batch: Option<(Arc<Link>, Vec<HandedOver>)> = None;
     for Pending { row, link, record } in rows {
         if let Some(record) = record {
-            record.to.record(record.envelope);
+            record.to.committed().push(record.envelope);
         }
         let Some(link) = link else { continue };
         match &mut batch {

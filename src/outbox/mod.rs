@@ -8,6 +8,7 @@ mod enqueue_sync;
 mod run;
 #[cfg(feature = "_test")]
 mod tap;
+mod testing;
 mod transaction;
 mod write;
 
@@ -15,7 +16,7 @@ pub use builder::{BuildError, BuildProblem, OutboxBuilder};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use tap::{Tap, Tapped};
-
+pub use testing::TestOutbox;
 pub use transaction::Transaction;
 #[cfg(feature = "async")]
 pub use transaction::{AsyncTransaction, TransactionConnection};
@@ -23,7 +24,7 @@ pub use transaction::{AsyncTransaction, TransactionConnection};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::hook::{CommitHook, Recorder};
+use crate::hook::{CommitHook, Recorded};
 use crate::naming::TableNames;
 use crate::relay::queue::Link;
 use crate::topic::Topic;
@@ -63,7 +64,7 @@ struct Inner {
     require_transaction: bool,
     link: Arc<Link>,
     /// Set once by an application's test.
-    recorder: OnceLock<Arc<dyn Recorder>>,
+    recorder: OnceLock<Arc<Recorded>>,
 }
 
 impl Outbox {

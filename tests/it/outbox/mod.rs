@@ -12,6 +12,7 @@ mod lost;
 mod own_transaction;
 mod own_transaction_async;
 mod refusals;
+mod testing;
 mod transactions;
 mod transactions_async;
 

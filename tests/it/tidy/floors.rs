@@ -145,6 +145,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "outbox::committing",
             "outbox::enqueue_async",
             "outbox::enqueue_sync",
+            "outbox::testing",
             "outbox::transaction",
             "outbox::transaction::unwritten",
             "outbox::transaction::connection_sync",
