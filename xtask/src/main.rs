@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a command line program reports on its standard output")]
 
 mod apt;
+mod bench;
 mod libtest;
 mod report;
 mod shared;
@@ -16,6 +17,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::servers::Part;
 
+use crate::bench::Bench;
 use crate::shared::Shared;
 use crate::steps::Only;
 use crate::stop::Stop;
@@ -47,6 +49,8 @@ enum Task {
         #[arg(value_parser = part)]
         parts: Vec<Part>,
     },
+    /// Speed and memory against their floors, with servers of its own; takes about half an hour
+    Bench(Bench),
     /// The formatting and the house rules: floors, sizes, dead files, stated versions
     Tidy,
     /// The documentation, warnings denied, and its examples
@@ -71,6 +75,7 @@ fn task() -> Result<ExitCode> {
             return Ok(ExitCode::from(u8::from(!shared.failures().is_empty())));
         }
         Task::Test { only, keep, filter } => steps::test(&only, keep, &filter, &stop)?,
+        Task::Bench(bench) => return bench::bench(&bench, &stop),
         Task::Tidy => steps::test(&[Only::Tidy], false, &[], &stop)?,
         Task::Docs => steps::test(&[Only::Docs], false, &[], &stop)?,
     };

@@ -1,0 +1,76 @@
+//! The application of the benches: its event, its outbox, its relay, its pool.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::AsyncDieselConnectionManager;
+use diesel_async::pooled_connection::deadpool::Pool;
+use diesel_outbox::relay::Relay;
+use diesel_outbox::store::PostgresStore;
+use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
+use diesel_outbox::{CodecError, Outbox, OutboxMessage, Topic, metrics};
+
+use crate::recorder::Recorder;
+
+/// Connections of the relay's own pool: two claims, two settles, a confirm and the rest.
+const RELAY_CONNECTIONS: usize = 6;
+
+/// Bytes of a message of ordinary size.
+pub(crate) const PAYLOAD_BYTES: usize = 500;
+
+/// An event of 500 bytes, encoded by nobody: what a codec costs is not the outbox's.
+#[derive(Debug)]
+pub(crate) struct OrderPlaced {
+    pub(crate) order_id: i64,
+    pub(crate) topic: &'static str,
+}
+
+impl OutboxMessage for OrderPlaced {
+    const TOPIC: Option<&'static str> = None;
+    const KIND: &'static str = "order.placed";
+
+    fn topic(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.topic)
+    }
+    fn key(&self) -> Option<Cow<'_, str>> {
+        Some(self.order_id.to_string().into())
+    }
+    fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
+        Ok(Some(vec![b'x'; PAYLOAD_BYTES]))
+    }
+}
+
+pub(crate) fn outbox(topics: &[&str]) -> Result<Outbox> {
+    let builder = topics.iter().fold(Outbox::builder(), |builder, topic| builder.topic(Topic::new(*topic)));
+    builder.build().context("build the outbox")
+}
+
+pub(crate) async fn start_relay(outbox: &Outbox, url: &str, transport: impl Transport) -> Result<Relay> {
+    let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(url);
+    let pool = Pool::builder(manager).max_size(RELAY_CONNECTIONS).build()?;
+    outbox.relay().store(PostgresStore::new(pool)).transport(transport).start().await.context("start the relay")
+}
+
+pub(crate) fn kafka(bootstrap: &str) -> Result<KafkaTransport> {
+    KafkaTransport::new(KafkaConfig::new(bootstrap)).context("make the Kafka transport")
+}
+
+/// Ends a relay in order; a message left over would mean that the leg measured something else.
+pub(crate) async fn stop_relay(relay: Relay) {
+    relay.shutdown(Duration::from_secs(30)).await;
+}
+
+/// Waits until so many messages are acknowledged, by the relay's own count.
+pub(crate) async fn delivered(recorder: &Recorder, count: u64, within: Duration) -> Result<()> {
+    let end = Instant::now() + within;
+    loop {
+        let so_far = recorder.count(metrics::DELIVERED);
+        if so_far >= count {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "{so_far} of {count} delivered after {within:?}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

@@ -1,0 +1,108 @@
+//! What `cargo xtask bench` hands over: arguments for what to run, variables for where.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Row {
+    Business,
+    Network,
+    Drain,
+    Latency,
+    Memory,
+    Idle,
+}
+
+impl Row {
+    const ALL: [(&str, Self); 6] = [
+        ("business", Self::Business),
+        ("network", Self::Network),
+        ("drain", Self::Drain),
+        ("latency", Self::Latency),
+        ("memory", Self::Memory),
+        ("idle", Self::Idle),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, row)| *row == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// What this process is to do.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Measure one row.
+    Measure(Plan),
+    /// Be the relay of the row `memory`, on this topic.
+    Relay(String),
+    /// Nothing was asked for: somebody else than `cargo xtask bench` ran us.
+    Explain,
+}
+
+/// Which row, for how long and how often. What is not given is the row's own choice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) row: Row,
+    seconds: Option<f64>,
+    rounds: Option<usize>,
+}
+
+impl Plan {
+    /// How long one leg is measured.
+    pub(crate) fn duration(&self, seconds: f64) -> Duration {
+        Duration::from_secs_f64(self.seconds.unwrap_or(seconds))
+    }
+
+    /// How often each leg is run.
+    pub(crate) fn rounds(&self, rounds: usize) -> usize {
+        self.rounds.unwrap_or(rounds).max(1)
+    }
+}
+
+impl Task {
+    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let (mut row, mut seconds, mut rounds) = (None, None, None);
+        while let Some(argument) = arguments.next() {
+            if argument == "--bench" || argument == "--test" {
+                continue; // cargo's own
+            }
+            let value = arguments.next().with_context(|| format!("{argument} needs a value"))?;
+            match argument.as_str() {
+                "--row" => {
+                    let known = Row::ALL.into_iter().find(|(name, _)| *name == value);
+                    row = Some(known.with_context(|| format!("no row is called {value}"))?.1);
+                }
+                "--seconds" => seconds = Some(value.parse().context("--seconds is a number")?),
+                "--rounds" => rounds = Some(value.parse().context("--rounds is a number")?),
+                "--relay" => return Ok(Self::Relay(value)),
+                _ => bail!("unknown argument {argument}"),
+            }
+        }
+        Ok(row.map_or(Self::Explain, |row| Self::Measure(Plan { row, seconds, rounds })))
+    }
+}
+
+/// The servers, and where the results go.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) postgres: String,
+    pub(crate) kafka: String,
+    /// Everything below this process is ours, in matters of processor time.
+    pub(crate) root: u32,
+    pub(crate) results: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn of_environment() -> Result<Self> {
+        let variable = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
+        Ok(Self {
+            postgres: variable("OUTBOX_BENCH_POSTGRES_URL")?,
+            kafka: variable("OUTBOX_BENCH_KAFKA")?,
+            root: variable("OUTBOX_BENCH_ROOT")?.parse().context("OUTBOX_BENCH_ROOT is a process id")?,
+            results: variable("OUTBOX_BENCH_RESULTS")?.into(),
+        })
+    }
+}

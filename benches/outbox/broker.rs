@@ -1,0 +1,155 @@
+//! The broker's side: topics, and a bare producer as the floor.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rdkafka::ClientConfig;
+use rdkafka::ClientContext;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::error::KafkaError;
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{BaseRecord, ProducerContext, ThreadedProducer};
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+/// Partitions of every topic here.
+const PARTITIONS: i32 = 3;
+const WITHIN: Duration = Duration::from_secs(60);
+const WARM_UP: Duration = Duration::from_secs(15);
+const WARM_UP_MESSAGES: usize = 1_000_000;
+const WARM_UP_BURST: usize = 20;
+
+/// Makes topics, and returns when the broker knows them.
+pub(crate) async fn make_topics(bootstrap: &str, names: &[&str]) -> Result<()> {
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
+    let topics: Vec<_> = names.iter().map(|name| NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1))).collect();
+    for made in admin.create_topics(&topics, &AdminOptions::new().operation_timeout(Some(WITHIN))).await? {
+        match made {
+            Ok(_) | Err((_, Code::TopicAlreadyExists)) => {}
+            Err((name, code)) => bail!("the topic {name} cannot be made: {code}"),
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a topic, so that the disk does not fill.
+pub(crate) async fn delete_topic(bootstrap: &str, name: &str) -> Result<()> {
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
+    for deleted in admin.delete_topics(&[name], &AdminOptions::new().operation_timeout(Some(WITHIN))).await? {
+        deleted.map_err(|(name, code)| anyhow::anyhow!("the topic {name} cannot be deleted: {code}"))?;
+    }
+    Ok(())
+}
+
+/// Sends small bursts for a while: until a JVM has compiled what it does most, a message costs it several times as much,
+/// and the first legs would pay for it.
+pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
+    const TOPIC: &str = "warm-up";
+    make_topics(bootstrap, &[TOPIC]).await?;
+    let raw = Raw::new(bootstrap, TOPIC, WARM_UP_MESSAGES)?;
+    let end = Instant::now() + WARM_UP;
+    for burst in (0..WARM_UP_MESSAGES).step_by(WARM_UP_BURST) {
+        if Instant::now() > end {
+            break;
+        }
+        for number in burst..burst + WARM_UP_BURST {
+            raw.send(TOPIC, number, &number.to_string(), &[b'x'; 500])?;
+        }
+        raw.wait(burst + WARM_UP_BURST)?;
+    }
+    Ok(())
+}
+
+/// A bare `ThreadedProducer` with the settings that `KafkaTransport` has.
+///
+/// Its queue keeps librdkafka's bound of 100,000 messages, five times what a relay has in flight: nobody who uses rdkafka
+/// alone would lower it, and the wider queue is the faster one.
+pub(crate) struct Raw {
+    producer: ThreadedProducer<Callbacks>,
+    delivered: Arc<Delivered>,
+}
+
+/// When each message was acknowledged.
+#[derive(Debug)]
+struct Delivered {
+    started: Instant,
+    /// Nanoseconds since the start, by the message's number; 0 is not yet.
+    at: Vec<AtomicUsize>,
+    count: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+struct Callbacks(Arc<Delivered>);
+
+impl ClientContext for Callbacks {}
+
+impl ProducerContext for Callbacks {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
+        let Delivered { started, at, count, failed } = &*self.0;
+        at[number].store(started.elapsed().as_nanos() as usize, Ordering::Relaxed);
+        if result.is_err() {
+            failed.fetch_add(1, Ordering::Relaxed);
+        }
+        count.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Raw {
+    /// A producer for at most `messages` messages, which has sent one more: it is connected and has its producer id.
+    pub(crate) fn new(bootstrap: &str, topic: &str, messages: usize) -> Result<Self> {
+        let delivered = Arc::new(Delivered {
+            started: Instant::now(),
+            at: (0..=messages).map(|_| AtomicUsize::new(0)).collect(),
+            count: AtomicUsize::new(0),
+            failed: AtomicUsize::new(0),
+        });
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", bootstrap).set("acks", "all").set("enable.idempotence", "true");
+        config.set("linger.ms", "0").set("partitioner", "murmur2_random").set("message.timeout.ms", "25000");
+        let producer: ThreadedProducer<Callbacks> = config.create_with_context(Callbacks(Arc::clone(&delivered)))?;
+        let this = Self { producer, delivered };
+        this.send(topic, messages, "", b"")?;
+        this.wait(1)?;
+        this.delivered.count.store(0, Ordering::Release);
+        Ok(this)
+    }
+
+    /// Sends one message, waiting where the queue is full.
+    #[expect(clippy::disallowed_methods, reason = "librdkafka has no call that waits for room")]
+    pub(crate) fn send(&self, topic: &str, number: usize, key: &str, payload: &[u8]) -> Result<()> {
+        let mut record = BaseRecord::with_opaque_to(topic, number).key(key).payload(payload);
+        loop {
+            match self.producer.send(record) {
+                Ok(()) => return Ok(()),
+                Err((KafkaError::MessageProduction(Code::QueueFull), returned)) => record = returned,
+                Err((error, _)) => return Err(error).context("send"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Nanoseconds since the producer was made.
+    pub(crate) fn now(&self) -> usize {
+        self.delivered.started.elapsed().as_nanos() as usize
+    }
+
+    /// Waits until all `messages` are delivered; returns when each was, in nanoseconds as [`now`](Self::now) counts them.
+    #[expect(clippy::disallowed_methods, reason = "an atomic is watched by polling, with a deadline")]
+    pub(crate) fn wait(&self, messages: usize) -> Result<Vec<usize>> {
+        let end = Instant::now() + WITHIN;
+        while self.delivered.count.load(Ordering::Acquire) < messages {
+            if Instant::now() > end {
+                bail!("{} of {messages} delivered", self.delivered.count.load(Ordering::Acquire));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match self.delivered.failed.load(Ordering::Relaxed) {
+            0 => Ok(self.delivered.at[..messages].iter().map(|at| at.load(Ordering::Relaxed)).collect()),
+            failed => bail!("{failed} of {messages} failed"),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Who used the processors: the bench with its servers, or somebody else. A run with others in it is worth little, and
+//! has to show that.
+
+use std::collections::HashMap;
+use std::fs;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// Shares of all processors over a stretch of time.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct CpuShare {
+    /// The bench and its servers.
+    pub(crate) own: f64,
+    /// Everybody else on the machine, the hypervisor's theft included.
+    pub(crate) others: f64,
+    /// The bench and its servers, in microseconds of one processor: divided by what was done, it hardly depends on others.
+    pub(crate) own_us: f64,
+}
+
+/// The clock ticks spent so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CpuMeter {
+    total: u64,
+    busy: u64,
+    own: u64,
+    root: u32,
+    since: Instant,
+}
+
+impl CpuMeter {
+    /// Starts to measure; `root` is the process below which everything is ours.
+    pub(crate) fn start(root: u32) -> Result<Self> {
+        let stat = fs::read_to_string("/proc/stat").context("read /proc/stat")?;
+        let (total, busy) = machine_ticks(&stat).context("/proc/stat is not as expected")?;
+        Ok(Self { total, busy, own: family_ticks(root)?, root, since: Instant::now() })
+    }
+
+    /// The shares since the start.
+    pub(crate) fn stop(self) -> Result<CpuShare> {
+        let now = Self::start(self.root)?;
+        let total = now.total.saturating_sub(self.total).max(1) as f64;
+        let own = now.own.saturating_sub(self.own) as f64;
+        let busy = now.busy.saturating_sub(self.busy) as f64;
+        let processors = std::thread::available_parallelism()?.get() as f64;
+        let own_us = own / total * self.since.elapsed().as_secs_f64() * 1e6 * processors;
+        Ok(CpuShare { own: own / total, others: (busy - own).max(0.0) / total, own_us })
+    }
+}
+
+/// All ticks, and those not idle, of the line `cpu user nice system idle iowait irq softirq steal ..`.
+fn machine_ticks(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    // What follows the eighth field is guests' time, which is in `user` already.
+    let ticks: Vec<u64> = line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    let total: u64 = ticks.iter().sum();
+    Some((total, total - ticks.get(3)? - ticks.get(4)?))
+}
+
+/// What `root` and everything below it used. Ended children count with their parents, who reaped them.
+fn family_ticks(root: u32) -> Result<u64> {
+    let processes = fs::read_dir("/proc").context("read /proc")?.flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // A process that ended meanwhile is skipped: its parent has its ticks.
+    let stats = ids.filter_map(|id| Some((id, process_ticks(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?)));
+    let stats: HashMap<u32, (u32, u64)> = stats.collect();
+    let is_ours = |mut id: u32| {
+        while id != root {
+            match stats.get(&id) {
+                Some((parent, _)) if *parent > 0 => id = *parent,
+                _ => return false,
+            }
+        }
+        true
+    };
+    Ok(stats.iter().filter(|(id, _)| is_ours(**id)).map(|(_, (_, ticks))| ticks).sum())
+}
+
+/// Parent and ticks of a process, from `id (name) state parent ..`: own and reaped children's, user and system.
+fn process_ticks(stat: &str) -> Option<(u32, u64)> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u64>()).sum::<Result<u64, _>>().ok()?;
+    Some((fields.get(1)?.parse().ok()?, ticks))
+}

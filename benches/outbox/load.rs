@@ -1,0 +1,191 @@
+//! Business transactions in a closed loop, with an outbox in one of its ways or without.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use diesel::prelude::*;
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_outbox::Outbox;
+use diesel_outbox::metrics::{CONFIRM_ROWS, SETTLE_ROWS};
+use diesel_outbox::transport::MemoryTransport;
+use serde::Serialize;
+
+use crate::application::{self, OrderPlaced};
+use crate::arguments::Place;
+use crate::cpu::{CpuMeter, CpuShare};
+use crate::database::{self, orders};
+use crate::recorder::Recorder;
+use crate::stats::mean;
+
+/// Clients of the business.
+pub(crate) const CONNECTIONS: usize = 8;
+/// Where every message goes.
+pub(crate) const TOPIC: &str = "orders";
+
+/// How a message is enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Enqueue {
+    /// Not at all: the floor.
+    Never,
+    /// By `enqueue_async` in Diesel's transaction.
+    Hook,
+    /// In `outbox.transaction`.
+    Transaction,
+}
+
+/// What takes the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relayed {
+    /// No relay runs.
+    Nowhere,
+    ToMemory,
+    ToKafka,
+}
+
+/// One kind of leg.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) enqueue: Enqueue,
+    pub(crate) relayed: Relayed,
+}
+
+impl Load {
+    pub(crate) const FLOOR: Self = Self { enqueue: Enqueue::Never, relayed: Relayed::Nowhere };
+
+    pub(crate) fn name(self) -> &'static str {
+        match (self.enqueue, self.relayed) {
+            (Enqueue::Never, _) => "without outbox",
+            (Enqueue::Hook, Relayed::Nowhere) => "hook, no relay",
+            (Enqueue::Hook, Relayed::ToMemory) => "hook, memory",
+            (Enqueue::Hook, Relayed::ToKafka) => "hook, Kafka",
+            (Enqueue::Transaction, Relayed::Nowhere) => "outbox.transaction, no relay",
+            (Enqueue::Transaction, Relayed::ToMemory) => "outbox.transaction, memory",
+            (Enqueue::Transaction, Relayed::ToKafka) => "outbox.transaction, Kafka",
+        }
+    }
+}
+
+/// What one leg gave.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Throughput {
+    pub(crate) tx_per_second: f64,
+    /// Processor time of everybody here, database and broker included.
+    cpu_us_per_tx: f64,
+    /// Messages still in the table when the last transaction had committed: a relay that does not keep up shows here.
+    pub(crate) rows_left: i64,
+    pub(crate) transactions: u64,
+    /// Messages in one read and in one removal: what grouping saves.
+    rows_per_confirm: f64,
+    rows_per_settle: f64,
+    counters: std::collections::BTreeMap<String, u64>,
+}
+
+/// Runs one leg against the database at `url`, which may be at a distance.
+pub(crate) async fn run(
+    load: Load,
+    url: &str,
+    place: &Place,
+    recorder: &Recorder,
+    duration: Duration,
+) -> Result<(Throughput, CpuShare)> {
+    database::reset(&place.postgres).await?;
+    recorder.reset();
+    let outbox = application::outbox(&[TOPIC])?;
+    let relay = match load.relayed {
+        Relayed::Nowhere => None,
+        Relayed::ToMemory => Some(application::start_relay(&outbox, url, MemoryTransport::new()).await?),
+        Relayed::ToKafka => Some(application::start_relay(&outbox, url, application::kafka(&place.kafka)?).await?),
+    };
+    let clients = Clients::start(load.enqueue, url, &outbox).await?;
+    tokio::time::sleep(duration / 5).await; // statements are prepared, pools are full
+    let (cpu, started, before) = (CpuMeter::start(place.root)?, Instant::now(), clients.committed());
+    tokio::time::sleep(duration).await;
+    let (committed, elapsed, cpu) = (clients.committed() - before, started.elapsed(), cpu.stop()?);
+    let transactions = clients.stop().await?;
+    let rows_left = database::rows_left(&place.postgres).await?;
+    if let Some(relay) = relay {
+        application::stop_relay(relay).await;
+    }
+    let tx_per_second = committed as f64 / elapsed.as_secs_f64();
+    let throughput = Throughput {
+        tx_per_second,
+        cpu_us_per_tx: cpu.own_us / committed.max(1) as f64,
+        rows_left,
+        transactions,
+        rows_per_confirm: mean(&recorder.values(CONFIRM_ROWS)),
+        rows_per_settle: mean(&recorder.values(SETTLE_ROWS)),
+        counters: recorder.counts(),
+    };
+    Ok((throughput, cpu))
+}
+
+/// Running clients.
+struct Clients {
+    stop: Arc<AtomicBool>,
+    committed: Arc<AtomicU64>,
+    tasks: Vec<tokio::task::JoinHandle<QueryResult<()>>>,
+}
+
+impl Clients {
+    async fn start(enqueue: Enqueue, url: &str, outbox: &Outbox) -> Result<Self> {
+        let (stop, committed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let mut tasks = Vec::new();
+        for client in 0..CONNECTIONS as i64 {
+            let mut conn = database::connect(url).await?;
+            let (stop, committed, outbox) = (Arc::clone(&stop), Arc::clone(&committed), outbox.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut customer = client;
+                while !AtomicBool::load(&stop, Ordering::Relaxed) {
+                    transact(&mut conn, enqueue, &outbox, customer).await?;
+                    committed.fetch_add(1, Ordering::Relaxed);
+                    customer += CONNECTIONS as i64;
+                }
+                Ok(())
+            }));
+        }
+        Ok(Self { stop, committed, tasks })
+    }
+
+    fn committed(&self) -> u64 {
+        AtomicU64::load(&self.committed, Ordering::Relaxed)
+    }
+
+    /// Ends the clients; returns how many transactions they made in all.
+    async fn stop(self) -> Result<u64> {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await?.context("a business transaction failed")?;
+        }
+        Ok(AtomicU64::load(&self.committed, Ordering::Relaxed))
+    }
+}
+
+/// BEGIN, one INSERT, COMMIT; with an outbox the message is in it.
+async fn transact(conn: &mut AsyncPgConnection, enqueue: Enqueue, outbox: &Outbox, customer: i64) -> QueryResult<()> {
+    let event = OrderPlaced { order_id: customer, topic: TOPIC };
+    match enqueue {
+        Enqueue::Never => conn.transaction(async |conn| place_order(conn, customer).await).await,
+        Enqueue::Hook => {
+            conn.transaction(async |conn| {
+                place_order(conn, customer).await?;
+                outbox.enqueue_async(conn, &event).await.map(drop)
+            })
+            .await
+        }
+        Enqueue::Transaction => {
+            outbox
+                .transaction_async(conn, async |tx| {
+                    place_order(tx.connection(), customer).await?;
+                    tx.enqueue(&event).map(drop)
+                })
+                .await
+        }
+    }
+}
+
+pub(crate) async fn place_order(conn: &mut AsyncPgConnection, customer: i64) -> QueryResult<()> {
+    let order = (orders::customer.eq(customer), orders::total_cents.eq(customer * 100));
+    diesel::insert_into(orders::table).values(order).execute(conn).await.map(drop)
+}

@@ -1,0 +1,44 @@
+//! Legs against the floor of their own round.
+
+use crate::load::Load;
+use crate::report::{Figure, Floor};
+
+/// Transactions a second, of each leg in the order they ran.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    legs: Vec<(Load, f64)>,
+}
+
+impl Rounds {
+    pub(crate) fn push(&mut self, load: Load, tx_per_second: f64) {
+        self.legs.push((load, tx_per_second));
+    }
+
+    /// The leg as a share of the floor.
+    pub(crate) fn figure(&self, what: &str, load: Load, floor: Floor) -> Figure {
+        Figure::new(format!("{what}, {}", load.name()), "", self.shares(load), floor)
+    }
+
+    /// The leg in transactions a second.
+    pub(crate) fn absolute(&self, what: &str, load: Load) -> Figure {
+        let rates = self.legs.iter().filter(|(of, _)| *of == load).map(|(_, rate)| *rate).collect();
+        Figure::new(format!("{what}, {}", load.name()), "tx/s", rates, Floor::None)
+    }
+
+    /// One share for each run of the leg: against the mean of the floor's runs right before and right after it, because
+    /// a machine is not equally fast all the time.
+    pub(crate) fn shares(&self, load: Load) -> Vec<f64> {
+        let runs = self.legs.iter().enumerate().filter(|(_, (of, _))| *of == load);
+        runs.filter_map(|(at, (_, rate))| Some(rate / self.floor_around(at)?)).collect()
+    }
+
+    fn floor_around(&self, at: usize) -> Option<f64> {
+        let is_floor = |leg: &&(Load, f64)| leg.0 == Load::FLOOR;
+        let before = self.legs[..at].iter().rev().find(is_floor).map(|(_, rate)| *rate);
+        let after = self.legs[at..].iter().find(is_floor).map(|(_, rate)| *rate);
+        match (before, after) {
+            (Some(before), Some(after)) => Some(f64::midpoint(before, after)),
+            (one, other) => one.or(other),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Business transactions a second, as a share of the same transaction without an outbox.
+
+use anyhow::Result;
+
+use crate::arguments::{Place, Plan};
+use crate::broker;
+use crate::load::{self, Enqueue, Load, Relayed, TOPIC};
+use crate::ratios::Rounds;
+use crate::recorder::Recorder;
+use crate::report::{Figure, Floor, Journal};
+
+const LEGS: [Load; 6] = [
+    Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory },
+    Load { enqueue: Enqueue::Hook, relayed: Relayed::ToKafka },
+    Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToMemory },
+    Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToKafka },
+    Load { enqueue: Enqueue::Hook, relayed: Relayed::Nowhere },
+    Load { enqueue: Enqueue::Transaction, relayed: Relayed::Nowhere },
+];
+
+const FLOORS: [Floor; 6] =
+    [Floor::AtLeast(0.65), Floor::AtLeast(0.55), Floor::AtLeast(0.68), Floor::AtLeast(0.58), Floor::None, Floor::None];
+
+pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    broker::make_topics(&place.kafka, &[TOPIC]).await?;
+    let duration = plan.duration(10.0);
+    let mut rounds = Rounds::default();
+    for round in 0..plan.rounds(5) {
+        // The order turns, so that no leg always follows the same one; the floor stands between all of them.
+        for step in 0..LEGS.len() {
+            for load in [Load::FLOOR, LEGS[(round + step) % LEGS.len()]] {
+                let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, duration).await?;
+                journal.leg(load.name(), cpu, &throughput)?;
+                rounds.push(load, throughput.tx_per_second);
+            }
+        }
+    }
+    // The last leg wants a floor behind it, too.
+    let (throughput, _) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
+    rounds.push(Load::FLOOR, throughput.tx_per_second);
+    let mut figures = vec![rounds.absolute("business tx/s", Load::FLOOR)];
+    figures.extend(LEGS.into_iter().zip(FLOORS).map(|(load, floor)| rounds.figure("business tx/s", load, floor)));
+    for (transaction, hook) in [(LEGS[2], LEGS[0]), (LEGS[3], LEGS[1])] {
+        let gains = rounds.shares(transaction).into_iter().zip(rounds.shares(hook));
+        let gains = gains.map(|(transaction, hook)| transaction - hook).collect();
+        let what = format!("business tx/s, {} less {}", transaction.name(), hook.name());
+        figures.push(Figure::new(what, "", gains, Floor::AtLeast(0.03)));
+    }
+    Ok(figures)
+}

@@ -1,0 +1,159 @@
+//! What a relay in a process of its own takes in memory while it drains a backlog, beyond what it takes when it has
+//! started and sent one message.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::application::{self, OrderPlaced};
+use crate::arguments::{Place, Plan};
+use crate::broker;
+use crate::cpu::{CpuMeter, CpuShare};
+use crate::database;
+use crate::recorder::Recorder;
+use crate::report::{Figure, Floor, Journal};
+
+const MIB: f64 = 1024.0;
+const WITHIN: Duration = Duration::from_secs(600);
+
+/// A backlog, and how long it takes at least until it is due: it has to be written first, by a busy machine too.
+struct Backlog {
+    what: &'static str,
+    rows: i64,
+    bytes: usize,
+    due_in_seconds: i64,
+}
+
+const BACKLOGS: [Backlog; 2] = [
+    Backlog { what: "300,000 x 500 B", rows: 300_000, bytes: 500, due_in_seconds: 20 },
+    Backlog { what: "30,000 x 50 kB", rows: 30_000, bytes: 50_000, due_in_seconds: 90 },
+];
+
+#[derive(Serialize)]
+struct Leg {
+    growth_mib: f64,
+    after_start_mib: f64,
+    peak_mib: f64,
+    after_drain_mib: f64,
+}
+
+pub(crate) async fn run(plan: &Plan, place: &Place, journal: &mut Journal) -> Result<Vec<Figure>> {
+    let mut growths = BACKLOGS.map(|_| Vec::new());
+    for round in 0..plan.rounds(3) {
+        for (number, backlog) in BACKLOGS.iter().enumerate() {
+            let topic = format!("memory-{round}-{number}");
+            broker::make_topics(&place.kafka, &[&topic]).await?;
+            let (leg, cpu) = leg(place, &topic, backlog).await?;
+            journal.leg(backlog.what, cpu, &leg)?;
+            growths[number].push(leg.growth_mib);
+            broker::delete_topic(&place.kafka, &topic).await?;
+        }
+    }
+    let figures = BACKLOGS.iter().zip(growths).map(|(backlog, growths)| {
+        let what = format!("relay's memory, drain of {}, peak less start", backlog.what);
+        Figure::new(what, "MiB", growths, Floor::AtMost(100.0))
+    });
+    Ok(figures.collect())
+}
+
+async fn leg(place: &Place, topic: &str, backlog: &Backlog) -> Result<(Leg, CpuShare)> {
+    database::reset(&place.postgres).await?;
+    let mut relay = RelayProcess::start(topic)?;
+    // One message, from an outbox without relay: it is due at once, for the other process.
+    let mut conn = database::connect(&place.postgres).await?;
+    let event = OrderPlaced { order_id: 1, topic: topic.to_owned().leak() };
+    application::outbox(&[topic])?.enqueue_async(&mut conn, &event).await?;
+    let after_start = relay.delivered(1).await?.rss;
+    let Backlog { rows, bytes, due_in_seconds, .. } = *backlog;
+    database::fill(&place.postgres, topic, rows, bytes, due_in_seconds).await?;
+    let early = relay.memory().await?;
+    ensure!(early.delivered == 1, "the backlog took longer to write than the {due_in_seconds} s until it was due");
+    let cpu = CpuMeter::start(place.root)?;
+    let drained = relay.delivered(rows as u64 + 1).await?;
+    let cpu = cpu.stop()?;
+    relay.end().await?;
+    ensure!(database::rows_left(&place.postgres).await? == 0, "rows are left after the drain");
+    let leg = Leg {
+        growth_mib: (drained.peak - after_start) / MIB,
+        after_start_mib: after_start / MIB,
+        peak_mib: drained.peak / MIB,
+        after_drain_mib: drained.rss / MIB,
+    };
+    Ok((leg, cpu))
+}
+
+/// What a relay process says of itself, in KiB.
+struct Memory {
+    delivered: u64,
+    rss: f64,
+    peak: f64,
+}
+
+/// This program once more, as nothing but a relay. It answers a line with a line.
+struct RelayProcess {
+    child: Child,
+    questions: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl RelayProcess {
+    fn start(topic: &str) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--relay", topic]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().context("start the relay process")?;
+        let questions = child.stdin.take().context("its input is piped")?;
+        let answers = BufReader::new(child.stdout.take().context("its output is piped")?).lines();
+        Ok(Self { child, questions, answers })
+    }
+
+    async fn memory(&mut self) -> Result<Memory> {
+        self.questions.write_all(b"\n").await?;
+        let answer = self.answers.next_line().await?.context("the relay process ended")?;
+        let mut numbers = answer.split(' ').map(str::parse::<u64>);
+        let mut number = || numbers.next().context("an answer has three numbers")?.context("a number");
+        Ok(Memory { delivered: number()?, rss: number()? as f64, peak: number()? as f64 })
+    }
+
+    async fn delivered(&mut self, count: u64) -> Result<Memory> {
+        let waiting = async {
+            loop {
+                let memory = self.memory().await?;
+                if memory.delivered >= count {
+                    return Ok(memory);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(WITHIN, waiting).await.context("the relay process did not deliver in time")?
+    }
+
+    /// The end of its input is its end.
+    async fn end(mut self) -> Result<()> {
+        drop(self.questions);
+        ensure!(self.child.wait().await?.success(), "the relay process failed");
+        Ok(())
+    }
+}
+
+/// The other side of [`RelayProcess`].
+pub(crate) async fn be_relay(place: &Place, recorder: &Recorder, topic: &str) -> Result<()> {
+    let outbox = application::outbox(&[topic])?;
+    let relay = application::start_relay(&outbox, &place.postgres, application::kafka(&place.kafka)?).await?;
+    let mut questions = BufReader::new(tokio::io::stdin()).lines();
+    while questions.next_line().await?.is_some() {
+        let delivered = recorder.count(diesel_outbox::metrics::DELIVERED);
+        let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
+        println!("{delivered} {} {}", kib(&status, "VmRSS:")?, kib(&status, "VmHWM:")?);
+    }
+    application::stop_relay(relay).await;
+    Ok(())
+}
+
+fn kib(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
+    line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{name} is no number"))
+}

@@ -1,0 +1,110 @@
+//! The same with a database at a distance: a proxy that delays each way by half a millisecond stands between everyone
+//! and the server.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use diesel::dsl::select;
+use diesel::prelude::*;
+use diesel::sql_types::Integer;
+use diesel_async::RunQueryDsl;
+use serde::Serialize;
+
+use crate::arguments::{Place, Plan};
+use crate::cpu::CpuShare;
+use crate::load::{self, Enqueue, Load, Relayed, TOPIC, Throughput};
+use crate::proxy::Proxy;
+use crate::ratios::Rounds;
+use crate::recorder::Recorder;
+use crate::report::{Figure, Floor, Journal};
+use crate::stats::Waits;
+use crate::{broker, database};
+
+/// Each way.
+const DELAY: Duration = Duration::from_micros(500);
+/// What the distance may be, in microseconds, for a leg to count.
+const DISTANCE: std::ops::RangeInclusive<f64> = 1_000.0..=1_300.0;
+/// How often a leg is tried.
+const TRIES: usize = 4;
+/// How often the distance is measured for one figure.
+const PINGS: usize = 300;
+
+const LEGS: [(Load, f64); 4] = [
+    (Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory }, 0.72),
+    (Load { enqueue: Enqueue::Hook, relayed: Relayed::ToKafka }, 0.72),
+    (Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToMemory }, 0.90),
+    (Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToKafka }, 0.90),
+];
+
+#[derive(Serialize)]
+struct Leg {
+    #[serde(flatten)]
+    throughput: Throughput,
+    distance_before_us: f64,
+    distance_after_us: f64,
+    /// How late the proxy let chunks go, under load.
+    late_us: Option<Waits>,
+}
+
+pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    broker::make_topics(&place.kafka, &[TOPIC]).await?;
+    let proxy = Proxy::start(database::address_of(&place.postgres)?, DELAY)?;
+    let mut rounds = Rounds::default();
+    let measure = async |load: Load, journal: &mut Journal| {
+        let (leg, cpu) = at_a_distance(load, &proxy, place, recorder, plan.duration(10.0)).await?;
+        journal.leg(load.name(), cpu, &leg)?;
+        anyhow::Ok(leg.throughput.tx_per_second)
+    };
+    for round in 0..plan.rounds(5) {
+        for step in 0..LEGS.len() {
+            for load in [Load::FLOOR, LEGS[(round + step) % LEGS.len()].0] {
+                rounds.push(load, measure(load, journal).await?);
+            }
+        }
+    }
+    // The last leg wants a floor behind it, too.
+    rounds.push(Load::FLOOR, measure(Load::FLOOR, journal).await?);
+    let mut figures = vec![rounds.absolute("1 ms away, tx/s", Load::FLOOR)];
+    figures.extend(LEGS.map(|(load, floor)| rounds.figure("1 ms away, tx/s", load, Floor::AtLeast(floor))));
+    Ok(figures)
+}
+
+/// One leg whose distance was right before and after.
+async fn at_a_distance(
+    load: Load,
+    proxy: &Proxy,
+    place: &Place,
+    recorder: &Recorder,
+    duration: Duration,
+) -> Result<(Leg, CpuShare)> {
+    let away = database::by_way_of(&place.postgres, proxy.address())?;
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        let distance_before_us = distance(&place.postgres, &away).await?;
+        proxy.take_lateness();
+        let (throughput, cpu) = load::run(load, &away, place, recorder, duration).await?;
+        let late_us = Waits::of(&proxy.take_lateness());
+        let distance_after_us = distance(&place.postgres, &away).await?;
+        if DISTANCE.contains(&distance_before_us) && DISTANCE.contains(&distance_after_us) {
+            return Ok((Leg { throughput, distance_before_us, distance_after_us, late_us }, cpu));
+        }
+        seen.push((distance_before_us, distance_after_us));
+    }
+    bail!("the distance was never {DISTANCE:?} microseconds before and after a leg, but {seen:?}")
+}
+
+/// By how many microseconds a `SELECT 1` takes longer through the proxy; medians of pairs taken in turns.
+async fn distance(direct: &str, away: &str) -> Result<f64> {
+    let mut conns = [database::connect(direct).await?, database::connect(away).await?];
+    let mut waits = [Vec::new(), Vec::new()];
+    for _ in 0..PINGS {
+        for (conn, waits) in conns.iter_mut().zip(&mut waits) {
+            let sent_at = Instant::now();
+            // Prepared at the first time and one round trip from then on.
+            select(1.into_sql::<Integer>()).get_result::<i32>(conn).await?;
+            waits.push(sent_at.elapsed().as_secs_f64() * 1e6);
+        }
+    }
+    let [direct, away] = waits.map(|waits| Waits::of(&waits).map_or(f64::NAN, |waits| waits.p50));
+    Ok(away - direct)
+}
