@@ -142,7 +142,9 @@ pub async fn open_claim_blocks_no_insert(under_test: &dyn StoreUnderTest) {
 /// A claim that is dropped gives its rows back: soon where they were locked, at the end of the lease otherwise.
 pub async fn dropped_claim_gives_its_rows_back(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
-    let dropped = claim(under_test, &spec(TOPIC)).await;
+    // Longer than the suite waits, so that it is the drop that gives them back.
+    let window_duration = Duration::from_secs(120);
+    let dropped = claim(under_test, &ClaimSpec { window_duration, ..spec(TOPIC) }).await;
     let term = dropped.term;
     drop(dropped);
     if term == Term::Leased {
