@@ -108,7 +108,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
             return Ok(Vec::new());
         }
         let topics = Bind::json(topics.iter().map(AsRef::<str>::as_ref));
-        let due: Vec<DueRow> = self.connections.load(Statement::new(&self.texts.next_due, [topics])).await?;
+        let due: Vec<DueRow> = self.connections.poll(Statement::new(&self.texts.next_due, [topics])).await?;
         Ok(due.into_iter().filter_map(|row| row.0).collect())
     }
 }

@@ -43,7 +43,6 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     }
 
     /// Runs another text once on each connection.
-    #[cfg(feature = "mysql")]
     pub(crate) fn with_set_up(mut self, text: Arc<str>) -> Self {
         self.set_up = Some(text);
         self

@@ -1,5 +1,8 @@
 //! Connections, sync or async, behind one interface, so that each database's store is written once.
 
+// Each database uses a part of it.
+#![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code, unused_imports))]
+
 #[cfg(feature = "r2d2")]
 mod blocking;
 mod connections;
