@@ -76,11 +76,8 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     };
     topic.set_watermark(claim.watermark);
     let mut round = Round::new(engine, topic, claim.term, term_ends_at);
-    // A claim that was cut, at its rows or at its bytes, tells no watermark. Counting what it returned would not do: a cut
-    // at the bytes returns fewer of both than asked for.
-    let found_all = claim.watermark.is_some();
     round.send(claim.rows, &mut room);
-    if found_all {
+    if claim.found_all {
         topic.set_due(false);
         if round.sent() > 0 {
             // The last look saw only the first due row, and rows fall due one after the other: those of one burst of

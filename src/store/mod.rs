@@ -119,8 +119,11 @@ pub struct Claim {
     pub rows: Vec<Loaded>,
     /// How the rows are held until the batch is closed.
     pub term: Term,
-    /// Up to where nothing claimable is left, where the claim found less than it asked for.
+    /// Where the next claim may begin: nothing of the topic is left below it, claimed, locked by others or free. Told also
+    /// where the claim was cut, if the store can, so that a drain does not walk over what it has removed.
     pub watermark: Option<DueMark>,
+    /// Whether the claim took all that was due and free: neither its rows nor its bytes cut it.
+    pub found_all: bool,
     /// Closes the claim.
     pub batch: Box<dyn ClaimBatch>,
 }

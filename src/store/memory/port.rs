@@ -61,7 +61,8 @@ impl Store for MemoryStore {
         let taken = self.call(Call::Claim, |state| state.claim(spec, term)).await?;
         let lease_duration = spec.lease_duration;
         let batch = MemoryBatch { hold: taken.hold, lease_duration, store: self.clone() };
-        Ok(Claim { rows: taken.rows, term, watermark: taken.watermark, batch: Box::new(batch) })
+        let watermark = Some(taken.watermark);
+        Ok(Claim { rows: taken.rows, term, watermark, found_all: taken.found_all, batch: Box::new(batch) })
     }
 
     async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError> {

@@ -30,12 +30,13 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let locked: Vec<ClaimedRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
         let found = locked.len();
         let mut rows = cut(locked, spec.bytes_max);
-        let is_under_full = found < spec.rows_max && rows.len() == found;
+        let found_all = found < spec.rows_max && rows.len() == found;
         self.read_payloads(&mut lease, &mut rows).await?;
-        let watermark = if is_under_full { Some(self.watermark(&mut lease, spec).await?) } else { None };
+        let watermark = self.watermark(&mut lease, spec).await?;
         Ok(Claim {
             term: Term::Locked,
-            watermark,
+            watermark: Some(watermark),
+            found_all,
             batch: Box::new(OpenClaim {
                 lease,
                 epochs: rows.iter().map(|row| (row.key, row.epoch)).collect(),

@@ -43,16 +43,17 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
             Bind::BigInt(i64::try_from(spec.bytes_max).unwrap_or(i64::MAX)),
         ];
         let read: Vec<ClaimRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
-        let mark = read.first().map(|row| watermark(row, spec));
+        let watermark = read.first().map(|row| watermark(row, spec));
         let mut claimed: Vec<_> = read.into_iter().filter_map(|row| row.claimed).collect();
         // Sorted already, unless a row's due_at was moved while the statement waited for its page.
         claimed.sort_by_key(|claimed| (claimed.due_at.0, claimed.row.key.id));
-        let is_under_full = claimed.len() < spec.rows_max && claimed.iter().all(|claimed| claimed.fits);
+        let found_all = claimed.len() < spec.rows_max && claimed.iter().all(|claimed| claimed.fits);
         claimed.retain(|claimed| claimed.fits);
         Ok(Claim {
             rows: claimed.into_iter().map(|claimed| claimed.row.decode(&spec.topic)).collect(),
             term: Term::Locked,
-            watermark: mark.filter(|_| is_under_full),
+            watermark,
+            found_all,
             batch: Box::new(OpenClaim {
                 lease,
                 settle: Arc::clone(&self.texts.settle),

@@ -29,6 +29,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             rows: rows.into_iter().map(|row| row.decode(&spec.topic)).collect(),
             term: Term::Leased,
             watermark,
+            found_all: watermark.is_some(),
             batch: Box::new(LeasedBatch {
                 caller: self.caller(),
                 texts: Arc::clone(&self.texts),

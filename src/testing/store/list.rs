@@ -60,6 +60,7 @@ macro_rules! __store_cases {
             next_due_tells_of_years,
             due_is_never_set_to_the_past,
             watermark_hides_no_later_row,
+            watermark_hides_no_row_left,
             watermark_hides_no_row_given_back,
             watermark_hides_no_locked_row,
             watermark_hides_no_late_commit,

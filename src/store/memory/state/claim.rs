@@ -11,7 +11,8 @@ const WINDOW_MARGIN: Duration = Duration::from_millis(500);
 pub(in crate::store::memory) struct Taken {
     pub(in crate::store::memory) rows: Vec<Loaded>,
     pub(in crate::store::memory) hold: Hold,
-    pub(in crate::store::memory) watermark: Option<DueMark>,
+    pub(in crate::store::memory) watermark: DueMark,
+    pub(in crate::store::memory) found_all: bool,
 }
 
 /// How an open claim holds its rows.
@@ -29,7 +30,7 @@ pub(in crate::store::memory) struct SessionGone;
 impl State {
     pub(in crate::store::memory) fn claim(&mut self, spec: &ClaimSpec, term: Term) -> Taken {
         let now = self.clock.now();
-        let (keys, is_under_full) = self.select_due(spec, now);
+        let (keys, found_all) = self.select_due(spec, now);
         // A plain read of the same range: it sees what others hold locked, and may give back.
         let first = self.due(spec, now).map(|row| row.due_at).min();
         let horizon = now.minus(spec.watermark_slack_duration);
@@ -48,7 +49,7 @@ impl State {
             }
         };
         let rows = keys.iter().filter_map(|&key| self.row(key)).map(MemoryRow::load).collect();
-        Taken { rows, hold, watermark: is_under_full.then_some(DueMark(watermark.0)) }
+        Taken { rows, hold, watermark: DueMark(watermark.0), found_all }
     }
 
     /// The keys to take, and whether nothing more was free.

@@ -51,13 +51,28 @@ pub async fn due_is_never_set_to_the_past(under_test: &dyn StoreUnderTest) {
     }
 }
 
-/// A claim that found all there was says from where the next need not look; what becomes due later is still found.
+/// A claim that found all there was says so, and from where the next need not look; what becomes due later is still
+/// found.
 pub async fn watermark_hides_no_later_row(under_test: &dyn StoreUnderTest) {
-    let watermark = claim_watermark(under_test, &keen()).await;
-    assert!(watermark.is_some(), "an empty claim found all there was");
+    let empty = claim(under_test, &keen()).await;
+    assert!(empty.found_all && empty.watermark.is_some(), "an empty claim found all there was");
+    let watermark = empty.watermark;
+    empty.batch.close(&[], &[]).await.expect("close");
     let inserted = insert_due(under_test, 2).await;
     let next = ClaimSpec { after: watermark, ..keen() };
     assert_eq!(sorted(claim_and_close(under_test, &next).await), inserted);
+}
+
+/// What a claim left because it had enough is still above its watermark, if it tells one.
+pub async fn watermark_hides_no_row_left(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 3).await;
+    under_test.pass(Duration::from_secs(1)).await;
+    let first = claim(under_test, &ClaimSpec { rows_max: 1, ..keen() }).await;
+    assert!(!first.found_all);
+    let taken = keys(&first.rows);
+    first.batch.close(&taken, &[]).await.expect("close");
+    let rest = claim_and_close(under_test, &ClaimSpec { after: first.watermark, ..keen() }).await;
+    assert_eq!(sorted(taken.into_iter().chain(rest)), inserted);
 }
 
 /// What a claim takes and gives back is still above its own watermark.
