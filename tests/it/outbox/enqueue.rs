@@ -1,14 +1,19 @@
 //! What an enqueue writes, and what it costs.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use diesel::connection::{Connection, InstrumentationEvent, SimpleConnection};
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Nullable, Text};
-use diesel_outbox::{Headers, Message, Outbox, OutboxBackend, TableNames, Topic};
+use diesel_async::{AsyncMysqlConnection, AsyncPgConnection};
+use diesel_outbox::limits::{ENQUEUE_BYTES_MAX, ENQUEUE_ROWS_MAX, HOOK_REFS_MAX};
+use diesel_outbox::{AsyncOutboxBackend, Headers, Message, Outbox, OutboxBackend, TableNames, Topic};
+use metrics_util::CompositeKey;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use super::databases::{Database, fresh_mariadb, fresh_postgres};
-use super::{order, outbox};
+use super::databases::{AsyncDatabase, AsyncSqlite, Database, fresh_mariadb, fresh_postgres};
+use super::{handed_over, order, outbox};
 
 #[derive(QueryableByName)]
 struct Stored {
@@ -190,4 +195,110 @@ fn statements_are_cached_on_postgres() {
 #[test]
 fn statements_are_cached_on_mariadb() {
     statements_are_cached::<MysqlConnection>(5);
+}
+
+/// The same through diesel-async, whose drivers have caches of their own.
+async fn statements_are_cached_async<C: AsyncDatabase>()
+where
+    C::Backend: AsyncOutboxBackend<C>,
+{
+    let Some(mut conn) = C::fresh().await else { return };
+    let outbox = outbox();
+    let cached = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&cached);
+    conn.set_instrumentation(outbox.commit_hook().chain(move |event: InstrumentationEvent<'_>| {
+        if let InstrumentationEvent::CacheQuery { sql, .. } = event {
+            log.lock().expect("log").push(sql.to_owned());
+        }
+    }));
+    for key in 0..3 {
+        outbox.enqueue_async(&mut conn, &order(key)).await.expect("enqueue");
+    }
+    assert_eq!(cached.lock().expect("log").len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_cached_on_sqlite_async() {
+    statements_are_cached_async::<AsyncSqlite>().await;
+}
+
+#[tokio::test]
+async fn statements_are_cached_on_postgres_async() {
+    statements_are_cached_async::<AsyncPgConnection>().await;
+}
+
+#[tokio::test]
+async fn statements_are_cached_on_mariadb_async() {
+    statements_are_cached_async::<AsyncMysqlConnection>().await;
+}
+
+/// More bytes than one packet takes (MariaDB's is 16 MiB) go in several statements, and still all or none.
+fn large_messages<C: Database>()
+where
+    C::Backend: OutboxBackend<C>,
+{
+    let Some(mut conn) = C::fresh() else { return };
+    let outbox = outbox();
+    let tap = outbox.tap();
+    let large = |key: i64| order(key).payload_bytes(vec![b'x'; 900_000]);
+    let sent = outbox.enqueue_all(&mut conn, (0..30).map(large)).expect("27 MB");
+    assert_eq!(conn.messages(), sent);
+    assert_eq!(handed_over(&tap), sent);
+    assert!(30 * 900_000 > 3 * ENQUEUE_BYTES_MAX, "more than one statement takes");
+}
+
+#[test]
+fn large_messages_on_sqlite() {
+    large_messages::<SqliteConnection>();
+}
+
+#[test]
+fn large_messages_on_postgres() {
+    large_messages::<PgConnection>();
+}
+
+#[test]
+fn large_messages_on_mariadb() {
+    large_messages::<MysqlConnection>();
+}
+
+#[test]
+fn several_statements_outside_a_transaction_are_all_or_none() {
+    let mut conn = SqliteConnection::fresh().expect("in memory");
+    conn.batch_execute("CREATE UNIQUE INDEX one_key ON outbox_messages (key)").expect("index");
+    let outbox = outbox();
+    let tap = outbox.tap();
+    let last_is_a_twin = (0..ENQUEUE_ROWS_MAX as i64).chain([0]).map(order);
+    outbox.enqueue_all(&mut conn, last_is_a_twin).expect_err("the second statement fails");
+    assert_eq!((conn.messages(), handed_over(&tap)), (vec![], vec![]));
+}
+
+#[test]
+fn counts_what_it_writes_hands_over_and_cannot() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || {
+        let mut conn = SqliteConnection::fresh().expect("in memory");
+        let outbox = outbox();
+        let _tap = outbox.tap();
+        let too_many = HOOK_REFS_MAX as i64 + 5;
+        conn.transaction(|conn| outbox.enqueue_all(conn, (0..too_many).map(order))).expect("commit");
+        conn.set_instrumentation(|_: InstrumentationEvent<'_>| {});
+        conn.transaction(|conn| outbox.enqueue_all(conn, [order(1), order(2)])).expect("commit");
+    });
+    let counted: BTreeMap<String, u64> = snapshotter.snapshot().into_vec().into_iter().filter_map(counter).collect();
+    let handed_over = HOOK_REFS_MAX as u64;
+    assert_eq!(counted["outbox_enqueued_total orders"], handed_over + 5 + 2);
+    assert_eq!(counted["outbox_handed_over_total orders"], handed_over);
+    assert_eq!(counted["outbox_hook_lost_total too_many"], 5);
+    assert_eq!(counted["outbox_hook_lost_total no_hook"], 2);
+}
+
+type Entry = (CompositeKey, Option<metrics::Unit>, Option<metrics::SharedString>, DebugValue);
+
+/// A counter under its name and its one label.
+fn counter((key, _, _, value): Entry) -> Option<(String, u64)> {
+    let DebugValue::Counter(count) = value else { return None };
+    let label = key.key().labels().next().map_or("", |label| label.value());
+    Some((format!("{} {label}", key.key().name()), count))
 }

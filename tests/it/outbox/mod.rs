@@ -11,6 +11,7 @@ mod events;
 mod lost;
 mod own_transaction;
 mod own_transaction_async;
+mod phantoms;
 mod refusals;
 mod testing;
 mod transactions;

@@ -115,6 +115,18 @@ where
     assert_eq!(conn.messages(), sent);
 }
 
+fn many<C: Database>()
+where
+    C::Backend: OutboxBackend<C>,
+{
+    let Some(mut conn) = C::fresh() else { return };
+    let outbox = outbox();
+    let tap = outbox.tap();
+    let sent = outbox.transaction(&mut conn, |tx| tx.enqueue_all((0..10_000).map(order))).expect("commit");
+    assert_eq!(handed_over(&tap), sent);
+    assert_eq!(conn.messages(), sent);
+}
+
 #[test]
 fn postgres_carries_small_rows_and_refs_of_large_ones() {
     let Some(mut conn) = PgConnection::fresh() else { return };
@@ -177,7 +189,7 @@ macro_rules! on {
         mod $database {
             use diesel::prelude::*;
 
-            on!(@ $connection: commits_and_rolls_back, savepoints, nested, mixed_and_refused);
+            on!(@ $connection: commits_and_rolls_back, savepoints, nested, mixed_and_refused, many);
         }
     };
     (@ $connection:ty: $($test:ident),+) => {
