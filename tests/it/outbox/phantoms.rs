@@ -116,7 +116,8 @@ async fn a_failing_statement_is_dropped_before_the_commit() {
     let Some(shop) = Shop::on_postgres().await else { return };
     let trace = async |conn: &mut AsyncPgConnection| {
         let mut dropped = pin!(conn.batch_execute("INSERT INTO shop_orders VALUES (1)"));
-        poll_fn(|context| Poll::Ready(assert!(dropped.as_mut().poll(context).is_pending()))).await;
+        let first_poll = poll_fn(|context| Poll::Ready(dropped.as_mut().poll(context).is_pending())).await;
+        assert!(first_poll, "it waits for the server");
     };
     shop.survives(trace).await;
 }
