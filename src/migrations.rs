@@ -40,12 +40,13 @@ pub const MIGRATIONS: Migrations = Migrations { names: None };
 /// The migrations of one outbox.
 ///
 /// ```
-/// use diesel_outbox::TableNames;
 /// use diesel_outbox::migrations::Migrations;
+/// use diesel_outbox::{Outbox, TableNames, Topic};
 /// let names = TableNames::default().prefix("shop_outbox_")?;
-/// let source = Migrations::new(names);
+/// let outbox = Outbox::builder().topic(Topic::new("orders")).tables(names).build()?;
+/// let source = Migrations::new(outbox.tables().clone());
 /// # let _ = source;
-/// # Ok::<_, diesel_outbox::NameError>(())
+/// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migrations {

@@ -4,6 +4,8 @@ use std::fmt;
 
 /// Schema and prefix of the outbox's tables; by default `outbox_messages` and `outbox_dead_letters` on the search path.
 ///
+/// Given once, to [`OutboxBuilder::tables`](crate::OutboxBuilder::tables): the relay passes them on to its store.
+///
 /// ```
 /// use diesel_outbox::TableNames;
 /// let names = TableNames::default().prefix("shop_outbox_")?.schema("events")?;

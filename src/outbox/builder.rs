@@ -59,7 +59,7 @@ impl OutboxBuilder {
         self
     }
 
-    /// Other names of the tables than the default ones.
+    /// Other names of the tables than the default ones: for what is enqueued, and for the relay and its store.
     pub fn tables(mut self, tables: TableNames) -> Self {
         self.tables = tables;
         self

@@ -27,7 +27,7 @@ impl Outbox {
     /// # }).unwrap();
     /// ```
     pub fn relay(&self) -> RelayBuilder {
-        RelayBuilder::new(self.topics().to_vec(), Arc::clone(self.link()))
+        RelayBuilder::new(self.topics().to_vec(), self.tables().clone(), Arc::clone(self.link()))
     }
 
     /// Waits until everything enqueued and committed so far has been sent and settled, at most `within`; says whether it

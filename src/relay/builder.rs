@@ -16,6 +16,7 @@ use super::{Relay, dispatcher, keeper, prober, scout, settler, sweeper};
 use crate::clock::{Clock, SystemClock};
 use crate::limits::Limits;
 use crate::metrics;
+use crate::naming::TableNames;
 use crate::store::{SchemaProblem, Store, StoreError, StoreWarning};
 use crate::topic::Topic;
 use crate::transport::{Transport, TransportError};
@@ -25,6 +26,7 @@ use crate::transport::{Transport, TransportError};
 #[must_use = "a relay runs only after `start`"]
 pub struct RelayBuilder {
     topics: Vec<Topic>,
+    tables: TableNames,
     link: Arc<Link>,
     store: Option<Arc<dyn Store>>,
     transport: Option<Arc<dyn Transport>>,
@@ -33,12 +35,21 @@ pub struct RelayBuilder {
 }
 
 impl RelayBuilder {
-    pub(crate) fn new(topics: Vec<Topic>, link: Arc<Link>) -> Self {
-        Self { topics, link, store: None, transport: None, clock: Arc::new(SystemClock), limits: Limits::default() }
+    pub(crate) fn new(topics: Vec<Topic>, tables: TableNames, link: Arc<Link>) -> Self {
+        Self {
+            topics,
+            tables,
+            link,
+            store: None,
+            transport: None,
+            clock: Arc::new(SystemClock),
+            limits: Limits::default(),
+        }
     }
 
-    /// The database to relay from. Required.
-    pub fn store(mut self, store: impl Store) -> Self {
+    /// The database to relay from. Required. It is told where the tables are: where the outbox writes to.
+    pub fn store(mut self, mut store: impl Store) -> Self {
+        store.use_tables(&self.tables);
         self.store = Some(Arc::new(store));
         self
     }

@@ -43,6 +43,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::message::MessageId;
+use crate::naming::TableNames;
 
 /// A database that holds an outbox.
 ///
@@ -53,6 +54,13 @@ use crate::message::MessageId;
 /// A dropped future may or may not have had its effect: all statements are written so that repeating them is harmless.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Says where the tables are. [`RelayBuilder::store`](crate::relay::RelayBuilder::store) passes on the names that its
+    /// outbox writes to, before any other call; a store that nobody told works on the default ones.
+    ///
+    /// Without a default, so that no implementation overlooks it: rows would be written under one name and looked for
+    /// under another, in silence where both are there. A store that has no tables does nothing.
+    fn use_tables(&mut self, names: &TableNames);
+
     /// Looks whether the tables are there and of this version, and whether the database keeps what it commits.
     ///
     /// # Errors

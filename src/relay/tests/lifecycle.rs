@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use super::World;
 use crate::limits::{Limits, STALENESS};
+use crate::naming::TableNames;
 use crate::relay::{RelayBuilder, StartError};
 
 #[tokio::test(start_paused = true)]
@@ -62,7 +63,7 @@ async fn a_limit_of_zero_is_refused_by_name() {
     let limits = Limits { settle_workers: 0, ..Limits::default() };
     let error = world.relay().limits(limits).start().await.unwrap_err();
     assert!(error.to_string().contains("settle_workers"), "{error}");
-    let no_store = RelayBuilder::new(Vec::new(), Arc::default());
+    let no_store = RelayBuilder::new(Vec::new(), TableNames::default(), Arc::default());
     assert!(matches!(no_store.start().await, Err(StartError::NoStore)));
 }
 

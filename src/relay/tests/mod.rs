@@ -19,6 +19,7 @@ use super::{Relay, RelayBuilder};
 use crate::clock::{BootInstant, Clock};
 use crate::limits::{Limits, STALENESS};
 use crate::message::{Envelope, MessageId};
+use crate::naming::TableNames;
 use crate::retry::Fixed;
 use crate::store::{InsertOptions, MemoryStore, Row, RowKey, RowRef};
 use crate::topic::Topic;
@@ -60,7 +61,7 @@ impl World {
     }
 
     fn relay(&self) -> RelayBuilder {
-        RelayBuilder::new(self.topics.clone(), Arc::clone(&self.link))
+        RelayBuilder::new(self.topics.clone(), TableNames::default(), Arc::clone(&self.link))
             .store(self.store.clone())
             .transport(self.broker.clone())
             .limits(self.limits.clone())

@@ -8,6 +8,7 @@ use super::faults::Call;
 use super::state::{Hold, State};
 use crate::limits::Limits;
 use crate::message::MessageId;
+use crate::naming::TableNames;
 use crate::store::{
     Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store,
     StoreError, StoreWarning,
@@ -48,6 +49,9 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
+    /// One outbox, whatever its names.
+    fn use_tables(&mut self, _names: &TableNames) {}
+
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
         self.call(Call::Check, |_| Vec::new()).await
     }

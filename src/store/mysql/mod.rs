@@ -22,13 +22,12 @@ use crate::naming::TableNames;
 /// An outbox in MySQL (8.0.13 or later) or MariaDB (10.6 or later).
 ///
 /// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`]. The schema of
-/// [`tables`](Self::tables) is what these servers call a database.
+/// [`TableNames`] is what these servers call a database.
 ///
 /// ```no_run
 /// # #[cfg(feature = "r2d2")] {
 /// use diesel::MysqlConnection;
 /// use diesel::r2d2::{ConnectionManager, Pool};
-/// use diesel_outbox::TableNames;
 /// use diesel_outbox::store::MysqlStore;
 ///
 /// let manager = ConnectionManager::<MysqlConnection>::new("mysql://localhost/shop");
@@ -44,19 +43,11 @@ pub struct MysqlStore<P: Sessions<Mysql>> {
 }
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
-    /// An outbox under the default names, reached through `pool`.
+    /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
         let set_up = set_up(Limits::default().statement_timeout);
         Self { connections: Connections::new(pool, Some(set_up)), texts: Texts::new(&names), names }
-    }
-
-    /// Says where the tables are.
-    #[must_use]
-    pub fn tables(mut self, names: TableNames) -> Self {
-        self.texts = Texts::new(&names);
-        self.names = names;
-        self
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`].

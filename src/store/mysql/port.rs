@@ -8,7 +8,9 @@ use diesel::mysql::Mysql;
 use super::MysqlStore;
 use super::bind::Bind;
 use super::rows::{ConfirmRow, DueRow};
+use super::texts::Texts;
 use crate::message::MessageId;
+use crate::naming::TableNames;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::stored::kept_text;
@@ -18,6 +20,11 @@ use crate::store::{
 
 #[async_trait]
 impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
+    fn use_tables(&mut self, names: &TableNames) {
+        self.texts = Texts::new(names);
+        self.names = names.clone();
+    }
+
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
         self.connections.within(self.check_database()).await
     }

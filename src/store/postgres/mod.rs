@@ -31,11 +31,10 @@ const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
 /// # #[cfg(feature = "r2d2")] {
 /// use diesel::PgConnection;
 /// use diesel::r2d2::{ConnectionManager, Pool};
-/// use diesel_outbox::TableNames;
 /// use diesel_outbox::store::PostgresStore;
 ///
 /// let pool = Pool::builder().max_size(6).build(ConnectionManager::<PgConnection>::new("postgres://localhost/shop"))?;
-/// let store = PostgresStore::new(pool).tables(TableNames::default().schema("events")?);
+/// let store = PostgresStore::new(pool);
 /// # let _ = store;
 /// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -47,19 +46,11 @@ pub struct PostgresStore<P: Sessions<Pg>> {
 }
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
-    /// An outbox under the default names, reached through `pool`.
+    /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
         let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", PLAN_AGE_MAX);
         Self { connections, texts: Texts::new(&names), names }
-    }
-
-    /// Says where the tables are.
-    #[must_use]
-    pub fn tables(mut self, names: TableNames) -> Self {
-        self.texts = Texts::new(&names);
-        self.names = names;
-        self
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).

@@ -8,7 +8,9 @@ use diesel::pg::Pg;
 use super::PostgresStore;
 use super::bind::Bind;
 use super::rows::{ConfirmRow, DueRow, KeyRow};
+use super::texts::Texts;
 use crate::message::MessageId;
+use crate::naming::TableNames;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::stored::kept_text;
@@ -18,6 +20,11 @@ use crate::store::{
 
 #[async_trait]
 impl<P: Sessions<Pg>> Store for PostgresStore<P> {
+    fn use_tables(&mut self, names: &TableNames) {
+        self.texts = Texts::new(names);
+        self.names = names.clone();
+    }
+
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
         self.connections.within(self.check_database()).await
     }

@@ -26,7 +26,8 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 /// An outbox in SQLite (3.37 or later, with its JSON functions).
 ///
 /// Works through sync (r2d2) and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`Sessions`]; two
-/// connections are enough. The database is a file: each connection to `:memory:` has a database of its own.
+/// connections are enough. The database is a file: each connection to `:memory:` has a database of its own. The schema of
+/// [`TableNames`] is an attached database, and attached by each connection of the pool.
 ///
 /// # The one write lock
 /// SQLite lets one connection write at a time, so claimed rows are leased by a short transaction
@@ -62,7 +63,7 @@ pub struct SqliteStore<P: Sessions<Sqlite>> {
 }
 
 impl<P: Sessions<Sqlite>> SqliteStore<P> {
-    /// An outbox under the default names, reached through `pool`.
+    /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
         Self {
@@ -71,14 +72,6 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             names,
             deadline: Limits::default().statement_timeout,
         }
-    }
-
-    /// Says where the tables are. A schema is an attached database, and attached by each connection of the pool.
-    #[must_use]
-    pub fn tables(mut self, names: TableNames) -> Self {
-        self.texts = Arc::new(Texts::new(&names));
-        self.names = names;
-        self
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout). A statement whose

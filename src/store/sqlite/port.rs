@@ -9,7 +9,9 @@ use super::SqliteStore;
 use super::bind::Bind;
 use super::claim::BEGIN;
 use super::rows::{ConfirmRow, DueRow, KeyRow};
+use super::texts::Texts;
 use crate::message::MessageId;
+use crate::naming::TableNames;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::stored::kept_text;
@@ -19,6 +21,11 @@ use crate::store::{
 
 #[async_trait]
 impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
+    fn use_tables(&mut self, names: &TableNames) {
+        self.texts = Arc::new(Texts::new(names));
+        self.names = names.clone();
+    }
+
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
         self.check_database().await
     }

@@ -9,6 +9,7 @@ mod databases;
 mod enqueue;
 mod events;
 mod lost;
+mod names;
 mod own_transaction;
 mod own_transaction_async;
 mod phantoms;

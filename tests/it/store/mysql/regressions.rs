@@ -160,7 +160,7 @@ async fn check_names_what_is_wrong() {
     test.run("DROP TABLE {d}");
     assert_eq!(problem(&test.store).await, SchemaProblem::Missing { table: dead });
     // Without a schema: in the database of the connection.
-    test.store = test.store.tables(TableNames::default());
+    test.store.use_tables(&TableNames::default());
     let missing = SchemaProblem::Missing { table: "outbox_dead_letters".to_owned() };
     assert_eq!(problem(&test.store).await, missing);
 }

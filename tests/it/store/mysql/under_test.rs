@@ -37,7 +37,8 @@ impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
         }
         let (server, _) = url.rsplit_once('/').expect("a URL with a database");
         let own = format!("{server}/{}", names.schema_name().expect("a database"));
-        let store = MysqlStore::new(pool(&own)).tables(names.clone());
+        let mut store = MysqlStore::new(pool(&own));
+        store.use_tables(&names);
         Some(Self { store, names, url, side: Mutex::new(side) })
     }
 

@@ -124,7 +124,7 @@ async fn check_names_what_is_wrong() {
     assert_eq!(problem(&test.store).await, unmarked);
     test.run("COMMENT ON TABLE {m} IS 'diesel-outbox schema 1'; DROP TABLE {d}");
     assert_eq!(problem(&test.store).await, SchemaProblem::Missing { table: dead });
-    test.store = test.store.tables(TableNames::default().schema("nowhere").expect("a plain name"));
+    test.store.use_tables(&TableNames::default().schema("nowhere").expect("a plain name"));
     assert_eq!(problem(&test.store).await, SchemaProblem::Missing { table: "nowhere.outbox_messages".to_owned() });
 }
 

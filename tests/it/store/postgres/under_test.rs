@@ -33,7 +33,8 @@ impl<P: Sessions<Pg>> PostgresUnderTest<P> {
         for migration in MigrationSource::<Pg>::migrations(&Migrations::new(names.clone())).expect("migrations") {
             migration.run(&mut side).expect("migrate");
         }
-        let store = PostgresStore::new(pool(&url)).tables(names.clone());
+        let mut store = PostgresStore::new(pool(&url));
+        store.use_tables(&names);
         Some(Self { store, names, url, side: Mutex::new(side) })
     }
 

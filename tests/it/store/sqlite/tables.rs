@@ -81,7 +81,8 @@ async fn tables_may_be_in_an_attached_database_under_another_prefix() {
     let attach = format!("ATTACH '{}' AS events", file("events.db"));
     let pool = pool_with(&file("shop.db"), &attach);
     let names = TableNames::default().schema("events").and_then(|names| names.prefix("shop_")).expect("plain names");
-    let store = SqliteStore::new(r2d2(&file("shop.db"))).tables(names.clone());
+    let mut store = SqliteStore::new(r2d2(&file("shop.db")));
+    store.use_tables(&names);
     let not_attached = store.check().await.expect_err("this pool attaches nothing");
     assert!(matches!(not_attached, StoreError::Statement(_)), "{not_attached:?}");
 
@@ -96,7 +97,8 @@ async fn tables_may_be_in_an_attached_database_under_another_prefix() {
     .expect("insert");
     drop(side);
 
-    let store = SqliteStore::new(pool).tables(names);
+    let mut store = SqliteStore::new(pool);
+    store.use_tables(&names);
     assert_eq!(store.check().await.expect("check"), []);
     let claim = store.claim(&spec()).await.expect("claim");
     let keys: Vec<_> = claim.rows.iter().map(diesel_outbox::store::Loaded::key).collect();
