@@ -42,8 +42,8 @@ metrics! {
     HANDED_OVER = "outbox_handed_over_total", Counter, Count, "Rows that the commit hook handed to the relay, by `topic`.";
     HOOK_LOST = "outbox_hook_lost_total", Counter, Count, "Rows the hook could not hand over and left to the sweeper, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, unknown_topic.";
     CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, "Rows handed over and not found: rolled back, not visible yet, or already claimed.";
-    SENT = "outbox_sent_total", Counter, Count, "Messages handed to the transport, by `topic` and `path`: direct, confirmed or swept. The direct-send ratio is that of direct and confirmed to all.";
-    DELIVERED = "outbox_delivered_total", Counter, Count, "Messages the broker acknowledged, by `topic`.";
+    SENT = "outbox_sent_total", Counter, Count, "Messages handed to the transport, by `topic` and `path`: direct, confirmed or swept.";
+    DELIVERED = "outbox_delivered_total", Counter, Count, "Messages the broker acknowledged, by `topic` and by the `path` of the copy it acknowledged. The direct-send ratio is that of direct and confirmed to all.";
     FAILED = "outbox_failed_total", Counter, Count, "Failed sends, by `topic` and `class`.";
     GIVEN_UP = "outbox_given_up_total", Counter, Count, "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
     RESENT = "outbox_resent_total", Counter, Count, "Messages sent that had failed or been held before, by `topic`: an earlier copy may have been stored.";

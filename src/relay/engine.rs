@@ -80,6 +80,7 @@ impl Engine {
             topic: Arc::clone(topic),
             holder,
             progress: Progress::InFlight,
+            path,
             failures: row.failures,
             attempt: row.envelope.attempt,
             bytes: row.envelope.size_bytes().max(1),
@@ -110,7 +111,7 @@ impl Engine {
     fn count(&self, entry: &Entry, outcome: &Outcome) {
         match outcome {
             Outcome::Delivered => {
-                entry.topic.meters.delivered.increment(1);
+                entry.topic.meters.delivered(entry.path).increment(1);
                 if let Some(committed_at) = entry.committed_at {
                     let waited = committed_at.until(self.clock.now());
                     entry.topic.meters.commit_to_ack.record(waited.as_secs_f64());

@@ -11,6 +11,7 @@ use ::metrics::Gauge;
 use tokio::sync::Notify;
 
 use super::batch::BatchOutcomes;
+use super::path::Path;
 use super::topics::TopicState;
 use crate::clock::BootInstant;
 use crate::limits::Limits;
@@ -23,6 +24,7 @@ pub(crate) struct Entry {
     pub(crate) topic: Arc<TopicState>,
     pub(crate) holder: Holder,
     pub(crate) progress: Progress,
+    pub(crate) path: Path,
     /// Failures before this send.
     pub(crate) failures: u32,
     /// Which attempt this send is.

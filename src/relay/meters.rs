@@ -13,28 +13,45 @@ use crate::metrics as names;
 
 /// Of one topic.
 pub(crate) struct TopicMeters {
-    direct: Counter,
-    confirmed: Counter,
-    swept: Counter,
-    pub(crate) delivered: Counter,
+    sent: ByPath,
+    delivered: ByPath,
     pub(crate) resent: Counter,
     pub(crate) commit_to_ack: Histogram,
 }
 
 impl TopicMeters {
     pub(crate) fn new(topic: &Arc<str>) -> Self {
-        let sent = |path: Path| metrics::counter!(names::SENT, "topic" => Arc::clone(topic), "path" => path.as_str());
         Self {
-            direct: sent(Path::Direct),
-            confirmed: sent(Path::Confirmed),
-            swept: sent(Path::Swept),
-            delivered: metrics::counter!(names::DELIVERED, "topic" => Arc::clone(topic)),
+            sent: ByPath::new(names::SENT, topic),
+            delivered: ByPath::new(names::DELIVERED, topic),
             resent: metrics::counter!(names::RESENT, "topic" => Arc::clone(topic)),
             commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, "topic" => Arc::clone(topic)),
         }
     }
 
     pub(crate) fn sent(&self, path: Path) -> &Counter {
+        self.sent.of(path)
+    }
+
+    pub(crate) fn delivered(&self, path: Path) -> &Counter {
+        self.delivered.of(path)
+    }
+}
+
+/// One counter for each path.
+struct ByPath {
+    direct: Counter,
+    confirmed: Counter,
+    swept: Counter,
+}
+
+impl ByPath {
+    fn new(name: &'static str, topic: &Arc<str>) -> Self {
+        let counter = |path: Path| metrics::counter!(name, "topic" => Arc::clone(topic), "path" => path.as_str());
+        Self { direct: counter(Path::Direct), confirmed: counter(Path::Confirmed), swept: counter(Path::Swept) }
+    }
+
+    fn of(&self, path: Path) -> &Counter {
         match path {
             Path::Direct => &self.direct,
             Path::Confirmed => &self.confirmed,
