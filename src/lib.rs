@@ -51,7 +51,7 @@
 //! | an instrumentation of your own | [`CommitHook`] |
 //! | the tables | [`migrations`], [`TableNames`] |
 //! | the relay | [`relay`], [`Limits`], [`store`], [`transport`] |
-//! | what happens | [`metrics`], [`relay::RelayStatus`], logs through `tracing` |
+//! | what happens | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
 //! | tests | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are those of the repository: [architecture](guide::architecture), [guarantees](guide::guarantees),

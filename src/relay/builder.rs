@@ -8,6 +8,7 @@ use super::engine::Engine;
 use super::health::StoreHealth;
 use super::inbox::Inbox;
 use super::ledger::Ledger;
+use super::meters::BacklogMeters;
 use super::queue::{Link, Queue};
 use super::stop::Stop;
 use super::topics::Topics;
@@ -101,6 +102,7 @@ impl RelayBuilder {
             stop: Stop::default(),
             wakes: Wakes::default(),
             store_health,
+            backlog_meters: BacklogMeters::default(),
             clock: self.clock,
             limits: self.limits,
             store,
@@ -175,6 +177,7 @@ fn check_limits(limits: &Limits, delivery_timeout: Duration) -> Result<(), Start
         ("in_flight_bytes_max", limits.in_flight_bytes_max),
         ("settle_rows_max", limits.settle_rows_max),
         ("settle_workers", limits.settle_workers),
+        ("backlog_count_max", limits.backlog_count_max),
     ];
     let durations = [
         ("claim_window_duration", limits.claim_window_duration),
@@ -236,7 +239,7 @@ pub enum StartError {
 
 /// A limit of zero, with which nothing would ever happen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the limit {name} is 0: nothing would ever be sent; give at least 1")]
+#[error("the limit {name} is 0: what it bounds would never be done; give at least 1")]
 pub struct LimitsProblem {
     name: &'static str,
 }

@@ -11,6 +11,7 @@ use super::breaker::Breaker;
 use super::health::StoreHealth;
 use super::inbox::{Fate, Inbox};
 use super::ledger::{Entry, Holder, Ledger, Progress, Reservation};
+use super::meters::BacklogMeters;
 use super::path::Path;
 use super::queue::{Flush, Queue};
 use super::stop::Stop;
@@ -37,6 +38,7 @@ pub(crate) struct Engine {
     pub(crate) stop: Stop,
     pub(crate) wakes: Wakes,
     pub(crate) store_health: StoreHealth,
+    pub(crate) backlog_meters: BacklogMeters,
 }
 
 /// A row to send, with everything that decides whether it may be.

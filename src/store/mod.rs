@@ -99,6 +99,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// When the earliest row of each of `topics` is due; a topic without rows is left out. One statement.
     async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError>;
+
+    /// Counts live rows and dead letters: of every topic that has any, also of those that no relay is configured for.
+    ///
+    /// For people and alerts: never called by the relay itself. Counting a topic's live rows, oldest first, stops at
+    /// `count_max`, and so does counting its dead letters; indexes are read for it, and no payloads.
+    async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError>;
 }
 
 /// What to claim.
@@ -188,6 +194,21 @@ pub struct NextDue {
     pub due_in: Duration,
     /// For how long it has been due; zero where it is not.
     pub overdue_by: Duration,
+}
+
+/// What of a topic is in the tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicBacklog {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// Rows not settled yet: those that are due, and those that somebody holds or that wait for their next attempt.
+    pub live: usize,
+    /// Those of them that are due. Nobody holds them, except for an open claim that has just locked them.
+    pub due: usize,
+    /// For how long the oldest of them has been due; zero where none is.
+    pub overdue_by: Duration,
+    /// Dead letters.
+    pub dead: usize,
 }
 
 /// A setting of the database under which a guarantee does not hold.

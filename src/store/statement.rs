@@ -63,6 +63,16 @@ impl<DB: Dialect> fmt::Debug for Statement<DB> {
     }
 }
 
+/// What a statement counted.
+pub(crate) fn count(rows: i64) -> usize {
+    usize::try_from(rows).unwrap_or(0)
+}
+
+/// A bound of a statement's LIMIT.
+pub(crate) fn limit(rows_max: usize) -> i64 {
+    i64::try_from(rows_max).unwrap_or(i64::MAX)
+}
+
 /// Whole microseconds, as the statements take times.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)

@@ -49,5 +49,7 @@ CREATE TABLE outbox_dead_letters (
     created_at datetime(6) NOT NULL,
     reason text NOT NULL,
     dead_at datetime(6) NOT NULL DEFAULT (utc_timestamp(6)),
-    PRIMARY KEY (message_id)
+    PRIMARY KEY (message_id),
+    -- Counts the dead letters of a topic and finds its latest, without reading payloads.
+    KEY outbox_dead_letters_topic (topic, dead_at)
 ) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin COMMENT = 'diesel-outbox schema 1';

@@ -46,6 +46,9 @@ CREATE TABLE outbox_dead_letters (
     PRIMARY KEY (message_id)
 );
 
+-- Counts the dead letters of a topic and finds its latest, without reading payloads.
+CREATE INDEX outbox_dead_letters_topic ON outbox_dead_letters (topic, dead_at);
+
 -- The relay looks for this mark at start, and refuses tables of another version.
 COMMENT ON TABLE outbox_messages IS 'diesel-outbox schema 1';
 COMMENT ON TABLE outbox_dead_letters IS 'diesel-outbox schema 1';

@@ -55,3 +55,6 @@ CREATE TABLE outbox_dead_letters (
     reason text NOT NULL,
     dead_at integer NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS integer))
 ) STRICT;
+
+-- Counts the dead letters of a topic and finds its latest, without reading payloads.
+CREATE INDEX outbox_dead_letters_topic ON outbox_dead_letters (topic, dead_at);

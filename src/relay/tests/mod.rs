@@ -1,5 +1,6 @@
 //! The engine on virtual time, with the memory store and transport.
 
+mod backlog;
 mod bounds;
 mod claims;
 mod direct;

@@ -28,6 +28,8 @@ pub enum Call {
     Dead,
     /// [`Store::next_due`](crate::store::Store::next_due)
     NextDue,
+    /// [`Store::backlog`](crate::store::Store::backlog)
+    Backlog,
 }
 
 /// How a call fails.

@@ -11,7 +11,7 @@ use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::{
     Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store,
-    StoreError, StoreWarning,
+    StoreError, StoreWarning, TopicBacklog,
 };
 
 impl MemoryStore {
@@ -98,6 +98,10 @@ impl Store for MemoryStore {
 
     async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
         self.call(Call::NextDue, |state| state.next_due(topics)).await
+    }
+
+    async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
+        self.call(Call::Backlog, |state| state.backlog(count_max)).await
     }
 }
 

@@ -3,7 +3,7 @@
 mod claim;
 mod writes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,9 @@ use tokio::time::Instant;
 use super::options::InsertOptions;
 use crate::clock::wall_now;
 use crate::message::{Envelope, MessageId};
-use crate::store::{Confirmed, DeadRow, KeptError, LiveRow, Loaded, NextDue, Poisoned, Row, RowKey, RowRef};
+use crate::store::{
+    Confirmed, DeadRow, KeptError, LiveRow, Loaded, NextDue, Poisoned, Row, RowKey, RowRef, TopicBacklog,
+};
 
 pub(super) use claim::Hold;
 
@@ -220,6 +222,26 @@ impl State {
             Some(NextDue { topic: topic.clone(), due_in: now.until(due_at), overdue_by: due_at.until(now) })
         });
         due.collect()
+    }
+
+    pub(super) fn backlog(&self, count_max: usize) -> Vec<TopicBacklog> {
+        let now = self.clock.now();
+        let live = self.rows.values().map(|row| &row.envelope.topic);
+        let topics: BTreeSet<_> = live.chain(self.dead.iter().map(|dead| &dead.topic)).collect();
+        let of_topic = |topic: &Arc<str>| {
+            let due_at: Vec<_> =
+                self.rows.values().filter(|row| row.envelope.topic == *topic).map(|row| row.due_at).collect();
+            let due = due_at.iter().filter(|due_at| **due_at <= now).count();
+            let dead = self.dead.iter().filter(|dead| dead.topic == *topic).count();
+            TopicBacklog {
+                topic: topic.clone(),
+                live: due_at.len().min(count_max),
+                due: due.min(count_max),
+                overdue_by: due_at.iter().min().map_or(Duration::ZERO, |first| first.until(now)),
+                dead: dead.min(count_max),
+            }
+        };
+        topics.into_iter().map(of_topic).collect()
     }
 
     pub(super) fn live_rows(&self) -> Vec<LiveRow> {

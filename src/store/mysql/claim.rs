@@ -12,7 +12,7 @@ use super::rows::{ClaimedRow, PayloadRow, WatermarkRow};
 use super::texts::{COMMIT, begin};
 use crate::store::decode::RawRow;
 use crate::store::session::{Lease, Session, Sessions, within};
-use crate::store::statement::{Statement, micros};
+use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, RowKey, StoreError, Term};
 
 /// How long after the claim window the server ends a claim whose process says nothing more.
@@ -25,7 +25,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let silence = (spec.window_duration + IDLE_MARGIN).as_millis().div_ceil(1_000);
         lease.begin(begin(u64::try_from(silence).unwrap_or(u64::MAX))).await?;
         let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(spec.after.map_or(0, |mark| mark.0))];
-        let limit = Bind::BigInt(i64::try_from(spec.rows_max).unwrap_or(i64::MAX));
+        let limit = Bind::BigInt(limit(spec.rows_max));
         let binds: Vec<Bind> = range.into_iter().chain([limit]).collect();
         let locked: Vec<ClaimedRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
         let found = locked.len();

@@ -1,5 +1,6 @@
 //! MySQL and MariaDB.
 
+mod backlog;
 mod bind;
 mod check;
 mod claim;

@@ -16,6 +16,7 @@ use crate::store::statement::{Statement, micros};
 use crate::store::stored::kept_text;
 use crate::store::{
     Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
+    TopicBacklog,
 };
 
 #[async_trait]
@@ -117,5 +118,9 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         let topics = Bind::json(topics.iter().map(AsRef::<str>::as_ref));
         let due: Vec<DueRow> = self.connections.poll(Statement::new(&self.texts.next_due, [topics])).await?;
         Ok(due.into_iter().filter_map(|row| row.0).collect())
+    }
+
+    async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
+        self.connections.within(self.count_topics(count_max)).await
     }
 }

@@ -8,7 +8,8 @@ use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use uuid::Uuid;
 
 use crate::store::decode::{RawBody, RawRow};
-use crate::store::{NextDue, RowKey};
+use crate::store::statement::count;
+use crate::store::{NextDue, RowKey, TopicBacklog};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -86,6 +87,43 @@ impl QueryableByName<Mysql> for DueRow {
             due_in: micros(due_in),
             overdue_by: micros(due_in.saturating_neg()),
         })))
+    }
+}
+
+/// What of a topic is in the tables, and where the next topic is.
+pub(super) struct BacklogRow {
+    live: usize,
+    due: usize,
+    overdue_by: Duration,
+    dead: usize,
+    next_live: Option<String>,
+    next_dead: Option<String>,
+}
+
+impl QueryableByName<Mysql> for BacklogRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
+        let overdue_by: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(2)?;
+        Ok(Self {
+            live: count(row.get_value::<BigInt, _, _>(0)?),
+            due: count(row.get_value::<BigInt, _, _>(1)?),
+            overdue_by: micros(overdue_by.unwrap_or(0)),
+            dead: count(row.get_value::<BigInt, _, _>(3)?),
+            next_live: row.get_value::<Nullable<Text>, _, _>(4)?,
+            next_dead: row.get_value::<Nullable<Text>, _, _>(5)?,
+        })
+    }
+}
+
+impl BacklogRow {
+    /// The first of the topics behind this one.
+    pub(super) fn next_topic(&self) -> Option<Arc<str>> {
+        self.next_live.iter().chain(&self.next_dead).min().map(|topic| topic.as_str().into())
+    }
+
+    /// What there is, where there is anything.
+    pub(super) fn of(self, topic: &Arc<str>) -> Option<TopicBacklog> {
+        let Self { live, due, overdue_by, dead, .. } = self;
+        (live + dead > 0).then(|| TopicBacklog { topic: Arc::clone(topic), live, due, overdue_by, dead })
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) struct Texts {
     pub(super) fail: Arc<str>,
     pub(super) bury: Arc<str>,
     pub(super) next_due: Arc<str>,
+    pub(super) backlog: Arc<str>,
 }
 
 impl Texts {
@@ -45,6 +46,7 @@ impl Texts {
             fail: text(FAIL),
             bury: text(BURY),
             next_due: text(NEXT_DUE),
+            backlog: text(BACKLOG),
         }
     }
 }
@@ -157,3 +159,19 @@ SELECT k.topic, (
   WHERE m.topic = k.topic AND m.lane = -1 ORDER BY m.due_at LIMIT 1
 )
 FROM JSON_TABLE(?, '$[*]' COLUMNS (topic varchar(249) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) k";
+
+const BACKLOG: &str = "
+SELECT m.live, m.due, m.overdue_by, d.dead,
+  (SELECT MIN(topic) FROM outbox_messages WHERE topic > ?), (SELECT MIN(topic) FROM outbox_dead_letters WHERE topic > ?)
+FROM (
+  SELECT COUNT(*) AS live, CAST(COALESCE(SUM(due_at <= UTC_TIMESTAMP(6)), 0) AS SIGNED) AS due,
+    TIMESTAMPDIFF(MICROSECOND, MIN(due_at), UTC_TIMESTAMP(6)) AS overdue_by
+  FROM (
+    SELECT due_at FROM outbox_messages FORCE INDEX (outbox_messages_due)
+    WHERE topic = ? AND lane = -1 ORDER BY due_at LIMIT ?
+  ) r
+) m CROSS JOIN (
+  SELECT COUNT(*) AS dead FROM (
+    SELECT 1 FROM outbox_dead_letters FORCE INDEX (outbox_dead_letters_topic) WHERE topic = ? LIMIT ?
+  ) r
+) d";

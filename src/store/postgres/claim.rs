@@ -10,7 +10,7 @@ use super::PostgresStore;
 use super::bind::Bind;
 use super::rows::{ClaimRow, HeldRow, KeyRow};
 use crate::store::session::{Lease, Session, Sessions, within};
-use crate::store::statement::{Statement, millis};
+use crate::store::statement::{Statement, limit, millis};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, RowKey, StoreError, Term};
 
 /// How long after the claim window the database ends a claim whose process says nothing more. Long enough for a process
@@ -39,8 +39,8 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let binds = [
             Bind::Text(Arc::clone(&spec.topic)),
             Bind::Instant(PgTimestamp(after)),
-            Bind::BigInt(i64::try_from(spec.rows_max).unwrap_or(i64::MAX)),
-            Bind::BigInt(i64::try_from(spec.bytes_max).unwrap_or(i64::MAX)),
+            Bind::BigInt(limit(spec.rows_max)),
+            Bind::BigInt(limit(spec.bytes_max)),
         ];
         let read: Vec<ClaimRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
         let watermark = read.first().map(|row| watermark(row, spec));

@@ -1,5 +1,6 @@
 //! PostgreSQL.
 
+mod backlog;
 mod bind;
 mod check;
 mod claim;

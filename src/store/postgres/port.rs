@@ -16,6 +16,7 @@ use crate::store::statement::{Statement, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
     Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
+    TopicBacklog,
 };
 
 #[async_trait]
@@ -95,6 +96,10 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         let statement = Statement::new(&self.texts.next_due, [Bind::Texts(topics)]);
         let due: Vec<DueRow> = self.connections.poll(statement).await?;
         Ok(due.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
+        self.connections.within(self.count_topics(count_max)).await
     }
 }
 

@@ -9,7 +9,8 @@ use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text, Timestamp
 use uuid::Uuid;
 
 use crate::store::decode::{RawBody, RawRow};
-use crate::store::{Held, NextDue, RowKey};
+use crate::store::statement::count;
+use crate::store::{Held, NextDue, RowKey, TopicBacklog};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -89,6 +90,24 @@ impl QueryableByName<Pg> for DueRow {
             topic: topic.into(),
             due_in: micros(due_at.0.saturating_sub(now.0)),
             overdue_by: micros(now.0.saturating_sub(due_at.0)),
+        }))
+    }
+}
+
+/// What of a topic is in the tables.
+pub(super) struct BacklogRow(pub(super) TopicBacklog);
+
+impl QueryableByName<Pg> for BacklogRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(0)?;
+        let first_due_at: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(3)?;
+        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(4)?;
+        Ok(Self(TopicBacklog {
+            topic: topic.into(),
+            live: count(row.get_value::<BigInt, _, _>(1)?),
+            due: count(row.get_value::<BigInt, _, _>(2)?),
+            overdue_by: first_due_at.map_or(Duration::ZERO, |first| micros(now.0.saturating_sub(first.0))),
+            dead: count(row.get_value::<BigInt, _, _>(5)?),
         }))
     }
 }

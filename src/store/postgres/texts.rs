@@ -20,6 +20,7 @@ pub(super) struct Texts {
     pub(super) fail: Arc<str>,
     pub(super) dead: Arc<str>,
     pub(super) next_due: Arc<str>,
+    pub(super) backlog: Arc<str>,
 }
 
 impl Texts {
@@ -37,6 +38,7 @@ impl Texts {
             fail: text(FAIL),
             dead: text(DEAD),
             next_due: text(NEXT_DUE),
+            backlog: text(BACKLOG),
         }
     }
 }
@@ -151,3 +153,28 @@ SELECT t.topic, m.due_at, clock_timestamp()
 FROM unnest($1) AS t(topic) CROSS JOIN LATERAL (
   SELECT due_at FROM outbox_messages WHERE topic = t.topic AND lane = -1 ORDER BY due_at LIMIT 1
 ) m";
+
+// The recursions hop from one topic to the next in the index: DISTINCT would read all of it. ORDER BY keeps each count on
+// its index, and so within its LIMIT.
+const BACKLOG: &str = "
+WITH RECURSIVE live AS (
+  (SELECT topic FROM outbox_messages ORDER BY topic LIMIT 1)
+  UNION ALL
+  SELECT (SELECT m.topic FROM outbox_messages m WHERE m.topic > l.topic ORDER BY m.topic LIMIT 1)
+  FROM live l WHERE l.topic IS NOT NULL
+), dead AS (
+  (SELECT topic FROM outbox_dead_letters ORDER BY topic LIMIT 1)
+  UNION ALL
+  SELECT (SELECT m.topic FROM outbox_dead_letters m WHERE m.topic > d.topic ORDER BY m.topic LIMIT 1)
+  FROM dead d WHERE d.topic IS NOT NULL
+)
+SELECT t.topic, m.live, m.due, m.first_due_at, statement_timestamp(), d.dead
+FROM (SELECT topic FROM live UNION SELECT topic FROM dead) t
+CROSS JOIN LATERAL (
+  SELECT count(*) AS live, count(*) FILTER (WHERE due_at <= statement_timestamp()) AS due, min(due_at) AS first_due_at
+  FROM (SELECT due_at FROM outbox_messages WHERE topic = t.topic AND lane = -1 ORDER BY due_at LIMIT $1) r
+) m CROSS JOIN LATERAL (
+  SELECT count(*) AS dead FROM (
+    SELECT dead_at FROM outbox_dead_letters WHERE topic = t.topic ORDER BY dead_at LIMIT $1
+  ) r
+) d WHERE t.topic IS NOT NULL";

@@ -13,7 +13,7 @@ use super::rows::{DueMessage, HeldRow, KeyRow};
 use super::texts::Texts;
 use crate::store::decode::RawRow;
 use crate::store::session::{Lease, Session, Sessions};
-use crate::store::statement::{Statement, millis};
+use crate::store::statement::{Statement, limit, millis};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, RowKey, StoreError, Term};
 
 /// Takes the write lock at once. A transaction that reads first cannot wait for it any more: it would have read what is
@@ -56,8 +56,8 @@ impl Taking {
         let binds = [
             Bind::Text(Arc::clone(&spec.topic)),
             Bind::BigInt(spec.after.map_or(i64::MIN, |mark| mark.0)),
-            Bind::BigInt(i64::try_from(spec.rows_max).unwrap_or(i64::MAX)),
-            Bind::BigInt(i64::try_from(spec.bytes_max).unwrap_or(i64::MAX)),
+            Bind::BigInt(limit(spec.rows_max)),
+            Bind::BigInt(limit(spec.bytes_max)),
         ];
         let read: Vec<DueMessage> = lease.load(Statement::new(&texts.select_due, binds)).await?;
         let (watermark, rows) = sort_out(read, &spec);

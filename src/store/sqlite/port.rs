@@ -8,15 +8,16 @@ use diesel::sqlite::Sqlite;
 use super::SqliteStore;
 use super::bind::Bind;
 use super::claim::BEGIN;
-use super::rows::{ConfirmRow, DueRow, KeyRow};
+use super::rows::{BacklogRow, ConfirmRow, DueRow, KeyRow};
 use super::texts::Texts;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, millis};
+use crate::store::statement::{Statement, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
     Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
+    TopicBacklog,
 };
 
 #[async_trait]
@@ -90,6 +91,12 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         let topics = Bind::json(topics.iter().map(|topic| topic.as_ref().into()));
         let due: Vec<DueRow> = self.caller().load(Statement::new(&self.texts.next_due, [topics])).await?;
         Ok(due.into_iter().filter_map(|row| row.0).collect())
+    }
+
+    async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
+        let statement = Statement::new(&self.texts.backlog, [Bind::BigInt(limit(count_max))]);
+        let topics: Vec<BacklogRow> = self.caller().load(statement).await?;
+        Ok(topics.into_iter().map(|row| row.0).collect())
     }
 }
 

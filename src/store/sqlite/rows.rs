@@ -8,7 +8,8 @@ use diesel::sqlite::Sqlite;
 use uuid::Uuid;
 
 use crate::store::decode::{RawBody, RawRow};
-use crate::store::{Held, NextDue, RowKey};
+use crate::store::statement::count;
+use crate::store::{Held, NextDue, RowKey, TopicBacklog};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -77,6 +78,23 @@ impl QueryableByName<Sqlite> for DueRow {
             due_in: ms(due_at.saturating_sub(now)),
             overdue_by: ms(now.saturating_sub(due_at)),
         })))
+    }
+}
+
+/// What of a topic is in the tables.
+pub(super) struct BacklogRow(pub(super) TopicBacklog);
+
+impl QueryableByName<Sqlite> for BacklogRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(0)?;
+        let overdue_by: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(3)?;
+        Ok(Self(TopicBacklog {
+            topic: topic.into(),
+            live: count(row.get_value::<BigInt, _, _>(1)?),
+            due: count(row.get_value::<BigInt, _, _>(2)?),
+            overdue_by: ms(overdue_by.unwrap_or(0)),
+            dead: count(row.get_value::<BigInt, _, _>(4)?),
+        }))
     }
 }
 

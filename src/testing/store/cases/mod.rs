@@ -1,5 +1,6 @@
 //! The cases, each a function of its own.
 
+mod backlog;
 mod claim;
 mod close;
 mod confirm;
@@ -11,6 +12,7 @@ mod groups;
 mod hold;
 mod settle;
 
+pub use backlog::*;
 pub use claim::*;
 pub use close::*;
 pub use confirm::*;

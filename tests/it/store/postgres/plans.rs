@@ -24,10 +24,11 @@ const CALLS: usize = 8;
 /// So many rows of the topic are not due.
 const BACKLOG: i32 = 20_000;
 
-/// What was read of the live table.
+/// What was read of the tables.
 struct Reads {
     table_scans: i32,
     due_entries: i32,
+    dead_entries: i32,
 }
 
 impl Reads {
@@ -38,8 +39,9 @@ impl Reads {
             numbers(side, &sql)[0]
         };
         Self {
-            table_scans: number("seq_scan", "pg_stat_user_tables", "relname = 'outbox_messages'"),
+            table_scans: number("sum(seq_scan)", "pg_stat_user_tables", "relname ~ '^outbox_'"),
             due_entries: number("idx_tup_read", "pg_stat_user_indexes", "indexrelname = 'outbox_messages_due'"),
+            dead_entries: number("idx_tup_read", "pg_stat_user_indexes", "indexrelname = 'outbox_dead_letters_topic'"),
         }
     }
 }
@@ -79,6 +81,7 @@ impl Counted {
         Reads {
             table_scans: after.table_scans - before.table_scans,
             due_entries: after.due_entries - before.due_entries,
+            dead_entries: after.dead_entries - before.dead_entries,
         }
     }
 }
@@ -111,9 +114,31 @@ async fn sweep(test: &PostgresUnderTest<impl Sessions<Pg>>) {
 async fn claim_reads_only_what_is_due() {
     let Some((counted, before)) = counted(insert_backlog).await else { return };
     sweep(&counted.test.inner).await;
-    let Reads { table_scans, due_entries } = counted.since(before).await;
+    let Reads { table_scans, due_entries, .. } = counted.since(before).await;
     assert_eq!(table_scans, 0);
     assert!(due_entries < BACKLOG / 10, "{CALLS} claims of a row each read {due_entries} entries of the index");
+}
+
+/// Left to itself the planner reads all of a topic, whatever the bound of the count.
+#[tokio::test]
+async fn backlog_reads_no_more_than_it_counts() {
+    let filled = counted(|test| {
+        insert_backlog(test);
+        test.run(&format!(
+            "INSERT INTO {{d}} (id, message_id, topic, lane, kind, headers, due_at, epoch, attempts, failures, errors, \
+             created_at, reason) SELECT n, gen_random_uuid(), 'orders', -1, '', '[]', now(), 0, 0, 0, '[]', now(), '' \
+             FROM generate_series(1, {BACKLOG}) n"
+        ));
+    });
+    let Some((counted, before)) = filled.await else { return };
+    for _ in 0..CALLS {
+        let topics = counted.test.inner.store.backlog(100).await.expect("backlog");
+        assert_eq!((topics.len(), topics[0].live, topics[0].dead), (1, 100, 100));
+    }
+    let Reads { table_scans, due_entries, dead_entries } = counted.since(before).await;
+    assert_eq!(table_scans, 0);
+    let most = due_entries.max(dead_entries);
+    assert!(most < BACKLOG / 10, "{CALLS} counts of 100 rows each read {most} entries of an index");
 }
 
 /// A plan made while the table was empty is not kept for the backlog.
@@ -123,7 +148,7 @@ async fn claim_of_a_backlog_after_an_empty_table_uses_the_index() {
     sweep(&counted.test.inner).await;
     insert_backlog(&counted.test.inner);
     sweep(&counted.test.inner).await;
-    let Reads { table_scans, due_entries } = counted.since(before).await;
+    let Reads { table_scans, due_entries, .. } = counted.since(before).await;
     assert_eq!(table_scans, 0);
     assert!(due_entries < BACKLOG / 10, "{due_entries}");
 }
@@ -181,7 +206,7 @@ async fn rows_are_found_by_primary_key() {
         assert_eq!(store.settle(&[held[1].key], Locking::Wait).await.expect("settle"), []);
         assert_eq!(store.next_due(&["orders".into()]).await.expect("next_due").len(), 1);
     }
-    let Reads { table_scans, due_entries } = counted.since(before).await;
+    let Reads { table_scans, due_entries, .. } = counted.since(before).await;
     assert_eq!(table_scans, 0);
     assert!(due_entries < 100, "{due_entries}");
 }

@@ -1,0 +1,105 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+
+use super::World;
+use crate::limits::Limits;
+use crate::metrics;
+use crate::relay::{Backlog, RelayBuilder};
+use crate::store::{Call, Fault, StoreError};
+use crate::topic::Topic;
+use crate::transport::{Answer, FailureClass};
+
+fn counts(backlog: &Backlog) -> Vec<(&str, usize, usize, usize)> {
+    backlog.topics.iter().map(|of| (&*of.topic, of.live, of.due, of.dead)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_backlog_tells_every_topic_of_the_relay_and_of_the_tables() {
+    let world = World::new();
+    let relay = world.start().await;
+    assert_eq!(counts(&relay.backlog().await.unwrap()), [("invoices", 0, 0, 0), ("orders", 0, 0, 0)]);
+
+    world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), |envelope| &*envelope.topic == "orders");
+    world.commit("orders");
+    world.drained().await;
+    world.broker.hold();
+    world.commit_and_hand_over("invoices");
+    world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    world.commit("nobody-s");
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    let backlog = relay.backlog().await.unwrap();
+    assert_eq!(counts(&backlog), [("invoices", 1, 0, 0), ("nobody-s", 1, 1, 0), ("orders", 0, 0, 1)]);
+    assert_eq!((backlog.live(), backlog.due(), backlog.dead()), (2, 1, 1));
+    assert!(backlog.overdue_by() >= Duration::from_secs(7), "{backlog:?}");
+    assert_eq!(backlog.topic("no such topic"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn counting_the_backlog_stops_at_its_limit() {
+    let mut world = World::new();
+    world.limits = Limits { backlog_count_max: 3, ..Limits::default() };
+    let relay = world.start().await;
+    world.broker.go_down();
+    for _ in 0..5 {
+        world.commit("nobody-s");
+    }
+    let backlog = relay.backlog().await.unwrap();
+    assert_eq!((backlog.count_max, backlog.live(), backlog.due()), (3, 3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_that_cannot_be_counted_is_an_error_and_no_outage() {
+    let world = World::new();
+    let relay = world.start().await;
+    let before = relay.status();
+    world.store.inject(Call::Backlog, Fault::Refused(StoreError::TimedOut { after: Duration::from_secs(5) }));
+    assert!(relay.backlog().await.unwrap_err().is_retriable());
+    assert_eq!(relay.status(), before, "a count may be too slow where nothing else is");
+}
+
+/// A relay counts a backlog only for whoever asks.
+#[tokio::test(start_paused = true)]
+async fn a_relay_by_itself_counts_nothing() {
+    let world = World::new();
+    let _relay = world.start().await;
+    world.commit("orders");
+    world.drained().await;
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert_eq!(world.store.calls(Call::Backlog), 0);
+}
+
+#[test]
+fn the_gauges_of_a_topic_go_back_to_zero_when_it_has_no_rows_any_more() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let gauges = || -> BTreeMap<String, f64> {
+        let gauges = snapshotter.snapshot().into_vec().into_iter().filter_map(|(key, _, _, value)| {
+            let topic = key.key().labels().find(|label| label.key() == "topic")?.value();
+            let DebugValue::Gauge(level) = value else { return None };
+            Some((format!("{} {topic}", key.key().name()), level.into_inner()))
+        });
+        gauges.collect()
+    };
+    ::metrics::with_local_recorder(&recorder, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let world = World::new();
+            let relay = world.start().await;
+            world.commit("nobody-s");
+            relay.backlog().await.unwrap();
+            let told = gauges();
+            assert_eq!(told[&format!("{} nobody-s", metrics::LIVE_ROWS)], 1.0);
+            assert_eq!(told[&format!("{} nobody-s", metrics::DUE_ROWS)], 1.0);
+            assert_eq!(told[&format!("{} orders", metrics::DEAD_LETTERS)], 0.0);
+
+            let names = crate::naming::TableNames::default();
+            let other = RelayBuilder::new(vec![Topic::new("nobody-s")], names, std::sync::Arc::default());
+            let _other = other.store(world.store.clone()).transport(world.broker.clone()).start().await.unwrap();
+            world.drained().await;
+            relay.backlog().await.unwrap();
+            assert_eq!(gauges()[&format!("{} nobody-s", metrics::LIVE_ROWS)], 0.0);
+        });
+    });
+}

@@ -1,0 +1,83 @@
+use std::time::Duration;
+
+use crate::store::{Held, InsertOptions, TopicBacklog};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+/// Above what any case writes.
+const ALL: usize = 1_000;
+
+/// The backlog by the names of its topics.
+async fn backlog(under_test: &dyn StoreUnderTest, count_max: usize) -> Vec<TopicBacklog> {
+    let mut topics = under_test.store().backlog(count_max).await.expect("backlog");
+    topics.sort_unstable_by(|one, other| one.topic.cmp(&other.topic));
+    topics
+}
+
+fn counts(topics: &[TopicBacklog]) -> Vec<(&str, usize, usize, usize)> {
+    topics.iter().map(|of| (&*of.topic, of.live, of.due, of.dead)).collect()
+}
+
+/// Every topic that has rows is told, with what is due of them and since when; one without is not.
+pub async fn backlog_counts_each_topic(under_test: &dyn StoreUnderTest) {
+    assert_eq!(backlog(under_test, ALL).await, []);
+    insert_due(under_test, 3).await;
+    insert(under_test, leased(LEASE)).await;
+    insert(under_test, InsertOptions::default().deliver_after(LEASE * 2)).await;
+    under_test.insert(&message("payments"), leased(LEASE)).await;
+    under_test.pass(Duration::from_secs(5)).await;
+    let topics = backlog(under_test, ALL).await;
+    assert_eq!(counts(&topics), [(TOPIC, 5, 3, 0), ("payments", 1, 0, 0)]);
+    assert!(topics[0].overdue_by >= Duration::from_secs(5) && topics[0].overdue_by < LEASE, "{topics:?}");
+    assert_eq!(topics[1].overdue_by, Duration::ZERO, "nothing of it is due");
+}
+
+/// A row that somebody holds is live, and not due where the hold is a lease.
+pub async fn backlog_counts_what_is_held(under_test: &dyn StoreUnderTest) {
+    insert_held(under_test, 2).await;
+    assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 2, 0, 0)]);
+    let key = insert_due(under_test, 1).await[0];
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    assert_eq!(keys(&claim.rows), [key]);
+    assert_eq!(backlog(under_test, ALL).await[0].live, 3, "a claim hides no row");
+    claim.batch.close(&[key], &[]).await.expect("close");
+    assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 2, 0, 0)]);
+}
+
+/// Dead letters are counted for themselves, also where no row of their topic is left, and wherever its name stands
+/// among the others.
+pub async fn backlog_tells_topics_with_dead_letters_only(under_test: &dyn StoreUnderTest) {
+    for topic in ["a-first", TOPIC, "payments", "z-last"] {
+        let key = under_test.insert(&message(topic), leased(LEASE)).await;
+        under_test.store().dead(&[dead(Held { key, epoch: 0 })]).await.expect("dead");
+    }
+    insert_due(under_test, 1).await;
+    let expected = [("a-first", 0, 0, 1), (TOPIC, 1, 1, 1), ("payments", 0, 0, 1), ("z-last", 0, 0, 1)];
+    assert_eq!(counts(&backlog(under_test, ALL).await), expected);
+}
+
+/// Counting stops where it is told to, for each topic by itself; the oldest row is told all the same.
+pub async fn backlog_stops_at_count_max(under_test: &dyn StoreUnderTest) {
+    for topic in [TOPIC, "payments"] {
+        for _ in 0..4 {
+            under_test.insert(&message(topic), DUE).await;
+            under_test.insert(&message(topic), leased(LEASE)).await;
+            let key = under_test.insert(&message(topic), leased(LEASE)).await;
+            under_test.store().dead(&[dead(Held { key, epoch: 0 })]).await.expect("dead");
+        }
+    }
+    under_test.pass(Duration::from_secs(5)).await;
+    for (count_max, [live, due, dead]) in [(3, [3, 3, 3]), (6, [6, 4, 4]), (8, [8, 4, 4])] {
+        let topics = backlog(under_test, count_max).await;
+        assert_eq!(counts(&topics), [(TOPIC, live, due, dead), ("payments", live, due, dead)], "at most {count_max}");
+        assert!(topics.iter().all(|of| of.overdue_by >= Duration::from_secs(5)), "{topics:?}");
+    }
+}
+
+/// What is not committed is not there.
+pub async fn backlog_sees_no_open_transaction(under_test: &dyn StoreUnderTest) {
+    let (_, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;
+    assert_eq!(backlog(under_test, ALL).await, []);
+    transaction.commit().await;
+    assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 1, 1, 0)]);
+}
