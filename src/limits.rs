@@ -83,9 +83,13 @@ pub struct Limits {
     pub queue_refs_max: usize,
     /// Rows of one confirm: beyond 500 the cost per row no longer falls.
     pub confirm_rows_max: usize,
-    /// The least time from one confirm to the next. A row that comes alone is confirmed and sent at once; under load, what
-    /// comes within 2 ms shares one read and one request to the broker, which saves both more than it costs the row.
-    pub confirm_interval_min: Duration,
+    /// The longest that a confirm waits for the answers to the one before: 5 ms. Rows that come meanwhile share one read
+    /// and one request to the broker, which saves both more than it costs the row. A row that comes alone waits for
+    /// nothing.
+    pub confirm_interval_max: Duration,
+    /// How many rows make an interval worth waiting for, answered or not. Below 20 in 5 ms, 4,000 a second, each is
+    /// confirmed and sent as it comes; above, that would take the processors from the business.
+    pub confirm_group_rows_min: usize,
     /// Messages in flight in all, sent but not settled. 20,000 keep a broker at full speed and bound the memory.
     pub in_flight_max: usize,
     /// Bytes in flight in all; with rows of 50 kB this bounds the memory, not the count.
@@ -93,7 +97,8 @@ pub struct Limits {
     /// Rows of one settle.
     pub settle_rows_max: usize,
     /// How long the settler waits for company before it writes a small group. Nobody waits for the row to go, while each
-    /// write is a commit; the price is a few more duplicates after a crash.
+    /// write is a commit; the price is a few more duplicates after a crash. 25 ms make groups of 200 at 8,000 rows a
+    /// second, where a row costs a tenth of what it costs alone.
     pub settle_linger_duration: Duration,
     /// Settles at once: one that groups while the other writes.
     pub settle_workers: usize,
@@ -129,11 +134,12 @@ impl Default for Limits {
             claim_workers: 2,
             queue_refs_max: 16_384,
             confirm_rows_max: 500,
-            confirm_interval_min: Duration::from_millis(2),
+            confirm_interval_max: Duration::from_millis(5),
+            confirm_group_rows_min: 20,
             in_flight_max: 20_000,
             in_flight_bytes_max: 32 << 20,
             settle_rows_max: 1_000,
-            settle_linger_duration: Duration::from_millis(5),
+            settle_linger_duration: Duration::from_millis(25),
             settle_workers: 2,
             poll_interval: Duration::from_secs(1),
             watermark_slack_duration: Duration::from_secs(10),

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::breaker::BreakerState;
 use super::engine::{Engine, Offer, Offered};
 use super::failures;
 use super::ledger::{Holder, Lease, Reservation};
+use super::pace::Pace;
 use super::path::Path;
 use super::queue::{Carried, Queued, lost};
 use super::stop::Stage;
@@ -19,12 +20,13 @@ use crate::store::{Confirmed, Dead, Held, Loaded, Poisoned, Row, RowRef};
 
 /// Runs until the relay ends; while it drains, until the queue is empty.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut not_before = Instant::now();
+    let limits = &engine.limits;
+    let mut pace = Pace::new(limits.confirm_interval_max, limits.confirm_group_rows_min, Instant::now());
     while !engine.stop.has_reached(Stage::Draining) || engine.queue.len() > 0 {
         let arrived = async {
             engine.queue.arrival().await;
-            sleep_until(not_before).await;
-            engine.ledger.reserve(engine.limits.confirm_rows_max, engine.limits.claim_bytes_max).await
+            pace.next(engine.ledger.handed_over_answered()).await;
+            engine.ledger.reserve(limits.confirm_rows_max, limits.claim_bytes_max).await
         };
         let draining = engine.stop.has_reached(Stage::Draining);
         let room = tokio::select! {
@@ -32,8 +34,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             () = engine.stop.reached(Stage::Draining), if !draining => continue,
             () = engine.stop.reached(Stage::Ending) => return,
         };
-        not_before = Instant::now() + engine.limits.confirm_interval_min;
         let taken = take(&engine, &room).await;
+        pace.took(taken.len(), Instant::now());
         send(&engine, taken, room).await;
     }
 }

@@ -34,6 +34,8 @@ impl From<Outcome> for Fate {
 pub(crate) struct Inbox {
     fates: Mutex<VecDeque<(RowKey, Fate)>>,
     arrived: Notify,
+    /// One worker collects while the others write: two that linger side by side halve the groups.
+    collector: tokio::sync::Mutex<()>,
 }
 
 impl Inbox {
@@ -51,6 +53,7 @@ impl Inbox {
     ///
     /// Cancel safe: fates are taken only when it returns.
     pub(crate) async fn take(&self, max: usize, linger: Duration) -> Vec<(RowKey, Fate)> {
+        let _collector = self.collector.lock().await;
         loop {
             let arrived = self.arrived.notified();
             let waiting = self.lock().len();
@@ -71,12 +74,7 @@ impl Inbox {
     fn try_take(&self, max: usize) -> Vec<(RowKey, Fate)> {
         let mut fates = self.lock();
         let count = max.min(fates.len());
-        let group = fates.drain(..count).collect();
-        if !fates.is_empty() {
-            // The next worker need not wait for another arrival.
-            self.arrived.notify_one();
-        }
-        group
+        fates.drain(..count).collect()
     }
 
     pub(crate) fn len(&self) -> usize {

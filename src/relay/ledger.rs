@@ -36,6 +36,13 @@ pub(crate) struct Entry {
     pub(crate) alone: bool,
 }
 
+impl Entry {
+    /// Whether the hook handed it over; otherwise the sweeper found it.
+    fn is_handed_over(&self) -> bool {
+        self.committed_at.is_some()
+    }
+}
+
 /// Who holds a row, and so takes its outcome.
 #[derive(Debug, Clone)]
 pub(crate) enum Holder {
@@ -74,6 +81,7 @@ pub(crate) enum Progress {
 pub(crate) struct Ledger {
     books: Mutex<Books>,
     changed: Notify,
+    handed_over_answered: Notify,
     rows_max: usize,
     bytes_max: usize,
     in_flight: Gauge,
@@ -85,6 +93,8 @@ struct Books {
     bytes: usize,
     reserved_rows: usize,
     reserved_bytes: usize,
+    /// Rows that the hook handed over and the transport did not answer for.
+    handed_over_unanswered: usize,
 }
 
 impl Ledger {
@@ -92,6 +102,7 @@ impl Ledger {
         Self {
             books: Mutex::default(),
             changed: Notify::new(),
+            handed_over_answered: Notify::new(),
             rows_max: limits.in_flight_max,
             bytes_max: limits.in_flight_bytes_max,
             in_flight: ::metrics::gauge!(metrics::IN_FLIGHT),
@@ -124,7 +135,7 @@ impl Ledger {
     /// Enters a row that is about to be sent; `Err` with what is known where it is here already.
     pub(crate) fn enter(&self, row: RowKey, entry: Entry, from: &mut Reservation) -> Result<(), Progress> {
         let mut books = self.lock();
-        let bytes = entry.bytes;
+        let (bytes, is_handed_over) = (entry.bytes, entry.is_handed_over());
         match books.rows.entry(row) {
             MapEntry::Occupied(known) => return Err(known.get().progress),
             MapEntry::Vacant(free) => {
@@ -133,6 +144,7 @@ impl Ledger {
             }
         }
         books.bytes += bytes;
+        books.handed_over_unanswered += usize::from(is_handed_over);
         let (spent_rows, spent_bytes) = from.spend(bytes);
         books.reserved_rows -= spent_rows;
         books.reserved_bytes -= spent_bytes;
@@ -148,7 +160,25 @@ impl Ledger {
         if delivered {
             entry.progress = Progress::Delivered;
         }
-        Some(entry.clone())
+        let entry = entry.clone();
+        if entry.is_handed_over() {
+            books.handed_over_unanswered -= 1;
+            if books.handed_over_unanswered == 0 {
+                self.handed_over_answered.notify_waiters();
+            }
+        }
+        Some(entry)
+    }
+
+    /// Waits until the transport has answered for every row that the hook handed over. Cancel safe.
+    pub(crate) async fn handed_over_answered(&self) {
+        loop {
+            let answered = self.handed_over_answered.notified();
+            if self.lock().handed_over_unanswered == 0 {
+                return;
+            }
+            answered.await;
+        }
     }
 
     /// Says who holds a row now. A row that is no longer here has been settled meanwhile.

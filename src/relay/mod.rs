@@ -22,6 +22,7 @@ mod inbox;
 mod keeper;
 mod ledger;
 mod meters;
+mod pace;
 mod path;
 mod prober;
 pub(crate) mod queue;

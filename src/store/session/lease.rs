@@ -60,6 +60,10 @@ impl<S> Shelf<S> {
         taken
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().connections.is_empty()
+    }
+
     fn put(&self, mut kept: Kept<S>) {
         kept.used_at = Instant::now();
         let mut free = self.lock();

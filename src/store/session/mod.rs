@@ -12,6 +12,8 @@ mod lease;
 mod pooled;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 mod pools;
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
 
 pub(crate) use connections::Connections;
 pub(crate) use failure::within;

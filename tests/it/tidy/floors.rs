@@ -101,6 +101,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::stop",
             "relay::wakes",
             "relay::health",
+            "relay::pace",
             "relay::path",
             "relay::meters",
             "relay::breaker",

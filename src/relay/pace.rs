@@ -1,0 +1,110 @@
+//! How fast confirms follow one another: at once while rows come one by one, grouped under load.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// Says when the next confirm may go.
+///
+/// It waits, `interval` at most, for the answers to what the last one sent: the slower the broker or the processors are,
+/// the larger the groups become, and a row that comes alone waits for nothing. A broker that answers at once gives no
+/// such measure, so above a rate every confirm waits for the whole interval. (The size of the last group tells nothing:
+/// what is sent at once never gathers in groups, however much of the processors that takes.)
+#[derive(Debug)]
+pub(crate) struct Pace {
+    interval: Duration,
+    group_rows_min: usize,
+    not_before: Instant,
+    counted_since: Instant,
+    rows: usize,
+    is_busy: bool,
+}
+
+impl Pace {
+    /// Waits out the whole `interval` as long as each brings `group_rows_min` rows.
+    pub(crate) fn new(interval: Duration, group_rows_min: usize, now: Instant) -> Self {
+        Self { interval, group_rows_min, not_before: now, counted_since: now, rows: 0, is_busy: false }
+    }
+
+    /// Notes that `rows` were taken.
+    pub(crate) fn took(&mut self, rows: usize, now: Instant) {
+        self.not_before = now + self.interval;
+        self.rows += rows;
+        let elapsed = now - self.counted_since;
+        if elapsed >= self.interval {
+            let rows_min = self.group_rows_min as f64 * elapsed.as_secs_f64();
+            self.is_busy = self.rows as f64 * self.interval.as_secs_f64() >= rows_min;
+            (self.counted_since, self.rows) = (now, 0);
+        }
+    }
+
+    /// Waits until the next group may be taken, at the latest at the end of the interval. Cancel safe.
+    pub(crate) async fn next(&self, answered: impl Future<Output = ()>) {
+        if self.is_busy {
+            sleep_until(self.not_before).await;
+        } else {
+            // The end of the interval is an answer, too.
+            let _ = timeout_at(self.not_before, answered).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_millis(5);
+
+    fn pace() -> Pace {
+        Pace::new(INTERVAL, 20, Instant::now())
+    }
+
+    /// Takes `rows` every `step` for 100 ms; returns how long the next would wait for an answer that is there.
+    async fn wait_after(pace: &mut Pace, rows: usize, step: Duration) -> Duration {
+        for _ in 0..(100_000 / step.as_micros()) {
+            tokio::time::advance(step).await;
+            pace.took(rows, Instant::now());
+        }
+        let began = Instant::now();
+        pace.next(ready(())).await;
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rows_that_come_one_by_one_wait_for_nothing() {
+        let mut pace = pace();
+        assert_eq!(wait_after(&mut pace, 1, Duration::from_micros(500)).await, Duration::ZERO);
+        assert_eq!(wait_after(&mut pace, 1, Duration::from_millis(5)).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_rows_share_an_interval_and_the_first_after_them_waits_for_nothing() {
+        let mut pace = pace();
+        assert_eq!(wait_after(&mut pace, 3, Duration::from_micros(400)).await, INTERVAL);
+        assert_eq!(wait_after(&mut pace, 40, Duration::from_millis(6)).await, INTERVAL);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        pace.took(1, Instant::now());
+        let began = Instant::now();
+        pace.next(ready(())).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_ends_the_wait_and_so_does_the_interval() {
+        let mut pace = pace();
+        pace.took(1, Instant::now());
+        let began = Instant::now();
+        pace.next(tokio::time::sleep(Duration::from_millis(2))).await;
+        assert_eq!(began.elapsed(), Duration::from_millis(2));
+        pace.next(pending()).await;
+        assert_eq!(began.elapsed(), INTERVAL);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_an_interval_nothing_waits() {
+        let mut pace = Pace::new(Duration::ZERO, 20, Instant::now());
+        assert_eq!(wait_after(&mut pace, 100, Duration::from_micros(100)).await, Duration::ZERO);
+    }
+}
