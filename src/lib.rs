@@ -33,7 +33,7 @@
 //!
 //! let sent = broker.wait_for_delivered_blocking(1, Duration::from_secs(10))?;
 //! assert_eq!(sent[0].key.as_deref(), Some("42"));
-//! relay.shutdown(Duration::from_secs(10));
+//! relay.shutdown(Duration::from_secs(10))?;
 //! # Ok(())
 //! # }
 //! ```

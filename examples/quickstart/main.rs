@@ -184,7 +184,7 @@ impl Story {
 
     /// For how long Kafka has been away, as the relay sees it.
     fn outage(&self) -> Option<Duration> {
-        match self.relay.status()?.transport {
+        match self.relay.status().ok()?.transport {
             TransportStatus::Down { since, .. } => Some(since),
             _ => None,
         }
@@ -204,7 +204,7 @@ impl Story {
     }
 
     fn end(mut self) -> Result<(), Failure> {
-        let report = self.relay.shutdown(PATIENCE).expect("the relay's thread did not panic");
+        let report = self.relay.shutdown(PATIENCE)?;
         assert!(report.is_clean(), "{report:?}");
         self.kafka.catch_up()?;
         let received: Vec<i64> = self.kafka.orders.keys().copied().collect();

@@ -1,27 +1,58 @@
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use super::backlog::{self, Backlog};
 use super::builder::{RelayBuilder, StartError};
+use super::engine::Engine;
+use super::panicked::RelayPanicked;
+use super::queue::Flush as _;
 use super::shutdown::ShutdownReport;
-use super::status::RelayStatus;
+use super::status::{self, RelayStatus};
+use crate::store::StoreError;
 
 /// A relay on a thread and runtime of its own, for applications without tokio. Made by
 /// [`RelayBuilder::start_blocking`].
+///
+/// Its methods block the calling thread, and are not for threads that run async tasks. They can be called side by side: none
+/// waits for another.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::store::MemoryStore;
+/// use diesel_outbox::transport::MemoryTransport;
+/// use diesel_outbox::{Outbox, Topic};
+///
+/// let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+/// let relay = outbox.relay().store(MemoryStore::new()).transport(MemoryTransport::new()).start_blocking()?;
+/// assert_eq!(relay.status()?.in_flight, 0);
+/// assert_eq!(relay.backlog()?.due(), 0);
+/// assert!(relay.flush(Duration::from_secs(10))?);
+/// assert!(relay.shutdown(Duration::from_secs(10))?.is_clean());
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct BlockingRelay {
-    requests: tokio::sync::mpsc::UnboundedSender<Request>,
+    pub(super) requests: tokio::sync::mpsc::UnboundedSender<Request>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-enum Request {
+pub(super) enum Request {
+    Ask(Question),
+    Shutdown(Duration, mpsc::Sender<ShutdownReport>),
+}
+
+/// What a relay answers while it goes on.
+#[derive(Debug)]
+pub(super) enum Question {
     Flush(Duration, mpsc::Sender<bool>),
     Status(mpsc::Sender<RelayStatus>),
-    Shutdown(Duration, mpsc::Sender<ShutdownReport>),
+    Backlog(mpsc::Sender<Result<Backlog, StoreError>>),
 }
 
 impl RelayBuilder {
@@ -46,24 +77,40 @@ impl BlockingRelay {
         match outcome.blocking_recv() {
             Ok(Ok(())) => Ok(Self { requests, thread: Some(thread) }),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(StartError::Runtime(std::io::Error::other("the relay's thread ended by a panic"))),
+            Err(_) => Err(StartError::Panicked(RelayPanicked::new())),
         }
     }
 
-    /// Like [`Relay::flush`](super::Relay::flush), blocking the calling thread.
-    pub fn flush(&self, within: Duration) -> bool {
-        self.ask(|answer| Request::Flush(within, answer)).unwrap_or(false)
+    /// Like [`Relay::flush`](super::Relay::flush).
+    ///
+    /// # Errors
+    /// [`RelayPanicked`]: nothing is sent any more.
+    pub fn flush(&self, within: Duration) -> Result<bool, RelayPanicked> {
+        self.request(|answer| Request::Ask(Question::Flush(within, answer)))
     }
 
-    /// Like [`Relay::status`](super::Relay::status); `None` where the relay's thread ended by a panic.
-    pub fn status(&self) -> Option<RelayStatus> {
-        self.ask(Request::Status)
+    /// Like [`Relay::status`](super::Relay::status).
+    ///
+    /// # Errors
+    /// [`RelayPanicked`]: nothing is sent any more.
+    pub fn status(&self) -> Result<RelayStatus, RelayPanicked> {
+        self.request(|answer| Request::Ask(Question::Status(answer)))
     }
 
-    /// Like [`Relay::shutdown`](super::Relay::shutdown), blocking the calling thread; `None` where the relay's thread
-    /// ended by a panic.
-    pub fn shutdown(mut self, grace: Duration) -> Option<ShutdownReport> {
-        let report = self.ask(|answer| Request::Shutdown(grace, answer));
+    /// Like [`Relay::backlog`](super::Relay::backlog).
+    ///
+    /// # Errors
+    /// The database could not be asked, or there is no relay any more to ask it.
+    pub fn backlog(&self) -> Result<Backlog, BacklogError> {
+        Ok(self.request(|answer| Request::Ask(Question::Backlog(answer)))??)
+    }
+
+    /// Like [`Relay::shutdown`](super::Relay::shutdown).
+    ///
+    /// # Errors
+    /// [`RelayPanicked`]: before or during the shutdown, so that nobody knows what was left.
+    pub fn shutdown(mut self, grace: Duration) -> Result<ShutdownReport, RelayPanicked> {
+        let report = self.request(|answer| Request::Shutdown(grace, answer));
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -72,11 +119,24 @@ impl BlockingRelay {
         report
     }
 
-    fn ask<T>(&self, request: impl FnOnce(mpsc::Sender<T>) -> Request) -> Option<T> {
+    fn request<T>(&self, request: impl FnOnce(mpsc::Sender<T>) -> Request) -> Result<T, RelayPanicked> {
         let (answer, answered) = mpsc::channel();
-        self.requests.send(request(answer)).ok()?;
-        answered.recv().ok()
+        // Both ends are gone only with the thread.
+        self.requests.send(request(answer)).map_err(|_| RelayPanicked::new())?;
+        answered.recv().map_err(|_| RelayPanicked::new())
     }
+}
+
+/// Why a blocking relay could not count its backlog.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BacklogError {
+    /// The database could not be asked, or did not answer in time.
+    #[error("the backlog could not be counted: {0}")]
+    Store(#[from] StoreError),
+    /// There is no relay any more.
+    #[error(transparent)]
+    Panicked(#[from] RelayPanicked),
 }
 
 fn serve(
@@ -90,14 +150,28 @@ fn serve(
             Ok(relay) => relay,
             Err(error) => return drop(started.send(Err(error))),
         };
-        // Whoever asked may have gone meanwhile; then nobody needs the answer.
         drop(started.send(Ok(())));
-        while let Some(request) = inbox.recv().await {
+        // Side by side, so that a flush keeps no status waiting; and here, so that a panic of one ends the thread and is told.
+        let mut aside = FuturesUnordered::new();
+        loop {
+            let request = tokio::select! {
+                request = inbox.recv() => request,
+                Some(()) = aside.next() => continue,
+            };
             match request {
-                Request::Flush(within, answer) => drop(answer.send(relay.flush(within).await)),
-                Request::Status(answer) => drop(answer.send(relay.status())),
-                Request::Shutdown(grace, answer) => return drop(answer.send(relay.shutdown(grace).await)),
+                Some(Request::Shutdown(grace, answer)) => return drop(answer.send(relay.shutdown(grace).await)),
+                Some(Request::Ask(question)) => aside.push(answer(Arc::clone(&relay.engine), question)),
+                None => return,
             }
         }
     });
+}
+
+/// Whoever asked may have gone meanwhile; then nobody needs the answer.
+async fn answer(engine: Arc<Engine>, question: Question) {
+    match question {
+        Question::Flush(within, answer) => drop(answer.send(engine.flush(within).await)),
+        Question::Status(answer) => drop(answer.send(status::of(&engine))),
+        Question::Backlog(answer) => drop(answer.send(backlog::of(&engine).await)),
+    }
 }

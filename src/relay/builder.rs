@@ -9,6 +9,7 @@ use super::health::StoreHealth;
 use super::inbox::Inbox;
 use super::ledger::Ledger;
 use super::meters::BacklogMeters;
+use super::panicked::RelayPanicked;
 use super::queue::{Link, Queue};
 use super::stop::Stop;
 use super::topics::Topics;
@@ -235,6 +236,9 @@ pub enum StartError {
     /// The thread or runtime of a blocking relay could not be made.
     #[error("the relay's thread could not be started: {0}")]
     Runtime(#[source] std::io::Error),
+    /// The thread of a blocking relay panicked before the relay ran.
+    #[error(transparent)]
+    Panicked(RelayPanicked),
 }
 
 /// A limit of zero, with which nothing would ever happen.

@@ -23,6 +23,7 @@ mod keeper;
 mod ledger;
 mod meters;
 mod pace;
+mod panicked;
 mod path;
 mod prober;
 pub(crate) mod queue;
@@ -39,8 +40,9 @@ mod topics;
 mod wakes;
 
 pub use backlog::Backlog;
-pub use blocking::BlockingRelay;
+pub use blocking::{BacklogError, BlockingRelay};
 pub use builder::{LimitsProblem, RelayBuilder, StartError};
+pub use panicked::RelayPanicked;
 pub use shutdown::ShutdownReport;
 pub use status::{RelayStatus, StoreStatus, TransportStatus};
 

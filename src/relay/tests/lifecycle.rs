@@ -1,10 +1,13 @@
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use super::World;
+use crate::clock::{BootInstant, Clock, SystemClock};
 use crate::limits::{Limits, STALENESS};
 use crate::naming::TableNames;
-use crate::relay::{RelayBuilder, StartError};
+use crate::relay::blocking::{Question, Request};
+use crate::relay::{BacklogError, RelayBuilder, RelayPanicked, StartError};
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_drains_what_was_handed_over() {
@@ -90,12 +93,58 @@ async fn a_dropped_relay_leaves_its_rows_to_the_next() {
 #[test]
 fn a_blocking_relay_needs_no_runtime() {
     let world = World::new();
-    let relay = world.relay().clock(crate::clock::SystemClock).start_blocking().unwrap();
+    let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     let key = world.commit_and_hand_over("orders");
     let delivered = world.broker.wait_for_delivered_blocking(1, Duration::from_secs(10)).unwrap();
     assert_eq!(delivered[0].message_id, key.message_id);
-    assert!(relay.flush(Duration::from_secs(10)));
-    assert!(relay.status().is_some());
+    assert!(relay.flush(Duration::from_secs(10)).unwrap());
+    assert_eq!(relay.status().unwrap().in_flight, 0);
+    assert_eq!(relay.backlog().unwrap().live(), 0);
     let report = relay.shutdown(Duration::from_secs(10)).unwrap();
     assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn a_blocking_relay_answers_while_a_flush_waits() {
+    let world = World::new();
+    world.broker.hold();
+    let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
+    world.commit_and_hand_over("orders");
+    let (answer, flushed) = mpsc::channel();
+    let flush = Question::Flush(Duration::from_secs(60), answer);
+    relay.requests.send(Request::Ask(flush)).unwrap();
+    relay.status().unwrap();
+    assert_eq!(relay.backlog().unwrap().live(), 1);
+    assert_eq!(flushed.try_recv(), Err(mpsc::TryRecvError::Empty), "the row is not settled");
+    world.broker.release();
+    assert_eq!(flushed.recv(), Ok(true));
+}
+
+/// A clock that panics when it is told to.
+#[derive(Debug, Clone, Default)]
+struct Fragile(Arc<AtomicBool>);
+
+impl Clock for Fragile {
+    fn now(&self) -> BootInstant {
+        assert!(!self.0.load(Ordering::Relaxed), "the panic of this test");
+        SystemClock.now()
+    }
+}
+
+#[test]
+fn a_blocking_relay_that_panicked_says_so_to_every_question() {
+    let world = World::new();
+    let clock = Fragile::default();
+    let relay = world.relay().clock(clock.clone()).start_blocking().unwrap();
+    clock.0.store(true, Ordering::Relaxed);
+    assert_eq!(relay.status(), Err(RelayPanicked::new()));
+    assert_eq!(relay.status(), Err(RelayPanicked::new()), "and again");
+    assert_eq!(relay.flush(Duration::from_secs(10)), Err(RelayPanicked::new()));
+    assert!(matches!(relay.backlog(), Err(BacklogError::Panicked(_))));
+    assert_eq!(relay.shutdown(Duration::from_secs(10)), Err(RelayPanicked::new()));
+
+    let stillborn = world.relay().clock(clock.clone()).start_blocking();
+    assert!(matches!(stillborn, Err(StartError::Panicked(_))));
+    clock.0.store(false, Ordering::Relaxed);
+    world.relay().clock(clock).start_blocking().unwrap();
 }

@@ -41,7 +41,7 @@ fn a_relay_looks_where_its_outbox_writes_on_sqlite() {
     let relay = relay.start_blocking().expect("start");
     let sent = broker.wait_for_delivered_blocking(1, Duration::from_secs(10)).expect("sent");
     assert_eq!(sent[0].key.as_deref(), Some("2"));
-    let _ = relay.shutdown(Duration::from_secs(10));
+    assert!(relay.shutdown(Duration::from_secs(10)).expect("no panic").is_clean());
     assert_eq!(broker.delivered().len(), 1, "the other outbox has no relay");
     let mut count = |table: &str| {
         let count = diesel::dsl::sql::<BigInt>(&format!("SELECT count(*) FROM {table}"));

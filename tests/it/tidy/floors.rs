@@ -102,6 +102,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::wakes",
             "relay::health",
             "relay::pace",
+            "relay::panicked",
             "relay::path",
             "relay::meters",
             "relay::breaker",
