@@ -9,13 +9,11 @@
 
 use std::collections::HashSet;
 use std::error::Error;
-use std::fmt;
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
@@ -24,9 +22,8 @@ use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::SqliteStore;
 use diesel_outbox::testing::transport::{CASES, Stored, TransportUnderTest, run_case};
-use diesel_outbox::transport::{FailureClass, Outcome, Receipt, Transport, TransportError};
-use diesel_outbox::{Envelope, Message, Outbox, Topic};
-use tokio::sync::watch;
+use diesel_outbox::transport::{FailureClass, Outcome, Receipt, Transport, TransportError, Unanswered};
+use diesel_outbox::{Envelope, Message, Outbox, Topic, async_trait};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -34,27 +31,24 @@ type Failure = Box<dyn Error + Send + Sync>;
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Hands messages to a function, one after the other on a thread of its own.
+#[derive(Debug)]
 struct ToFunction {
     queue: SyncSender<(Envelope, Receipt, Instant)>,
-    /// Messages without outcome.
-    waiting: Arc<watch::Sender<usize>>,
+    unanswered: Unanswered,
 }
 
 impl ToFunction {
     fn new(handle: impl Fn(&Envelope) -> Result<(), TransportError> + Send + 'static) -> Self {
         let (queue, messages) = sync_channel::<(Envelope, Receipt, Instant)>(10_000);
-        let waiting = Arc::new(watch::Sender::new(0));
-        let taken = Arc::clone(&waiting);
         // Ends with the transport, which holds the other end of the queue.
         thread::spawn(move || {
             for (envelope, receipt, sent_at) in messages {
                 let late = || TransportError::new(FailureClass::Temporary, "the function is too slow");
                 let result = if sent_at.elapsed() < DELIVERY_TIMEOUT { handle(&envelope) } else { Err(late()) };
                 receipt.settle(result.map_or_else(Outcome::Failed, |()| Outcome::Delivered));
-                taken.send_modify(|waiting| *waiting -= 1);
             }
         });
-        Self { queue, waiting }
+        Self { queue, unanswered: Unanswered::new() }
     }
 }
 
@@ -70,11 +64,11 @@ impl Transport for ToFunction {
 
     /// Never blocks: a full queue is told to the relay, which waits.
     fn send(&self, envelope: Envelope, receipt: Receipt) {
-        self.waiting.send_modify(|waiting| *waiting += 1);
-        if let Err(error) = self.queue.try_send((envelope, receipt, Instant::now())) {
-            let (TrySendError::Full((_, receipt, _)) | TrySendError::Disconnected((_, receipt, _))) = error;
-            receipt.settle(Outcome::Busy);
-            self.waiting.send_modify(|waiting| *waiting -= 1);
+        let receipt = receipt.counted_by(&self.unanswered);
+        match self.queue.try_send((envelope, receipt, Instant::now())) {
+            Err(TrySendError::Full((_, receipt, _))) => receipt.settle(Outcome::Busy),
+            // Without its thread: a receipt that is dropped reports a failure by itself.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => {}
         }
     }
 
@@ -83,16 +77,7 @@ impl Transport for ToFunction {
     }
 
     async fn flush(&self, within: Duration) -> usize {
-        let mut waiting = self.waiting.subscribe();
-        // Over or not, what counts is what is left.
-        let _ = tokio::time::timeout(within, waiting.wait_for(|waiting| *waiting == 0)).await;
-        *self.waiting.borrow()
-    }
-}
-
-impl fmt::Debug for ToFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToFunction").field("waiting", &*self.waiting.borrow()).finish_non_exhaustive()
+        self.unanswered.none_within(within).await
     }
 }
 

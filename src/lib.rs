@@ -113,6 +113,9 @@ pub mod testing;
 mod topic;
 pub mod transport;
 
+/// What turns the `async fn` of a [`Store`](store::Store) or [`Transport`](transport::Transport) of one's own into the
+/// methods of the port; the crate of the same name.
+pub use async_trait::async_trait;
 pub use codec::CodecError;
 #[cfg(feature = "derive")]
 pub use diesel_outbox_derive::OutboxMessage;

@@ -47,7 +47,8 @@ use crate::naming::TableNames;
 
 /// A database that holds an outbox.
 ///
-/// Implementations are held to the public conformance suite (feature `testing`). Every method is bounded in time by the
+/// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it, and hold it to the
+/// public conformance suite (feature `testing`). Every method is bounded in time by the
 /// implementation (`Limits::statement_timeout`); after a time-out the connection is discarded, never reused.
 ///
 /// # Cancel safety

@@ -6,12 +6,14 @@ mod kafka;
 mod memory;
 mod outcome;
 mod receipt;
+mod unanswered;
 
 #[cfg(feature = "kafka")]
 pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, KafkaTransportBuilder};
 pub use memory::{Answer, MemoryTransport, NotReached};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use receipt::{Receipt, ReceiptSink};
+pub use unanswered::Unanswered;
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +25,9 @@ use crate::topic::Topic;
 
 /// Something that takes messages: Kafka, or a stand-in for it.
 ///
-/// Implementations are held to the public conformance suite (feature `testing`).
+/// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it; [`Unanswered`]
+/// counts for [`flush`](Self::flush), and [`header::of`] has what goes beside the payload. The public conformance suite (feature
+/// `testing`) is the test of one, and `examples/own_transport.rs` is a small one.
 #[async_trait]
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// The longest time from [`send`](Self::send) to its outcome. With the term's margin it must stay below the lease.

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::unanswered::{Counted, Unanswered};
 use super::{FailureClass, Outcome, TransportError};
 use crate::store::RowKey;
 
@@ -17,12 +18,23 @@ pub trait ReceiptSink: Send + Sync + 'static {
 pub struct Receipt {
     row: RowKey,
     sink: Option<Arc<dyn ReceiptSink>>,
+    /// Dropped behind the report, so that whoever waited for the count finds it made.
+    counted: Option<Counted>,
 }
 
 impl Receipt {
     /// A receipt for `row` that reports to `sink`.
     pub fn new(row: RowKey, sink: Arc<dyn ReceiptSink>) -> Self {
-        Self { row, sink: Some(sink) }
+        Self { row, sink: Some(sink), counted: None }
+    }
+
+    /// Counts the message with those of `unanswered` until its outcome has been reported. Counts add up: a transport around
+    /// another one can count what that one counts too.
+    #[must_use = "a receipt that is dropped reports a failure"]
+    pub fn counted_by(mut self, unanswered: &Unanswered) -> Self {
+        let also = self.counted.take();
+        self.counted = Some(unanswered.enter(also));
+        self
     }
 
     /// Reports the outcome.
@@ -52,3 +64,59 @@ impl fmt::Debug for Receipt {
 #[derive(Debug, thiserror::Error)]
 #[error("the transport dropped the message without saying what became of it")]
 struct Forgotten;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::message::MessageId;
+
+    #[derive(Default)]
+    struct Sink {
+        reported: AtomicBool,
+        unanswered: Unanswered,
+    }
+
+    impl ReceiptSink for Sink {
+        fn settle(&self, _row: RowKey, _outcome: Outcome) {
+            assert_eq!(self.unanswered.count(), 1, "it counts until it has been reported");
+            self.reported.store(true, Ordering::Release);
+        }
+    }
+
+    fn counted() -> (Arc<Sink>, Receipt) {
+        let sink = Arc::new(Sink::default());
+        let row = RowKey { id: 1, message_id: MessageId::new() };
+        let receipt = Receipt::new(row, Arc::clone(&sink) as Arc<dyn ReceiptSink>).counted_by(&sink.unanswered);
+        (sink, receipt)
+    }
+
+    #[test]
+    fn a_receipt_counts_until_it_is_settled_or_dropped() {
+        let (sink, receipt) = counted();
+        receipt.settle(Outcome::Delivered);
+        assert_eq!((sink.unanswered.count(), sink.reported.load(Ordering::Acquire)), (0, true));
+        let (sink, receipt) = counted();
+        drop(receipt);
+        assert_eq!((sink.unanswered.count(), sink.reported.load(Ordering::Acquire)), (0, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_ends_with_the_last_receipt_or_says_what_is_left() {
+        let (sink, receipt) = counted();
+        let outer = Unanswered::new();
+        let receipt = receipt.counted_by(&outer);
+        assert_eq!(outer.none_within(Duration::from_secs(60)).await, 1);
+        let waiting = tokio::spawn({
+            let (inner, outer) = (sink.unanswered.clone(), outer.clone());
+            async move { inner.none_within(Duration::from_secs(60)).await + outer.none_within(Duration::ZERO).await }
+        });
+        tokio::task::yield_now().await;
+        receipt.settle(Outcome::Delivered);
+        let began_at = tokio::time::Instant::now();
+        assert_eq!(waiting.await.unwrap(), 0);
+        assert_eq!(began_at.elapsed(), Duration::ZERO, "not by the time-out");
+    }
+}

@@ -5,7 +5,7 @@
 //! makes one `#[test]` of each case; [`run_case`] runs one.
 //!
 //! ```
-//! use async_trait::async_trait;
+//! use diesel_outbox::async_trait;
 //! use diesel_outbox::testing::transport::{Stored, TransportUnderTest, cases, run_case};
 //! use diesel_outbox::transport::{MemoryTransport, Transport};
 //!

@@ -10,14 +10,14 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::classify::class_of;
 use super::config::KafkaConfigError;
-use super::context::{Context, Ticket, Waiting};
+use super::context::{Context, Ticket};
 use super::error::Answer;
 use super::health::Health;
 use super::look_up::{Ask, LookUps};
 use super::partitions::Partitions;
 use super::secrets::Secrets;
 use crate::limits::KAFKA_PROBE_TIMEOUT;
-use crate::transport::{FailureClass, Outcome, TransportError};
+use crate::transport::{FailureClass, Outcome, TransportError, Unanswered};
 
 /// One try of a probe. The client says nothing while it waits for a broker, so it is asked in short turns.
 const TURN: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(super) struct Client {
     producer: RwLock<Arc<Producer>>,
     pub(super) partitions: Partitions,
     pub(super) look_ups: LookUps,
-    pub(super) waiting: Arc<Waiting>,
+    pub(super) unanswered: Unanswered,
 }
 
 /// One life of the producer.
@@ -46,7 +46,7 @@ impl Client {
         let partitions = Partitions::new();
         let producer = Producer::new(&config, &secrets, &look_ups, &partitions)?;
         let producer = RwLock::new(Arc::new(producer));
-        Ok(Self { config, secrets, producer, partitions, look_ups, waiting: Arc::default() })
+        Ok(Self { config, secrets, producer, partitions, look_ups, unanswered: Unanswered::new() })
     }
 
     pub(super) fn config(&self) -> &ClientConfig {
@@ -212,9 +212,6 @@ fn unanswered(code: Option<Code>) -> TransportError {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let health = Arc::clone(&self.producer().health);
-        f.debug_struct("Client")
-            .field("health", &health)
-            .field("waiting", &self.waiting.count())
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("health", &health).field("unanswered", &self.unanswered).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,4 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -8,7 +6,6 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::ProducerContext;
 use rdkafka::types::RDKafkaErrorCode as Code;
-use tokio::sync::Notify;
 
 use super::classify::class_of;
 use super::error::Answer;
@@ -23,7 +20,6 @@ pub(super) struct Ticket {
     pub(super) receipt: Receipt,
     pub(super) topic: Arc<str>,
     pub(super) slot: Option<Arc<Slot>>,
-    pub(super) waiting: Arc<Waiting>,
 }
 
 impl Ticket {
@@ -42,48 +38,6 @@ impl Ticket {
             slot.leave();
         }
         self.receipt.settle(outcome);
-        self.waiting.leave();
-    }
-}
-
-/// How many messages are without outcome.
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
-    count: AtomicUsize,
-    none: Notify,
-}
-
-impl Waiting {
-    pub(super) fn enter(&self) {
-        self.count.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn leave(&self) {
-        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.none.notify_waiters();
-        }
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
-    }
-
-    /// Waits until there is none, at most `within`; returns how many there are.
-    pub(super) async fn none_within(&self, within: Duration) -> usize {
-        let none = async {
-            loop {
-                // Registered before the look at the count: the last one may leave in between.
-                let mut told = std::pin::pin!(self.none.notified());
-                told.as_mut().enable();
-                if self.count() == 0 {
-                    return;
-                }
-                told.await;
-            }
-        };
-        // Over or not, what counts is what is left.
-        let _ = tokio::time::timeout(within, none).await;
-        self.count()
     }
 }
 

@@ -150,9 +150,8 @@ impl Transport for KafkaTransport {
             Ok(place) => place,
             Err(error) => return receipt.settle(Outcome::Failed(error)),
         };
-        let waiting = Arc::clone(&self.client.waiting);
-        waiting.enter();
-        let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), slot, waiting });
+        let receipt = receipt.counted_by(&self.client.unanswered);
+        let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), slot });
         if let Err((ticket, outcome)) = self.client.send(record::record(&envelope, partition, ticket)) {
             ticket.give_back(outcome);
         }
@@ -168,7 +167,7 @@ impl Transport for KafkaTransport {
     }
 
     async fn flush(&self, within: Duration) -> usize {
-        self.client.waiting.none_within(within).await
+        self.client.unanswered.none_within(within).await
     }
 }
 

@@ -27,13 +27,6 @@ fn timestamp_ms(envelope: &Envelope) -> i64 {
 }
 
 fn headers(envelope: &Envelope) -> OwnedHeaders {
-    let message_id = envelope.message_id.to_string();
-    let attempt = envelope.attempt.to_string();
-    let mut headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 3);
-    headers = headers.insert(Header { key: header::MESSAGE_ID, value: Some(&message_id) });
-    if !envelope.kind.is_empty() {
-        headers = headers.insert(Header { key: header::KIND, value: Some(&envelope.kind) });
-    }
-    headers = headers.insert(Header { key: header::ATTEMPT, value: Some(&attempt) });
-    envelope.headers.iter().fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(value) }))
+    let headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 3);
+    header::of(envelope).fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(&*value) }))
 }

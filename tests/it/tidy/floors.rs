@@ -26,7 +26,18 @@ pub(super) const FLOORS: &[Floor] = &[
             "topic",
         ],
     ),
-    ("ports", &["store::error", "store::row", "store", "transport::outcome", "transport", "transport::receipt"]),
+    (
+        "ports",
+        &[
+            "store::error",
+            "store::row",
+            "store",
+            "transport::outcome",
+            "transport",
+            "transport::unanswered",
+            "transport::receipt",
+        ],
+    ),
     (
         "adapters",
         &[
