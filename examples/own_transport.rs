@@ -20,7 +20,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::SqliteStore;
+use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::testing::transport::{CASES, Stored, TransportUnderTest, run_case};
 use diesel_outbox::transport::{FailureClass, Outcome, Receipt, Transport, TransportError, Unanswered};
 use diesel_outbox::{Envelope, Message, Outbox, Topic, async_trait};
@@ -114,7 +114,7 @@ fn send_mails() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("shop.db").to_string_lossy().into_owned();
     let mut conn = SqliteConnection::establish(&file)?;
-    conn.batch_execute("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL")?;
+    conn.batch_execute(SQLITE_SET_UP)?;
     conn.run_pending_migrations(MIGRATIONS)?;
 
     let mailer = Arc::new(Mutex::new(Mailer::default()));

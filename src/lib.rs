@@ -19,7 +19,8 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let file = folder.path().join("shop.db").display().to_string();
 //! # let mut conn = SqliteConnection::establish(&file)?;
-//! # conn.batch_execute("PRAGMA journal_mode = WAL; PRAGMA busy_timeout = 2000; CREATE TABLE orders (id, total_cents)")?;
+//! # conn.batch_execute(diesel_outbox::store::SQLITE_SET_UP)?;
+//! # conn.batch_execute("CREATE TABLE orders (id, total_cents)")?;
 //! # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS)?;
 //! let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
 //! let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(file))?;

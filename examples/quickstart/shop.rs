@@ -8,7 +8,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::relay::RelayBuilder;
-use diesel_outbox::store::SqliteStore;
+use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport};
 use diesel_outbox::{Outbox, OutboxMessage, Topic};
 use serde::Serialize;
@@ -48,7 +48,7 @@ impl Shop {
 
     pub(crate) fn open(file: &Path) -> Result<Self, Failure> {
         let mut conn = SqliteConnection::establish(&file.to_string_lossy())?;
-        conn.batch_execute("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL")?;
+        conn.batch_execute(SQLITE_SET_UP)?;
         let outbox = Outbox::builder().topic(Topic::new(TOPIC)).message::<OrderPlaced>().build()?;
         Ok(Self { conn, outbox })
     }

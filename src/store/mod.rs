@@ -33,7 +33,7 @@ pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowR
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use session::Sessions;
 #[cfg(feature = "sqlite")]
-pub use sqlite::SqliteStore;
+pub use sqlite::{SQLITE_SET_UP, SqliteStore};
 pub use stored::{DeadRow, KeptError, LiveRow};
 
 use std::fmt;

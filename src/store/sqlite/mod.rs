@@ -20,7 +20,43 @@ use super::session::{Connections, Sessions};
 use crate::limits::Limits;
 use crate::naming::TableNames;
 
-/// What each connection is set to: to wait for the write lock, shorter than a call may take.
+/// Sets up a connection of an application whose database a relay works on, too. Run it on each one, before anything else:
+///
+/// - `busy_timeout`: writes wait for each other instead of failing with "database is locked". First, because the next may
+///   have to wait as well;
+/// - `journal_mode = WAL`: the relay's reads and the application's writes do not wait for each other. It stays with the
+///   file;
+/// - `synchronous = FULL`: with less, a loss of power can take back a commit whose message was sent. SQLite's default, but
+///   not that of every build of it.
+///
+/// ```
+/// # #[cfg(feature = "r2d2")] {
+/// use diesel::connection::SimpleConnection;
+/// use diesel::r2d2::{ConnectionManager, CustomizeConnection, Error, Pool};
+/// use diesel::sqlite::SqliteConnection;
+/// use diesel_outbox::store::SQLITE_SET_UP;
+///
+/// #[derive(Debug)]
+/// struct SetUp;
+///
+/// impl CustomizeConnection<SqliteConnection, Error> for SetUp {
+///     fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), Error> {
+///         conn.batch_execute(SQLITE_SET_UP).map_err(Error::QueryError)
+///     }
+/// }
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("shop.db");
+/// # let file = file.to_string_lossy();
+/// let manager = ConnectionManager::new(&*file);
+/// let pool = Pool::builder().connection_customizer(Box::new(SetUp)).build(manager)?;
+/// # let _ = pool;
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub const SQLITE_SET_UP: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
+
+/// What each connection of the store is set to: to wait for the write lock, shorter than a call may take.
 const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 
 /// An outbox in SQLite (3.37 or later, with its JSON functions).
@@ -31,13 +67,9 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 ///
 /// # The one write lock
 /// SQLite lets one connection write at a time, so claimed rows are leased by a short transaction
-/// ([`Term::Leased`](super::Term::Leased)) and not held locked while they are sent. Set the application's connections to
-/// - `PRAGMA journal_mode = WAL`, so that the relay's reads and the application's writes do not wait for each other;
-/// - `PRAGMA busy_timeout = 2000` or more, so that writes wait for each other instead of failing with "database is locked";
-/// - `PRAGMA synchronous = FULL` (SQLite's default): with less, a loss of power can take back a commit whose message was
-///   sent. [`check`](super::Store::check) warns.
-///
-/// And begin transactions that write with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`). One that reads first and
+/// ([`Term::Leased`](super::Term::Leased)) and not held locked while they are sent. Set the application's connections up with
+/// [`SQLITE_SET_UP`], or something like it; [`check`](super::Store::check) warns of settings that can lose commits. And
+/// begin transactions that write with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`). One that reads first and
 /// then finds that the relay wrote in between fails at once, whatever its `busy_timeout`.
 ///
 /// ```

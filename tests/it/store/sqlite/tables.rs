@@ -1,13 +1,14 @@
 //! Where the tables are, whether they are ours, and whether the database keeps what it commits.
 
-use diesel::SqliteConnection;
 use diesel::connection::SimpleConnection;
 use diesel::migration::MigrationSource;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
+use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
+use diesel::{RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::TableNames;
 use diesel_outbox::migrations::Migrations;
-use diesel_outbox::store::{Held, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning};
+use diesel_outbox::store::{Held, SQLITE_SET_UP, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning};
 
 use super::{R2d2Pool, open, r2d2, spec};
 
@@ -72,6 +73,28 @@ async fn settings_that_lose_commits_are_warned_of() {
         let expected: Vec<_> = expected.map(|setting| StoreWarning::NotDurable { setting }).into_iter().collect();
         assert_eq!(store.check().await.expect("check"), expected, "{each}");
     }
+}
+
+#[derive(diesel::QueryableByName)]
+struct Settings {
+    #[diesel(sql_type = BigInt)]
+    timeout: i64,
+    #[diesel(sql_type = Text)]
+    journal_mode: String,
+    #[diesel(sql_type = BigInt)]
+    synchronous: i64,
+}
+
+#[tokio::test]
+async fn an_application_s_connection_is_set_up_by_one_constant() {
+    let under_test = open().await;
+    under_test.close_side();
+    let each = format!("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; {SQLITE_SET_UP}");
+    let pool = pool_with(under_test.file(), &each);
+    let sql = "SELECT * FROM pragma_busy_timeout, pragma_journal_mode, pragma_synchronous";
+    let found: Settings = diesel::sql_query(sql).get_result(&mut *pool.get().expect("a connection")).expect("settings");
+    assert_eq!((found.timeout, &*found.journal_mode, found.synchronous), (5_000, "wal", 2));
+    assert_eq!(SqliteStore::new(pool).check().await.expect("check"), []);
 }
 
 #[tokio::test]
