@@ -33,8 +33,6 @@ pub(crate) struct Round<'a> {
     /// Not decodable: held, then given up.
     poisoned: HashMap<RowKey, Dead>,
     suspects: Vec<Row>,
-    /// Claimed and not handed to the transport.
-    untouched: Vec<Held>,
 }
 
 impl<'a> Round<'a> {
@@ -54,7 +52,6 @@ impl<'a> Round<'a> {
             in_flight: Vec::new(),
             poisoned: HashMap::new(),
             suspects: Vec::new(),
-            untouched: Vec::new(),
         }
     }
 
@@ -78,12 +75,12 @@ impl<'a> Round<'a> {
         }
     }
 
+    /// What is not sent is given back by the close: no row of a claim needs to be released.
     fn send_one(&mut self, row: Row, alone: bool, room: &mut Reservation) {
-        let held = Held { key: row.key, epoch: row.epoch };
+        let key = row.key;
         let others_send_alone = !alone && self.topic.is_gated();
         let waits = others_send_alone || self.topic.is_parked(self.engine.clock.now());
         if waits || matches!(self.engine.breaker.state(), BreakerState::Open { .. }) {
-            self.untouched.push(held);
             return;
         }
         // The claim itself leased the row once, where it leases.
@@ -99,9 +96,9 @@ impl<'a> Round<'a> {
             again,
         };
         match self.engine.offer(offer, room) {
-            Offered::Sent => drop(self.sent.insert(held.key)),
-            Offered::Late => self.untouched.push(held),
-            Offered::Known(Progress::InFlight) => self.in_flight.push(held.key),
+            Offered::Sent => drop(self.sent.insert(key)),
+            Offered::Late => {}
+            Offered::Known(Progress::InFlight) => self.in_flight.push(key),
             // The settler has it in hand, and waits for the lock of this claim.
             Offered::Known(Progress::Delivered) => {}
         }
@@ -128,8 +125,6 @@ impl<'a> Round<'a> {
             if alone && self.topic.in_flight() == 0 && Instant::now() < deadline {
                 self.send_one(row, true, room);
                 self.wait(deadline).await;
-            } else {
-                self.untouched.push(Held { key: row.key, epoch: row.epoch });
             }
         }
     }
@@ -211,7 +206,6 @@ impl<'a> Round<'a> {
             dead.extend(self.poisoned.remove(row).map(|dead| Dead { held: Held { key: *row, epoch }, ..dead }));
         }
         failures::bury(engine, dead).await;
-        self.release_untouched().await;
     }
 
     /// A row that is no longer ours: only a success can still be settled.
@@ -221,16 +215,6 @@ impl<'a> Round<'a> {
             self.engine.ledger.strike(row);
         } else {
             self.engine.ledger.set_holder(row, Holder::Lost);
-        }
-    }
-
-    /// Locked rows that were not sent went back with the COMMIT; leased ones are given back here.
-    async fn release_untouched(&mut self) {
-        if self.term == Term::Locked || self.untouched.is_empty() {
-            return;
-        }
-        if let Err(error) = self.engine.store.release(&self.untouched).await {
-            tracing::warn!(%error, rows = self.untouched.len(), "rows could not be given back: their leases end by themselves");
         }
     }
 

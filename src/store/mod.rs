@@ -88,9 +88,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Prolongs the lease of held rows to `lease` from now; returns those prolonged.
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Gives held rows up: due now, under the next epoch. Returns those released.
-    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError>;
-
     /// Notes failures: due after the wait, under the next epoch, with the error kept. Returns those noted.
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError>;
 

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::World;
 use crate::store::{Call, Fault, MemoryStore, StoreError, Term};
+use crate::transport::{Answer, FailureClass};
 
 fn both_terms() -> [(Term, World); 2] {
     [(Term::Locked, World::new()), (Term::Leased, World::on(MemoryStore::leasing()))]
@@ -52,6 +53,29 @@ async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_la
         world.broker.release();
         assert_eq!(world.delivered(1).await, [key.message_id]);
         world.drained().await;
+    }
+}
+
+/// A claim that meets a refusal gives the rest of its rows back: its close does, due at once and under the next epoch, so
+/// that nothing is to be released after it.
+#[tokio::test(start_paused = true)]
+async fn rows_of_a_claim_that_were_not_sent_go_back_with_its_close() {
+    for (term, world) in both_terms() {
+        world.broker.answer_matching(Answer::Fail(FailureClass::Topic), |_| true);
+        for _ in 0..5 {
+            world.commit("orders");
+        }
+        let _relay = world.start().await;
+        world.until("the claim is closed", || world.store.calls(Call::Close) > 0).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.broker.sends(), 1, "{term:?}: the first refusal parks the topic");
+        let written = if term == Term::Leased { 2 } else { 0 };
+        for row in world.store.live_rows() {
+            assert_eq!((row.epoch, row.failures), (written, 0), "{term:?}: {row:?}");
+            assert!(row.due_at <= world.store.now(), "{term:?}: {row:?}");
+        }
+        world.broker.forget_answers();
+        world.delivered(5).await;
     }
 }
 

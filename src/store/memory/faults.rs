@@ -20,8 +20,6 @@ pub enum Call {
     SettleDead,
     /// [`Store::extend`](crate::store::Store::extend)
     Extend,
-    /// [`Store::release`](crate::store::Store::release)
-    Release,
     /// [`Store::fail`](crate::store::Store::fail)
     Fail,
     /// [`Store::dead`](crate::store::Store::dead)

@@ -84,10 +84,6 @@ impl Store for MemoryStore {
         self.call(Call::Extend, |state| state.extend(held, lease)).await
     }
 
-    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError> {
-        self.call(Call::Release, |state| state.release(held)).await
-    }
-
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
         self.call(Call::Fail, |state| state.fail(failed)).await
     }

@@ -80,12 +80,6 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         self.write_held(held, extend).await
     }
 
-    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError> {
-        let release =
-            |locked: &[RowKey]| vec![(&self.texts.renew, vec![Bind::ids(locked.iter().copied()), Bind::BigInt(0)])];
-        self.write_held(held, release).await
-    }
-
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
         let by_key: HashMap<RowKey, &Failed> = failed.iter().map(|row| (row.held.key, row)).collect();
         let fail = |locked: &[RowKey]| {

@@ -68,10 +68,6 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         self.write(&self.texts.extend, [ids, message_ids, epochs, Bind::BigInt(millis(lease))]).await
     }
 
-    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError> {
-        self.write(&self.texts.release, Bind::held(held.iter().copied())).await
-    }
-
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
         let [ids, message_ids, epochs] = Bind::held(failed.iter().map(|row| row.held));
         let waits = failed.iter().map(|row| millis(row.wait)).collect();

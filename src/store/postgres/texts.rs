@@ -16,7 +16,6 @@ pub(super) struct Texts {
     pub(super) settle_dead: Arc<str>,
     pub(super) hold: Arc<str>,
     pub(super) extend: Arc<str>,
-    pub(super) release: Arc<str>,
     pub(super) fail: Arc<str>,
     pub(super) dead: Arc<str>,
     pub(super) next_due: Arc<str>,
@@ -34,7 +33,6 @@ impl Texts {
             settle_dead: text(SETTLE_DEAD),
             hold: text(HOLD),
             extend: text(EXTEND),
-            release: text(RELEASE),
             fail: text(FAIL),
             dead: text(DEAD),
             next_due: text(NEXT_DUE),
@@ -103,16 +101,6 @@ WITH l AS MATERIALIZED (
 )
 UPDATE outbox_messages m SET due_at = clock_timestamp() + $4 * interval '1 millisecond'
 FROM l WHERE m.id = l.id RETURNING m.id, m.message_id";
-
-// Without waiting for the disk, as a settle: taken back, it delays the row until its lease ends.
-const RELEASE: &str = "
-WITH l AS MATERIALIZED (
-  SELECT m.id FROM outbox_messages m JOIN unnest($1, $2, $3) AS k(id, message_id, epoch)
-    ON m.id = k.id AND m.message_id = k.message_id AND m.epoch = k.epoch
-  ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
-)
-UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch + 1
-FROM l WHERE m.id = l.id AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off' RETURNING m.id, m.message_id";
 
 // 10 is limits::ERRORS_KEPT_MAX.
 const FAIL: &str = "

@@ -65,10 +65,6 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         self.write(&self.texts.extend, held.len(), [keys, message_ids, Bind::BigInt(millis(lease))]).await
     }
 
-    async fn release(&self, held: &[Held]) -> Result<Vec<RowKey>, StoreError> {
-        self.write(&self.texts.release, held.len(), Bind::held(held, |row| *row, |_| Vec::new())).await
-    }
-
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
         let what = |row: &Failed| {
             let error = kept_text(&row.error).into();

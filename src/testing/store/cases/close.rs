@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::store::{Closed, Term};
+use crate::store::{ClaimSpec, Closed, Term};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -46,6 +46,21 @@ pub async fn close_gives_the_rest_back(under_test: &dyn StoreUnderTest) {
         }
     }
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [key]);
+}
+
+/// What the claim no longer holds, because its lease was over and somebody else took the row, is not its to give back.
+pub async fn close_gives_back_no_row_of_another_holder(under_test: &dyn StoreUnderTest) {
+    let key = insert(under_test, DUE).await;
+    let late = claim(under_test, &ClaimSpec { lease_duration: Duration::ZERO, ..spec(TOPIC) }).await;
+    let next = claim(under_test, &spec(TOPIC)).await;
+    if late.term == Term::Locked {
+        assert!(next.rows.is_empty(), "a lock lasts as long as its claim");
+        return;
+    }
+    assert_eq!(keys(&next.rows), [key]);
+    let before = live_row(under_test, key).await;
+    late.batch.close(&[], &[]).await.expect("close");
+    assert_eq!(live_row(under_test, key).await, before);
 }
 
 /// Delivered, held and unused rows of one claim do not get in each other's way.

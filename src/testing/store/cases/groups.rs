@@ -1,4 +1,4 @@
-use crate::store::{Held, Locking};
+use crate::store::Locking;
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -27,13 +27,15 @@ pub async fn a_thousand_rows_go_in_one_call(under_test: &dyn StoreUnderTest) {
     assert!(under_test.live_rows().await.is_empty());
 }
 
-/// A thousand rows die, and are released, in one call each.
+/// A thousand rows are given back, and die, in one call each.
 pub async fn a_thousand_rows_die_in_one_call(under_test: &dyn StoreUnderTest) {
-    let held = insert_held(under_test, GROUP).await;
+    let every = insert_due(under_test, GROUP).await;
+    assert_eq!(sorted(claim_and_close(under_test, &spec(TOPIC)).await), every);
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    assert_eq!(sorted(keys(&claim.rows)), every);
+    let held = claim.batch.close(&[], &every).await.expect("close").held;
     let store = under_test.store();
-    let every = sorted(held.iter().map(|held| held.key));
-    assert_eq!(sorted(store.release(&held).await.expect("release")), every);
-    let group: Vec<_> = held.iter().map(|&held| dead(Held { epoch: held.epoch + 1, ..held })).collect();
+    let group: Vec<_> = held.into_iter().map(dead).collect();
     assert_eq!(sorted(store.dead(&group).await.expect("dead")), every);
     assert_eq!(dead_keys(under_test).await, every);
     let messages: Vec<_> = every.iter().map(|key| key.message_id).collect();
@@ -50,7 +52,6 @@ pub async fn empty_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     assert!(store.settle(&[], Locking::Wait).await.expect("settle").is_empty());
     assert_eq!(store.settle_dead(&[]).await.expect("settle_dead"), 0);
     assert!(store.extend(&[], LEASE).await.expect("extend").is_empty());
-    assert!(store.release(&[]).await.expect("release").is_empty());
     assert!(store.fail(&[]).await.expect("fail").is_empty());
     assert!(store.dead(&[]).await.expect("dead").is_empty());
     assert!(store.next_due(&[]).await.expect("next_due").is_empty());

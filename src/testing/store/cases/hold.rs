@@ -34,23 +34,3 @@ pub async fn extend_passes_over_locked_rows(under_test: &dyn StoreUnderTest) {
     assert_eq!(under_test.store().extend(&held, LEASE * 2).await.expect("extend"), [held[1].key]);
     lock.roll_back().await;
 }
-
-/// A released row is due now, under the next epoch, with nothing spent.
-pub async fn release_makes_due_now(under_test: &dyn StoreUnderTest) {
-    let held = insert_held(under_test, 1).await[0];
-    let (wrote, released) = Wrote::during(under_test, under_test.store().release(&[held])).await;
-    assert_eq!(released.expect("release"), [held.key]);
-    let row = live_row(under_test, held.key).await;
-    wrote.assert_due_after(&row, Duration::ZERO);
-    assert_eq!((row.epoch, row.attempts, row.failures), (held.epoch + 1, 0, 0));
-    assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [held.key]);
-}
-
-/// Under another epoch there is nothing to release.
-pub async fn release_wants_its_epoch(under_test: &dyn StoreUnderTest) {
-    let held = insert_held(under_test, 1).await[0];
-    let before = under_test.live_rows().await;
-    let stale = [stale(held), Held { key: other_message(held.key), ..held }];
-    assert_eq!(under_test.store().release(&stale).await.expect("release"), []);
-    assert_eq!(under_test.live_rows().await, before);
-}

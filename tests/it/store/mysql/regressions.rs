@@ -117,14 +117,13 @@ async fn backlog_that_is_not_due_is_not_read() {
         let unknown_id = RowRef { id: None, message_id: other.key.message_id };
         assert_eq!(store.confirm(&[unknown_id]).await.expect("confirm").len(), 1);
         assert_eq!(store.extend(&[held, other], Duration::from_secs(30)).await.expect("extend").len(), 2);
-        assert_eq!(store.release(&[held, other]).await.expect("release").len(), 2);
-        let [held, other] = [held, other].map(|row| Held { epoch: row.epoch + 1, ..row });
         assert_eq!(store.fail(&[failed(held)]).await.expect("fail").len(), 1);
         let dead = Dead { held: other, reason: "attempts".to_owned() };
         assert_eq!(store.dead(&[dead]).await.expect("dead"), [other.key]);
         assert_eq!(store.settle_dead(&[other.key.message_id]).await.expect("settle_dead"), 1);
         assert_eq!(store.settle(&[held.key], Locking::Skip).await.expect("settle"), [held.key]);
         assert_eq!(store.next_due(&["orders".into()]).await.expect("next_due").len(), 1);
+        assert_eq!(store.backlog(100).await.expect("backlog")[0].live, 100);
     }
     let own = test.names.schema_name().expect("a database");
     let sql = "SELECT CAST(rows_read AS int) AS number FROM information_schema.table_statistics WHERE table_schema";
