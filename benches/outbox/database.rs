@@ -69,7 +69,7 @@ pub(crate) async fn fill(url: &str, topic: &str, rows: i64, bytes: usize, due_in
     }
     let backlog = sql_query(
         "INSERT INTO outbox_messages (message_id, topic, key, kind, headers, payload, due_at) \
-         SELECT gen_random_uuid(), $1, g::text, 'order.placed', '[]', p.payload, now() + $3 * interval '1 second' \
+         SELECT gen_random_uuid(), $1, g::text, 'order.placed', '[]', p.payload, clock_timestamp() + $3 * interval '1 second' \
          FROM generate_series(1, $2) g JOIN payloads p ON p.n = g % 64",
     );
     backlog.bind::<Text, _>(topic).bind::<BigInt, _>(rows).bind::<BigInt, _>(due_in_seconds).execute(&mut conn).await?;

@@ -199,6 +199,16 @@ impl Ledger {
         Some(entry)
     }
 
+    /// [`strike`](Self::strike) for many, under one lock.
+    pub(crate) fn strike_all(&self, rows: &[RowKey]) {
+        let mut books = self.lock();
+        let struck: Vec<Entry> = rows.iter().filter_map(|row| books.rows.remove(row)).collect();
+        books.bytes = books.bytes.saturating_sub(struck.iter().map(|entry| entry.bytes).sum());
+        self.in_flight.set(books.rows.len() as f64);
+        drop(books);
+        self.changed.notify_waiters();
+    }
+
     /// The lease under which a row is held, where it still is.
     pub(crate) fn lease(&self, row: RowKey) -> Option<(Lease, Entry)> {
         let books = self.lock();

@@ -181,14 +181,11 @@ impl<'a> Round<'a> {
         mut failed: HashMap<RowKey, TransportError>,
     ) {
         let engine = self.engine;
+        engine.ledger.strike_all(&closed.settled);
         let settled: HashSet<RowKey> = closed.settled.into_iter().collect();
-        for row in delivered {
-            if settled.contains(row) {
-                engine.ledger.strike(*row);
-            } else {
-                engine.ledger.set_holder(*row, Holder::Lost);
-                engine.inbox.push(*row, Fate::Delivered);
-            }
+        for row in delivered.iter().filter(|row| !settled.contains(row)) {
+            engine.ledger.set_holder(*row, Holder::Lost);
+            engine.inbox.push(*row, Fate::Delivered);
         }
         ::metrics::histogram!(metrics::SETTLE_ROWS).record(settled.len() as f64);
         let ends_at = began_at + engine.limits.lease_duration - engine.limits.term_margin_duration;

@@ -89,9 +89,7 @@ async fn settle_group(engine: &Engine, rows: &[RowKey]) -> Result<(), StoreError
     crash_point!(SETTLED);
     ::metrics::histogram!(metrics::SETTLE_ROWS).record((rows.len() - missing.len()) as f64);
     look_for_missing(engine, &missing).await?;
-    for row in rows {
-        engine.ledger.strike(*row);
-    }
+    engine.ledger.strike_all(rows);
     Ok(())
 }
 

@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep};
 use super::engine::Engine;
 use super::round::Round;
 use super::stop::Stage;
-use super::topics::TopicState;
+use super::topics::{ClaimFrom, TopicState};
 use crate::crash_points::crash_point;
 use crate::metrics;
-use crate::store::{ClaimSpec, StoreError, Term};
+use crate::store::{Claim, ClaimSpec, StoreError, Term};
 
 /// One claim worker. It is never cancelled in the middle of a claim: it ends by itself when the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>) {
@@ -57,9 +57,10 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         wait_for_breaker(engine).await;
         return Ok(());
     }
+    let from = topic.claim_from(engine.clock.now(), limits.full_sweep_interval, limits.poll_interval);
     let spec = ClaimSpec {
         topic: topic.name(),
-        after: topic.claim_after(engine.clock.now(), limits.full_sweep_interval),
+        after: from.after,
         rows_max,
         bytes_max: room.bytes(),
         window_duration: limits.claim_window_duration,
@@ -74,16 +75,13 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         Term::Locked => began_at + limits.claim_window_duration,
         Term::Leased => began_at + limits.lease_duration - limits.term_margin_duration,
     };
-    topic.set_watermark(claim.watermark);
+    note_range(engine, topic, from, &claim);
     let mut round = Round::new(engine, topic, claim.term, term_ends_at);
     round.send(claim.rows, &mut room);
-    if claim.found_all {
-        topic.set_due(false);
-        if round.sent() > 0 {
-            // The last look saw only the first due row, and rows fall due one after the other: those of one burst of
-            // enqueues within milliseconds. Not where nothing was found: what another node holds locked is due as well.
-            engine.wakes.scout.notify_one();
-        }
+    if claim.found_all && !from.in_pass && round.sent() > 0 {
+        // The last look saw only the first due row, and rows fall due one after the other: those of one burst of
+        // enqueues within milliseconds. Not where nothing was found: what another node holds locked is due as well.
+        engine.wakes.scout.notify_one();
     }
     if round.sent() == 0 {
         engine.breaker.trial_unused();
@@ -92,6 +90,18 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     round.send_suspects(deadline, &mut room).await;
     drop(room);
     round.close(claim.batch).await
+}
+
+/// Notes what the claim says of its range. The end of a pass is no end of the topic: what it went by comes next.
+fn note_range(engine: &Engine, topic: &TopicState, from: ClaimFrom, claim: &Claim) {
+    if !from.in_pass {
+        topic.set_watermark(claim.watermark);
+    }
+    match (claim.found_all, from.in_pass) {
+        (true, true) => topic.end_pass(),
+        (true, false) => topic.set_due(false),
+        (false, _) => topic.pass_to(claim.reached, engine.clock.now()),
+    }
 }
 
 /// Until the breaker moves, or a trial has had its time.

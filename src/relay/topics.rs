@@ -67,7 +67,24 @@ struct Memory {
     parked_until: Option<BootInstant>,
     suspects: HashSet<MessageId>,
     watermark: Option<DueMark>,
+    pass: Option<Pass>,
     swept_fully_at: Option<BootInstant>,
+}
+
+/// Claims one after the other through a backlog, each beginning where the last one ended: none walks over what the
+/// others hold and have removed.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    reached: DueMark,
+    began_at: BootInstant,
+}
+
+/// Where a claim begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClaimFrom {
+    pub(crate) after: Option<DueMark>,
+    /// In the middle of a pass: below are rows that it went by, or that came late.
+    pub(crate) in_pass: bool,
 }
 
 impl TopicState {
@@ -179,15 +196,34 @@ impl TopicState {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// The watermark to claim from; `None`, which reads from the beginning, whenever `full_sweep_interval` has passed.
-    pub(crate) fn claim_after(&self, now: BootInstant, full_sweep_interval: Duration) -> Option<DueMark> {
+    /// Where to claim from: where the pass is, for `pass_max` at most; else the watermark, and the beginning whenever
+    /// `full_sweep_interval` has passed.
+    pub(crate) fn claim_from(&self, now: BootInstant, full_sweep_interval: Duration, pass_max: Duration) -> ClaimFrom {
         let mut memory = self.memory();
+        memory.pass = memory.pass.filter(|pass| now < pass.began_at + pass_max);
+        if let Some(pass) = memory.pass {
+            return ClaimFrom { after: memory.watermark.max(Some(pass.reached)), in_pass: true };
+        }
         let fresh = memory.swept_fully_at.is_some_and(|at| now < at + full_sweep_interval);
         if !fresh {
             memory.watermark = None;
             memory.swept_fully_at = Some(now);
         }
-        memory.watermark
+        ClaimFrom { after: memory.watermark, in_pass: false }
+    }
+
+    /// Notes how far a claim came that did not find all there is.
+    pub(crate) fn pass_to(&self, reached: Option<DueMark>, now: BootInstant) {
+        let mut memory = self.memory();
+        if let Some(reached) = reached {
+            let pass = memory.pass.get_or_insert(Pass { reached, began_at: now });
+            pass.reached = pass.reached.max(reached);
+        }
+    }
+
+    /// The pass came to the end of what is due.
+    pub(crate) fn end_pass(&self) {
+        self.memory().pass = None;
     }
 
     pub(crate) fn set_watermark(&self, mark: Option<DueMark>) {
@@ -196,9 +232,10 @@ impl TopicState {
         }
     }
 
-    /// Forgets the watermark: rows may have come back below it.
+    /// Forgets the watermark and the pass: rows may have come back below them.
     pub(crate) fn forget_watermark(&self) {
-        self.memory().watermark = None;
+        let mut memory = self.memory();
+        (memory.watermark, memory.pass) = (None, None);
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -134,6 +134,10 @@ pub struct Claim {
     /// Where the next claim may begin: nothing of the topic is left below it, claimed, locked by others or free. Told also
     /// where the claim was cut, if the store can, so that a drain does not walk over what it has removed.
     pub watermark: Option<DueMark>,
+    /// Just below the last row claimed, if the store can tell: the next claim of the same pass may begin there, and need
+    /// not walk over what this one holds or has removed. Unlike the watermark it passes by what others hold, so the end
+    /// of a pass begins at the watermark again.
+    pub reached: Option<DueMark>,
     /// Whether the claim took all that was due and free: neither its rows nor its bytes cut it.
     pub found_all: bool,
     /// Closes the claim.

@@ -25,6 +25,25 @@ async fn a_backlog_is_drained_in_batches() {
     }
 }
 
+/// A pass goes by what somebody else holds locked; when that is given back, it is found without waiting for a full sweep.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_a_pass_went_by_is_sent_when_it_is_free() {
+    let mut world = World::new();
+    world.limits.claim_rows_max = 10;
+    let locked = world.commit("orders");
+    let lock = world.store.lock(locked).expect("nobody else has it");
+    let others: Vec<_> = (0..95).map(|_| world.commit("orders").message_id).collect();
+    let _relay = world.start().await;
+    let mut delivered = world.delivered(95).await;
+    delivered.sort_unstable();
+    assert_eq!(delivered, others);
+    let began = Instant::now();
+    drop(lock);
+    assert!(world.delivered(96).await.contains(&locked.message_id));
+    assert!(began.elapsed() <= world.limits.poll_interval * 2, "{:?}", began.elapsed());
+    world.drained().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn rows_that_fall_due_one_after_the_other_wait_for_no_poll() {
     for (term, world) in both_terms() {

@@ -66,7 +66,8 @@ impl Store for MemoryStore {
         let lease_duration = spec.lease_duration;
         let batch = MemoryBatch { hold: taken.hold, lease_duration, store: self.clone() };
         let watermark = Some(taken.watermark);
-        Ok(Claim { rows: taken.rows, term, watermark, found_all: taken.found_all, batch: Box::new(batch) })
+        let (reached, found_all) = (taken.reached, taken.found_all);
+        Ok(Claim { rows: taken.rows, term, watermark, reached, found_all, batch: Box::new(batch) })
     }
 
     async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError> {

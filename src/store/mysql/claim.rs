@@ -36,6 +36,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         Ok(Claim {
             term: Term::Locked,
             watermark: Some(watermark),
+            reached: None,
             found_all,
             batch: Box::new(OpenClaim {
                 lease,

@@ -49,14 +49,17 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         claimed.sort_by_key(|claimed| (claimed.due_at.0, claimed.row.key.id));
         let found_all = claimed.len() < spec.rows_max && claimed.iter().all(|claimed| claimed.fits);
         claimed.retain(|claimed| claimed.fits);
+        // Rows of the same instant may follow.
+        let reached = claimed.last().map(|last| DueMark(last.due_at.0.saturating_sub(1)));
         Ok(Claim {
             rows: claimed.into_iter().map(|claimed| claimed.row.decode(&spec.topic)).collect(),
             term: Term::Locked,
             watermark,
+            reached,
             found_all,
             batch: Box::new(OpenClaim {
                 lease,
-                settle: Arc::clone(&self.texts.settle),
+                settle: Arc::clone(&self.texts.settle_claimed),
                 hold: Arc::clone(&self.texts.hold),
                 lease_duration: spec.lease_duration,
                 deadline: self.connections.deadline(),

@@ -12,6 +12,7 @@ pub(super) struct Texts {
     pub(super) confirm: Arc<str>,
     pub(super) claim: Arc<str>,
     pub(super) settle: Arc<str>,
+    pub(super) settle_claimed: Arc<str>,
     pub(super) settle_waiting: Arc<str>,
     pub(super) settle_dead: Arc<str>,
     pub(super) hold: Arc<str>,
@@ -29,6 +30,7 @@ impl Texts {
             confirm: text(CONFIRM),
             claim: text(CLAIM),
             settle: text(&SETTLE.replace("{locking}", "SKIP LOCKED")),
+            settle_claimed: text(SETTLE_CLAIMED),
             settle_waiting: text(&SETTLE.replace("{locking}", "")),
             settle_dead: text(SETTLE_DEAD),
             hold: text(HOLD),
@@ -78,6 +80,12 @@ WITH l AS MATERIALIZED (
 )
 DELETE FROM outbox_messages m USING l
 WHERE m.id = l.id AND (SELECT set_config('synchronous_commit', 'off', true)) = 'off' RETURNING m.id, m.message_id";
+
+// Locked by this very transaction, so that no order of locking is needed: 1.7 ms for 1,000 rows in place of 2.9. By ctid
+// it would be 1.7, too.
+const SETTLE_CLAIMED: &str = "
+DELETE FROM outbox_messages m USING unnest($1, $2) AS k(id, message_id)
+WHERE m.id = k.id AND m.message_id = k.message_id RETURNING m.id, m.message_id";
 
 const SETTLE_DEAD: &str = "
 WITH l AS MATERIALIZED (

@@ -29,6 +29,8 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             rows: rows.into_iter().map(|row| row.decode(&spec.topic)).collect(),
             term: Term::Leased,
             watermark,
+            // Claimed rows leave the range with their lease, and the index with it.
+            reached: None,
             found_all: watermark.is_some(),
             batch: Box::new(LeasedBatch {
                 caller: self.caller(),

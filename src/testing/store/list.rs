@@ -66,6 +66,8 @@ macro_rules! __store_cases {
             watermark_hides_no_later_row,
             watermark_hides_no_row_left,
             watermark_hides_no_row_given_back,
+            pass_takes_every_row_once,
+            pass_goes_on_while_its_claims_are_open,
             watermark_hides_no_locked_row,
             watermark_hides_no_late_commit,
             message_comes_back_whole,

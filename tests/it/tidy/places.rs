@@ -11,8 +11,10 @@ const PLACES: &[(&str, &[&str], &str)] = &[
     ("thread::spawn", SPAWNING, WHY_SPAWNING),
 ];
 
-/// The engine, the transport that plays a slow broker, and the calls that may not be dropped in their middle.
-const SPAWNING: &[&str] = &["relay", "transport::memory", "store::sqlite::call"];
+/// The engine, the transport that plays a slow broker, and what may not be dropped in its middle: calls to SQLite, and the
+/// opening of a connection.
+const SPAWNING: &[&str] =
+    &["relay", "transport::memory", "store::sqlite::call", "store::session::connections", "store::session::tests"];
 const WHY_SPAWNING: &str = "tasks belong to the engine, which ends them at shutdown";
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {

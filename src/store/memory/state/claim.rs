@@ -12,6 +12,7 @@ pub(in crate::store::memory) struct Taken {
     pub(in crate::store::memory) rows: Vec<Loaded>,
     pub(in crate::store::memory) hold: Hold,
     pub(in crate::store::memory) watermark: DueMark,
+    pub(in crate::store::memory) reached: Option<DueMark>,
     pub(in crate::store::memory) found_all: bool,
 }
 
@@ -35,6 +36,8 @@ impl State {
         let first = self.due(spec, now).map(|row| row.due_at).min();
         let horizon = now.minus(spec.watermark_slack_duration);
         let watermark = first.map_or(horizon, |first| horizon.min(Micros(first.0 - 1)));
+        let last = keys.last().and_then(|&key| self.row(key)).map(|row| row.due_at);
+        let reached = last.map(|last| DueMark(last.0 - 1));
         let hold = match term {
             Term::Locked => {
                 let session = self.begin(Some(now.plus(spec.window_duration + WINDOW_MARGIN)));
@@ -49,7 +52,7 @@ impl State {
             }
         };
         let rows = keys.iter().filter_map(|&key| self.row(key)).map(MemoryRow::load).collect();
-        Taken { rows, hold, watermark: DueMark(watermark.0), found_all }
+        Taken { rows, hold, watermark: DueMark(watermark.0), reached, found_all }
     }
 
     /// The keys to take, and whether nothing more was free.

@@ -74,6 +74,38 @@ pub async fn watermark_hides_no_row_left(under_test: &dyn StoreUnderTest) {
     assert_eq!(sorted(taken.into_iter().chain(rest)), inserted);
 }
 
+/// Claims that begin where the last one ended take every row once, whether or not the earlier ones are closed.
+pub async fn pass_takes_every_row_once(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 5).await;
+    under_test.pass(Duration::from_secs(1)).await;
+    let (mut taken, mut after) = (Vec::new(), None);
+    for _ in 0..=inserted.len() {
+        let claim = claim(under_test, &ClaimSpec { rows_max: 2, after, ..keen() }).await;
+        let claimed = keys(&claim.rows);
+        claim.batch.close(&claimed, &[]).await.expect("close");
+        taken.extend(claimed);
+        if claim.found_all {
+            break;
+        }
+        after = claim.reached;
+    }
+    assert_eq!(sorted(taken), inserted);
+}
+
+/// A claim behind an open one goes by its rows, and they are there again for the next pass.
+pub async fn pass_goes_on_while_its_claims_are_open(under_test: &dyn StoreUnderTest) {
+    let inserted = insert_due(under_test, 4).await;
+    under_test.pass(Duration::from_secs(1)).await;
+    let first = claim(under_test, &ClaimSpec { rows_max: 2, ..keen() }).await;
+    let next = claim(under_test, &ClaimSpec { rows_max: 2, after: first.reached, ..keen() }).await;
+    assert_eq!(sorted(keys(&first.rows).into_iter().chain(keys(&next.rows))), inserted);
+    let settled = keys(&next.rows);
+    next.batch.close(&settled, &[]).await.expect("close");
+    let given_back = keys(&first.rows);
+    first.batch.close(&[], &[]).await.expect("close");
+    assert_eq!(sorted(claim_and_close(under_test, &keen()).await), sorted(given_back));
+}
+
 /// What a claim takes and gives back is still above its own watermark.
 pub async fn watermark_hides_no_row_given_back(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;

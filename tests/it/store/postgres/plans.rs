@@ -182,6 +182,36 @@ async fn drain_beside_an_old_snapshot_reads_each_row_a_few_times() {
     assert!((ROWS..ROWS * 5).contains(&due_entries), "{due_entries} index entries for {ROWS} rows");
 }
 
+/// So does one of rows that are too young for the watermark: the pass remembers where it is.
+#[tokio::test]
+async fn a_pass_over_young_rows_reads_each_once() {
+    const ROWS: i32 = 5_000;
+    let filled = counted(|test| {
+        test.run(&format!(
+            "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at) \
+             SELECT gen_random_uuid(), 'orders', '', '[]', now() - n * interval '1 microsecond' \
+             FROM generate_series(1, {ROWS}) n"
+        ));
+    });
+    let Some((counted, before)) = filled.await else { return };
+    let snapshot = counted.test.inner.begin("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    let (mut spec, mut taken) = (ClaimSpec { rows_max: 100, ..spec() }, 0);
+    loop {
+        let claim = counted.test.inner.store.claim(&spec).await.expect("claim");
+        let keys: Vec<RowKey> = claim.rows.iter().map(Loaded::key).collect();
+        claim.batch.close(&keys, &[]).await.expect("close");
+        taken += keys.len();
+        spec.after = claim.reached;
+        if claim.found_all {
+            break;
+        }
+    }
+    let Reads { due_entries, .. } = counted.since(before).await;
+    drop(snapshot);
+    assert_eq!(taken, ROWS as usize);
+    assert!((ROWS..ROWS * 5).contains(&due_entries), "{due_entries} index entries for {ROWS} rows");
+}
+
 /// I10: by primary key, whatever else is in the table.
 #[tokio::test]
 async fn rows_are_found_by_primary_key() {
