@@ -9,6 +9,7 @@ mod places;
 mod shape;
 mod types;
 mod value;
+mod written;
 
 #[cfg(test)]
 #[path = "../tests/mod.rs"]

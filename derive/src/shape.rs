@@ -5,7 +5,7 @@ use syn::{Data, DeriveInput, Expr, Fields, Ident, Lit, LitStr, Member, Type, par
 use crate::attrs::{Errors, FieldAttrs, TypeAttrs, VariantAttrs};
 use crate::names::{header_problem, kind_problem, listed, nearest, snake_case};
 use crate::types;
-use crate::value::{is_constant, ungrouped};
+use crate::written::{is_constant, ungrouped};
 
 /// A struct is one variant without a name.
 pub(crate) struct Shape {

@@ -7,6 +7,7 @@ use syn::{Expr, Ident, Lit, parse_quote_spanned};
 
 use crate::names::listed;
 use crate::shape::{Field, Shape};
+use crate::written::{is_constant, ungrouped};
 
 pub(crate) enum Value {
     Literal(Lit),
@@ -114,20 +115,6 @@ pub(crate) fn asks(expr: &Expr) -> bool {
         })
     }
     any(expr.to_token_stream())
-}
-
-/// An identifier written as constants are.
-pub(crate) fn is_constant(ident: &Ident) -> bool {
-    let name = ident.to_string();
-    name.contains(char::is_uppercase) && !name.contains(char::is_lowercase)
-}
-
-/// Without the invisible groups that `macro_rules` puts around `$x:expr`.
-pub(crate) fn ungrouped(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Group(group) => ungrouped(&group.expr),
-        other => other,
-    }
 }
 
 fn head(expr: &Expr) -> Option<&Ident> {

@@ -1,6 +1,7 @@
 //! The house rules that no compiler checks. Each is a function over its inputs that returns its complaints; its unit
 //! tests show that it complains about a bad input, and the tests here hold this repository to it.
 
+mod circles;
 mod edges;
 mod floors;
 mod names;
@@ -72,6 +73,11 @@ fn assert_tidy(complaints: &[String]) {
 #[test]
 fn imports_go_down_the_floors() {
     assert_tidy(&floors::check(&workspace(), floors::FLOORS));
+}
+
+#[test]
+fn files_of_small_crates_import_in_no_circle() {
+    assert_tidy(&circles::check(&workspace()));
 }
 
 #[test]

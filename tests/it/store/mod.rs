@@ -1,5 +1,6 @@
 //! Stores, against the conformance suite and against what is particular to each.
 
+mod columns;
 mod memory;
 mod mysql;
 mod postgres;

@@ -10,12 +10,13 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text, Uuid as SqlUuid};
 use diesel_outbox::migrations::Migrations;
-use diesel_outbox::store::{DeadRow, InsertOptions, KeptError, LiveRow, PostgresStore, RowKey, Sessions, Store};
+use diesel_outbox::store::{DeadRow, InsertOptions, LiveRow, PostgresStore, RowKey, Sessions, Store};
 use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
 use diesel_outbox::{Envelope, TableNames};
-use uuid::Uuid;
 use xtask::parts;
 use xtask::servers::Part;
+
+use crate::store::columns::{DeadColumns, Instant, KeyRow, LiveColumns};
 
 /// A store over a schema of its own in the shared server, which is thrown away as a whole.
 pub(crate) struct PostgresUnderTest<P: Sessions<Pg>> {
@@ -102,7 +103,7 @@ fn insert(conn: &mut PgConnection, names: &TableNames, envelope: &Envelope, opti
     let sql = format!(
         "INSERT INTO {} (message_id, topic, key, kind, headers, payload, deliver_at, due_at) VALUES \
          ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 microsecond', \
-          clock_timestamp() + coalesce($7, $8) * interval '1 microsecond') RETURNING id, message_id",
+          clock_timestamp() + coalesce($7, $8) * interval '1 microsecond') RETURNING id, uuid_send(message_id) AS message_id",
         names.messages()
     );
     let delay = options.deliver_after.map(micros);
@@ -150,7 +151,7 @@ impl<P: Sessions<Pg>> StoreUnderTest for PostgresUnderTest<P> {
 
     async fn live_rows(&self) -> Vec<LiveRow> {
         let sql = self.sql(
-            "SELECT id, message_id, topic, (extract(epoch FROM due_at) * 1000000)::bigint AS micros, epoch, attempts, failures, errors::text AS errors FROM {m} ORDER BY id",
+            "SELECT id, uuid_send(message_id) AS message_id, topic, (extract(epoch FROM due_at) * 1000000)::bigint AS micros, epoch, attempts, failures, errors::text AS errors FROM {m} ORDER BY id",
         );
         let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.side()).expect("read the rows");
         rows.into_iter().map(LiveColumns::row).collect()
@@ -158,7 +159,7 @@ impl<P: Sessions<Pg>> StoreUnderTest for PostgresUnderTest<P> {
 
     async fn dead_rows(&self) -> Vec<DeadRow> {
         let sql = self.sql(
-            "SELECT id, message_id, topic, epoch, attempts, failures, errors::text AS errors, reason FROM {d} ORDER BY id",
+            "SELECT id, uuid_send(message_id) AS message_id, topic, epoch, attempts, failures, errors::text AS errors, reason FROM {d} ORDER BY id",
         );
         let rows: Vec<DeadColumns> = sql_query(sql).load(&mut *self.side()).expect("read the dead letters");
         rows.into_iter().map(DeadColumns::row).collect()
@@ -186,105 +187,4 @@ impl OpenTransaction for OpenPostgres {
     async fn roll_back(mut self: Box<Self>) {
         self.0.batch_execute("ROLLBACK").expect("roll back");
     }
-}
-
-#[derive(QueryableByName)]
-struct KeyRow {
-    #[diesel(sql_type = BigInt)]
-    id: i64,
-    #[diesel(sql_type = SqlUuid)]
-    message_id: Uuid,
-}
-
-impl KeyRow {
-    fn key(&self) -> RowKey {
-        RowKey { id: self.id, message_id: self.message_id.into() }
-    }
-}
-
-#[derive(QueryableByName)]
-struct History {
-    #[diesel(sql_type = Text)]
-    topic: String,
-    #[diesel(sql_type = Integer)]
-    epoch: i32,
-    #[diesel(sql_type = Integer)]
-    attempts: i32,
-    #[diesel(sql_type = Integer)]
-    failures: i32,
-    #[diesel(sql_type = Text)]
-    errors: String,
-}
-
-#[derive(QueryableByName)]
-struct LiveColumns {
-    #[diesel(embed)]
-    key: KeyRow,
-    #[diesel(embed)]
-    history: History,
-    #[diesel(embed)]
-    due_at: Instant,
-}
-
-impl LiveColumns {
-    fn row(self) -> LiveRow {
-        let Self { key, history, due_at } = self;
-        LiveRow {
-            key: key.key(),
-            errors: kept_errors(&history.errors),
-            topic: history.topic.into(),
-            due_at: due_at.time(),
-            epoch: history.epoch,
-            attempts: history.attempts as u32,
-            failures: history.failures as u32,
-        }
-    }
-}
-
-#[derive(QueryableByName)]
-struct DeadColumns {
-    #[diesel(embed)]
-    key: KeyRow,
-    #[diesel(embed)]
-    history: History,
-    #[diesel(sql_type = Text)]
-    reason: String,
-}
-
-impl DeadColumns {
-    fn row(self) -> DeadRow {
-        let Self { key, history, reason } = self;
-        DeadRow {
-            key: key.key(),
-            errors: kept_errors(&history.errors),
-            topic: history.topic.into(),
-            epoch: history.epoch,
-            attempts: history.attempts as u32,
-            failures: history.failures as u32,
-            reason,
-        }
-    }
-}
-
-#[derive(QueryableByName)]
-struct Instant {
-    #[diesel(sql_type = BigInt)]
-    micros: i64,
-}
-
-impl Instant {
-    fn time(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_micros(self.micros.try_into().expect("after 1970"))
-    }
-}
-
-/// Every kept error with its class and text, and a time that can be read.
-pub(crate) fn kept_errors(column: &str) -> Vec<KeptError> {
-    let errors: Vec<serde_json::Value> = serde_json::from_str(column).expect("a JSON array");
-    let text = |error: &serde_json::Value, field: &str| error[field].as_str().expect("a text").to_owned();
-    let kept = errors.iter().map(|error| {
-        assert!(text(error, "at").ends_with('Z'), "{error}");
-        KeptError { class: text(error, "class"), error: text(error, "error") }
-    });
-    kept.collect()
 }

@@ -6,14 +6,15 @@ use diesel::connection::SimpleConnection;
 use diesel::migration::MigrationSource;
 use diesel::prelude::*;
 use diesel::sql_query;
-use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use diesel_outbox::Envelope;
 use diesel_outbox::migrations::MIGRATIONS;
-use diesel_outbox::store::{DeadRow, InsertOptions, KeptError, LiveRow, RowKey, Sessions, SqliteStore, Store};
+use diesel_outbox::store::{DeadRow, InsertOptions, LiveRow, RowKey, Sessions, SqliteStore, Store};
 use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
 use tempfile::TempDir;
-use uuid::Uuid;
+
+use crate::store::columns::{DeadColumns, Instant, KeyRow, LiveColumns};
 
 const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
 
@@ -126,7 +127,7 @@ impl<P: Sessions<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
     }
 
     async fn live_rows(&self) -> Vec<LiveRow> {
-        let sql = "SELECT *, due_at AS millis FROM outbox_messages ORDER BY id";
+        let sql = "SELECT *, due_at * 1000 AS micros FROM outbox_messages ORDER BY id";
         let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.side()).expect("read the rows");
         rows.into_iter().map(LiveColumns::row).collect()
     }
@@ -138,7 +139,7 @@ impl<P: Sessions<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
     }
 
     async fn now(&self) -> SystemTime {
-        let sql = format!("SELECT {NOW} AS millis");
+        let sql = format!("SELECT {NOW} * 1000 AS micros");
         sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
     }
 
@@ -159,105 +160,4 @@ impl OpenTransaction for OpenSqlite {
     async fn roll_back(mut self: Box<Self>) {
         self.0.batch_execute("ROLLBACK").expect("roll back");
     }
-}
-
-#[derive(QueryableByName)]
-struct KeyRow {
-    #[diesel(sql_type = BigInt)]
-    id: i64,
-    #[diesel(sql_type = Binary)]
-    message_id: Vec<u8>,
-}
-
-impl KeyRow {
-    fn key(&self) -> RowKey {
-        RowKey { id: self.id, message_id: Uuid::from_slice(&self.message_id).expect("16 bytes").into() }
-    }
-}
-
-#[derive(QueryableByName)]
-struct History {
-    #[diesel(sql_type = Text)]
-    topic: String,
-    #[diesel(sql_type = Integer)]
-    epoch: i32,
-    #[diesel(sql_type = Integer)]
-    attempts: i32,
-    #[diesel(sql_type = Integer)]
-    failures: i32,
-    #[diesel(sql_type = Text)]
-    errors: String,
-}
-
-#[derive(QueryableByName)]
-struct LiveColumns {
-    #[diesel(embed)]
-    key: KeyRow,
-    #[diesel(embed)]
-    history: History,
-    #[diesel(embed)]
-    due_at: Instant,
-}
-
-impl LiveColumns {
-    fn row(self) -> LiveRow {
-        let Self { key, history, due_at } = self;
-        LiveRow {
-            key: key.key(),
-            errors: kept_errors(&history.errors),
-            topic: history.topic.into(),
-            due_at: due_at.time(),
-            epoch: history.epoch,
-            attempts: history.attempts as u32,
-            failures: history.failures as u32,
-        }
-    }
-}
-
-#[derive(QueryableByName)]
-struct DeadColumns {
-    #[diesel(embed)]
-    key: KeyRow,
-    #[diesel(embed)]
-    history: History,
-    #[diesel(sql_type = Text)]
-    reason: String,
-}
-
-impl DeadColumns {
-    fn row(self) -> DeadRow {
-        let Self { key, history, reason } = self;
-        DeadRow {
-            key: key.key(),
-            errors: kept_errors(&history.errors),
-            topic: history.topic.into(),
-            epoch: history.epoch,
-            attempts: history.attempts as u32,
-            failures: history.failures as u32,
-            reason,
-        }
-    }
-}
-
-#[derive(QueryableByName)]
-struct Instant {
-    #[diesel(sql_type = BigInt)]
-    millis: i64,
-}
-
-impl Instant {
-    fn time(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_millis(self.millis.try_into().expect("after 1970"))
-    }
-}
-
-/// Every kept error with its class and text, and a time that can be read.
-fn kept_errors(column: &str) -> Vec<KeptError> {
-    let errors: Vec<serde_json::Value> = serde_json::from_str(column).expect("a JSON array");
-    let text = |error: &serde_json::Value, field: &str| error[field].as_str().expect("a text").to_owned();
-    let kept = errors.iter().map(|error| {
-        assert!(text(error, "at").ends_with('Z'), "{error}");
-        KeptError { class: text(error, "class"), error: text(error, "error") }
-    });
-    kept.collect()
 }
