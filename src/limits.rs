@@ -89,7 +89,8 @@ pub struct Limits {
     /// nothing.
     pub confirm_interval_max: Duration,
     /// How many rows make an interval worth waiting for, answered or not. Below 20 in 5 ms, 4,000 a second, each is
-    /// confirmed and sent as it comes; above, that would take the processors from the business.
+    /// confirmed and sent as it comes; above, and from then on down to half of that, it would take the processors from the
+    /// business.
     pub confirm_group_rows_min: usize,
     /// Messages in flight in all, sent but not settled. 20,000 keep a broker at full speed and bound the memory.
     pub in_flight_max: usize,

@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 ///
 /// It waits, `interval` at most, for the answers to what the last one sent: the slower the broker or the processors are,
 /// the larger the groups become, and a row that comes alone waits for nothing. A broker that answers at once gives no
-/// such measure, so above a rate every confirm waits for the whole interval. (The size of the last group tells nothing:
+/// such measure, so above a rate every confirm waits for the whole interval, until the rate has fallen to half of it: one
+/// slow commit is no end of the load. (The size of the last group tells nothing:
 /// what is sent at once never gathers in groups, however much of the processors that takes.)
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -32,8 +33,8 @@ impl Pace {
         self.rows += rows;
         let elapsed = now - self.counted_since;
         if elapsed >= self.interval {
-            let rows_min = self.group_rows_min as f64 * elapsed.as_secs_f64();
-            self.is_busy = self.rows as f64 * self.interval.as_secs_f64() >= rows_min;
+            let rows_min = if self.is_busy { self.group_rows_min / 2 } else { self.group_rows_min };
+            self.is_busy = self.rows as f64 * self.interval.as_secs_f64() >= rows_min as f64 * elapsed.as_secs_f64();
             (self.counted_since, self.rows) = (now, 0);
         }
     }
@@ -69,7 +70,9 @@ mod tests {
         }
         let began = Instant::now();
         pace.next(ready(())).await;
-        began.elapsed()
+        let waited = began.elapsed();
+        pace.took(rows * (waited.as_micros() / step.as_micros()) as usize, Instant::now());
+        waited
     }
 
     #[tokio::test(start_paused = true)]
@@ -89,6 +92,15 @@ mod tests {
         let began = Instant::now();
         pace.next(ready(())).await;
         assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_load_ends_at_half_the_rate_that_began_it() {
+        let mut pace = pace();
+        assert_eq!(wait_after(&mut pace, 15, INTERVAL).await, Duration::ZERO);
+        assert_eq!(wait_after(&mut pace, 25, INTERVAL).await, INTERVAL);
+        assert_eq!(wait_after(&mut pace, 15, INTERVAL).await, INTERVAL);
+        assert_eq!(wait_after(&mut pace, 5, INTERVAL).await, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
