@@ -9,6 +9,8 @@
 #![allow(clippy::print_stdout, reason = "it tells what it does")]
 
 mod support;
+#[path = "support/topic.rs"]
+mod topic;
 
 use std::collections::BTreeSet;
 
@@ -25,7 +27,8 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use self::schema::orders;
-use self::support::{Failure, PATIENCE, Received, addresses, delete_topic, read_topic};
+use self::support::{Failure, PATIENCE, addresses};
+use self::topic::{Received, delete_topic, read_topic};
 
 mod schema {
     diesel::table! {

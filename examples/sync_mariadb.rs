@@ -10,6 +10,8 @@
 #![allow(clippy::print_stdout, reason = "it tells what it does")]
 
 mod support;
+#[path = "support/topic.rs"]
+mod topic;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,7 +30,8 @@ use diesel_outbox::{EnqueueError, Message, MessageId, Outbox, OutboxMessage, Top
 use serde::Serialize;
 
 use self::schema::orders;
-use self::support::{Failure, PATIENCE, addresses, delete_topic, read_topic};
+use self::support::{Failure, PATIENCE, addresses};
+use self::topic::{delete_topic, read_topic};
 
 mod schema {
     diesel::table! {
