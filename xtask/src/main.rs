@@ -4,6 +4,7 @@
 
 mod apt;
 mod bench;
+mod features;
 mod libtest;
 mod report;
 mod shared;

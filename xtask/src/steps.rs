@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use xtask::servers::Part;
 
-use crate::apt;
 use crate::libtest::Output;
 use crate::report::{Report, TestRun};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::tools::{cargo, run, workspace};
+use crate::{apt, features};
 
 /// A selection of the steps, or of the tests by what they run against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(crate) enum Only {
     Unit,
     /// Formatting and clippy.
     Lint,
+    /// The library with a few of its features.
+    Features,
     /// Formatting and the house rules.
     Tidy,
     /// Documentation and its examples.
@@ -39,11 +41,12 @@ impl Only {
             "sqlite" => Self::Sqlite,
             "unit" => Self::Unit,
             "lint" => Self::Lint,
+            "features" => Self::Features,
             "tidy" => Self::Tidy,
             "docs" => Self::Docs,
             "examples" => Self::Examples,
             _ => Self::Server(Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-                "one of postgres, mariadb, kafka, sqlite, unit, lint, tidy, docs, examples".to_owned()
+                "one of postgres, mariadb, kafka, sqlite, unit, lint, features, tidy, docs, examples".to_owned()
             })?),
         })
     }
@@ -56,7 +59,7 @@ impl Only {
             Self::Server(Part::Kafka) => &["kafka"],
             Self::Sqlite => &["sqlite"],
             Self::Tidy => &["tidy::"],
-            Self::Unit | Self::Lint | Self::Docs | Self::Examples => &[],
+            Self::Unit | Self::Lint | Self::Features | Self::Docs | Self::Examples => &[],
         }
     }
 }
@@ -79,6 +82,12 @@ pub(crate) fn test(only: &[Only], keep: bool, filter: &[String], stop: &Stop) ->
     if wants(Only::Lint) {
         let arguments = ["clippy", "--workspace", "--all-targets", "--features", "_test", "--", "-D", "warnings"];
         steps.component("clippy", "clippy", &arguments)?;
+    }
+    if wants(Only::Features) {
+        for choice in features::CHOICES {
+            let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
+            steps.component(&suite, "clippy", &features::check(choice))?;
+        }
     }
     if wants(Only::Unit) {
         steps.tests("unit", &["--lib", "--bins"], &[])?;
