@@ -3,6 +3,9 @@
 //! One statement text per outbox, backend and number of rows, so that the driver's statement cache holds it and an
 //! enqueue is one round trip.
 
+// Without a database there is no statement, and nothing that one is made of.
+#![cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unused))]
+
 #[cfg(feature = "async")]
 mod backend_async;
 mod backend_sync;

@@ -13,7 +13,6 @@ pub(super) mod sqlite;
 use std::time::SystemTime;
 
 use diesel::result::Error;
-use uuid::Uuid;
 
 use super::encode::Encoded;
 use crate::limits::ENQUEUE_BYTES_MAX;
@@ -76,7 +75,8 @@ pub(crate) fn next_statement_rows<B: Dialect + ?Sized>(rows: &[Encoded]) -> usiz
 
 /// A message as it is bound. Fields are of the types that Diesel binds, because binds are borrowed from them.
 struct Binds<'a> {
-    message_id: &'a Uuid,
+    #[cfg(feature = "postgres")]
+    message_id: &'a uuid::Uuid,
     /// The same for databases without a type for it.
     #[cfg(any(feature = "mysql", feature = "sqlite"))]
     message_id_bytes: &'a [u8],
@@ -91,12 +91,12 @@ struct Binds<'a> {
 
 impl<'a> Binds<'a> {
     fn new(row: &'a Encoded, leased: bool) -> Self {
-        let message_id = row.message_id.as_uuid();
         let lease_ms = if leased { i64::try_from(row.staleness.as_millis()).unwrap_or(i64::MAX) } else { 0 };
         Self {
-            message_id,
+            #[cfg(feature = "postgres")]
+            message_id: row.message_id.as_uuid(),
             #[cfg(any(feature = "mysql", feature = "sqlite"))]
-            message_id_bytes: message_id.as_bytes(),
+            message_id_bytes: row.message_id.as_uuid().as_bytes(),
             topic: &row.topic,
             key: row.key.as_deref(),
             kind: &row.kind,
