@@ -52,6 +52,7 @@ metrics! {
     CLAIM_FAILED = "outbox_claim_failed_total", Counter, Count, "Claims that did not commit.";
     SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were no longer there, by `found`: dead_letter or nowhere.";
     SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were tried again.";
+    TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0.";
     TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";
     QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed.";

@@ -12,6 +12,7 @@ use super::meters::BacklogMeters;
 use super::panicked::RelayPanicked;
 use super::queue::{Link, Queue};
 use super::stop::Stop;
+use super::supervised::supervised;
 use super::topics::Topics;
 use super::wakes::Wakes;
 use super::{Relay, dispatcher, keeper, prober, scout, settler, sweeper};
@@ -115,15 +116,17 @@ impl RelayBuilder {
         }
         let (mut sweepers, mut others) = (JoinSet::new(), JoinSet::new());
         for _ in 0..engine.limits.claim_workers {
-            sweepers.spawn(sweeper::run(Arc::clone(&engine)));
+            sweepers.spawn(supervised("sweeper", Arc::clone(&engine), sweeper::run));
         }
         for _ in 0..engine.limits.settle_workers {
-            others.spawn(settler::run(Arc::clone(&engine)));
+            others.spawn(supervised("settler", Arc::clone(&engine), settler::run));
         }
-        others.spawn(dispatcher::run(Arc::clone(&engine)));
-        others.spawn(keeper::run(Arc::clone(&engine)));
-        others.spawn(scout::run(Arc::clone(&engine)));
-        others.spawn(prober::run(Arc::clone(&engine), self.topics, prepared));
+        others.spawn(supervised("dispatcher", Arc::clone(&engine), dispatcher::run));
+        others.spawn(supervised("keeper", Arc::clone(&engine), keeper::run));
+        others.spawn(supervised("scout", Arc::clone(&engine), scout::run));
+        let topics = self.topics;
+        let prober = move |engine| prober::run(engine, topics.clone(), prepared);
+        others.spawn(supervised("prober", Arc::clone(&engine), prober));
         Ok(Relay { engine, link: self.link, sweepers, others })
     }
 }

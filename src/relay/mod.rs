@@ -33,6 +33,7 @@ mod settler;
 mod shutdown;
 mod status;
 mod stop;
+mod supervised;
 mod sweeper;
 #[cfg(test)]
 mod tests;

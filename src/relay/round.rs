@@ -33,6 +33,7 @@ pub(crate) struct Round<'a> {
     /// Not decodable: held, then given up.
     poisoned: HashMap<RowKey, Dead>,
     suspects: Vec<Row>,
+    is_closed: bool,
 }
 
 impl<'a> Round<'a> {
@@ -52,6 +53,7 @@ impl<'a> Round<'a> {
             in_flight: Vec::new(),
             poisoned: HashMap::new(),
             suspects: Vec::new(),
+            is_closed: false,
         }
     }
 
@@ -162,6 +164,7 @@ impl<'a> Round<'a> {
             }
         };
         self.forward_stragglers();
+        self.is_closed = true;
         result
     }
 
@@ -237,6 +240,24 @@ impl<'a> Round<'a> {
         self.engine.inbox.extend(delivered.into_iter().map(|row| (row, Fate::Delivered)));
         self.engine.inbox.extend(failed.into_iter().map(|(row, error)| (row, Fate::Failed(error))));
         self.engine.inbox.extend(busy.into_iter().map(|row| (row, Fate::Unsent)));
+    }
+}
+
+/// A round that a panic cut off: its claim was dropped, and rows that name it as their holder would be known here for ever
+/// and never sent.
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        if self.is_closed {
+            return;
+        }
+        let Collected { delivered, failed, busy, .. } = self.outcomes.take();
+        let failed: Vec<RowKey> = failed.into_iter().map(|(row, _)| row).collect();
+        self.engine.ledger.strike_all(&busy);
+        // By the outcomes, and not by what was noted as sent: the panic may have come in between.
+        self.engine.ledger.strike_all(&failed);
+        let held = self.rows_to_hold(&delivered, &failed, &busy);
+        self.after_failed_close(&delivered, &held, HashMap::new());
+        self.forward_stragglers();
     }
 }
 

@@ -36,9 +36,7 @@ pub(super) async fn drain(
     let deadline = Instant::now() + grace;
     engine.stop.advance(Stage::Draining);
     let drained = async {
-        while let Some(ended) = sweepers.join_next().await {
-            report_panic(ended);
-        }
+        while sweepers.join_next().await.is_some() {}
         let flushed = engine.transport.flush(deadline.saturating_duration_since(Instant::now()));
         let (_, ()) = tokio::join!(flushed, engine.ledger.changed(|| engine.is_idle()));
     };
@@ -53,10 +51,4 @@ pub(super) async fn drain(
         tracing::warn!(?report, "the relay ended with work left: a sweeper finds it again");
     }
     report
-}
-
-fn report_panic(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a claim worker ended by a panic");
-    }
 }

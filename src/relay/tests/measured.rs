@@ -95,3 +95,27 @@ fn a_message_counts_as_delivered_by_the_path_of_the_copy_that_got_through() {
     is(metrics::DELIVERED, "confirmed", 1.0);
     is(metrics::DELIVERED, "swept", 2.0);
 }
+
+#[test]
+fn a_transport_that_panics_ends_no_task() {
+    let figures = measured(async || {
+        let world = World::new();
+        let mut panics = [true, true].into_iter();
+        world.broker.answer_matching(Answer::Deliver, move |_| {
+            assert!(panics.next().is_none(), "a defect of somebody else's");
+            false
+        });
+        world.commit("orders");
+        let relay = world.start().await;
+        world.commit_and_hand_over("orders");
+        world.delivered(2).await;
+        world.commit_and_hand_over("orders");
+        world.delivered(3).await;
+        world.drained().await;
+        let report = relay.shutdown(Duration::from_secs(10)).await;
+        assert!(report.is_clean(), "{report:?}");
+    });
+    assert_eq!(figures[metrics::TASK_PANICKED], 2.0, "{figures:?}");
+    assert_eq!(figures[&format!("{}/sweeper", metrics::TASK_PANICKED)], 1.0, "{figures:?}");
+    assert_eq!(figures[&format!("{}/dispatcher", metrics::TASK_PANICKED)], 1.0, "{figures:?}");
+}

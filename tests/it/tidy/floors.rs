@@ -131,6 +131,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::settler",
             "relay::round",
             "relay::sweeper",
+            "relay::supervised",
             "relay::shutdown",
             "relay::status",
             "relay::backlog",

@@ -1,0 +1,38 @@
+//! Tasks that a panic does not end: a transport, store or retry policy of somebody else's runs in them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::engine::Engine;
+use super::stop::Stage;
+use crate::metrics;
+
+/// How long a task that panicked rests: what it panicked at may be the next thing it meets.
+const REST: Duration = Duration::from_secs(1);
+
+/// Runs `task` to its end, and again where it panicked. What it had in hand is the sweeper's then.
+///
+/// Each run is a task of its own, dropped with this one.
+pub(crate) async fn supervised<F>(name: &'static str, engine: Arc<Engine>, task: impl Fn(Arc<Engine>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        let mut run = JoinSet::new();
+        run.spawn(task(Arc::clone(&engine)));
+        match run.join_next().await {
+            Some(Err(error)) if error.is_panic() => {
+                tracing::error!(task = name, %error, "a task of the relay panicked: it begins anew");
+                ::metrics::counter!(metrics::TASK_PANICKED, "task" => name).increment(1);
+            }
+            _ => return,
+        }
+        tokio::select! {
+            () = sleep(REST) => {}
+            () = engine.stop.reached(Stage::Draining) => {}
+        }
+    }
+}
