@@ -23,6 +23,8 @@ pub(crate) enum Only {
     Sqlite,
     /// Tests inside the crates.
     Unit,
+    /// The model of the protocol.
+    Model,
     /// Formatting and clippy.
     Lint,
     /// The library with a few of its features.
@@ -40,13 +42,14 @@ impl Only {
         Ok(match name {
             "sqlite" => Self::Sqlite,
             "unit" => Self::Unit,
+            "model" => Self::Model,
             "lint" => Self::Lint,
             "features" => Self::Features,
             "tidy" => Self::Tidy,
             "docs" => Self::Docs,
             "examples" => Self::Examples,
             _ => Self::Server(Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-                "one of postgres, mariadb, kafka, sqlite, unit, lint, features, tidy, docs, examples".to_owned()
+                "one of postgres, mariadb, kafka, sqlite, unit, model, lint, features, tidy, docs, examples".to_owned()
             })?),
         })
     }
@@ -59,7 +62,7 @@ impl Only {
             Self::Server(Part::Kafka) => &["kafka"],
             Self::Sqlite => &["sqlite"],
             Self::Tidy => &["tidy::"],
-            Self::Unit | Self::Lint | Self::Features | Self::Docs | Self::Examples => &[],
+            Self::Unit | Self::Model | Self::Lint | Self::Features | Self::Docs | Self::Examples => &[],
         }
     }
 }
@@ -95,7 +98,10 @@ pub(crate) fn test(only: &[Only], keep: bool, filter: &[String], stop: &Stop) ->
     let names: Vec<_> = only.iter().flat_map(|only| only.names().iter().copied()).collect();
     if all || !names.is_empty() || !filter.is_empty() {
         let filter: Vec<_> = if filter.is_empty() { names } else { filter.iter().map(String::as_str).collect() };
-        steps.tests("it", &["--test", "*"], &filter)?;
+        steps.tests("it", &["--test", "it"], &filter)?;
+    }
+    if wants(Only::Model) {
+        steps.tests("model", &["--test", "model"], &[])?;
     }
     if wants(Only::Docs) {
         steps.tests("doctests", &["--doc"], &[])?;

@@ -1,0 +1,65 @@
+//! Transactions of the application.
+
+use super::Unordered;
+use super::actions::Action;
+use super::known::{Handed, Lease};
+use super::message::{Due, Live, Row};
+use super::state::{RelayId, State};
+
+pub(super) fn offer(model: &Unordered, state: &State, actions: &mut Vec<Action>) {
+    // Messages that are yet to be written are all alike: the first stands for them.
+    if let Some(message) = state.messages[..model.messages].iter().position(|message| message.row == Row::Unwritten) {
+        let is_reusable = state.faults_left > 0
+            && state.messages.iter().all(|message| !message.shares_id)
+            && state.messages.iter().any(|message| message.is_finished() && !message.is_forgotten());
+        for by in RelayId::BOTH {
+            actions.push(Action::Enqueue { message, by, reused: false });
+            if is_reusable {
+                actions.push(Action::Enqueue { message, by, reused: true });
+            }
+        }
+    }
+    for (message, it) in state.messages.iter().enumerate() {
+        if !matches!(it.row, Row::Uncommitted { .. }) {
+            continue;
+        }
+        actions.extend([Action::Commit { message }, Action::CommitProven { message }, Action::Rollback { message }]);
+        if !it.overlong && state.faults_left > 0 {
+            actions.push(Action::Linger { message });
+        }
+    }
+}
+
+pub(super) fn enqueue(state: &mut State, message: usize, by: RelayId, reused: bool) {
+    state.messages[message].row = Row::Uncommitted { by };
+    state.messages[message].of_mut(by).handed = Handed::Ref;
+    if reused {
+        state.faults_left -= 1;
+        let gone = state.messages.iter_mut().find(|gone| gone.is_finished() && !gone.is_forgotten());
+        if let Some(gone) = gone {
+            gone.shares_id = true;
+            state.messages[message].shares_id = true;
+        }
+    }
+}
+
+pub(super) fn linger(state: &mut State, message: usize) {
+    state.faults_left -= 1;
+    state.messages[message].overlong = true;
+}
+
+/// The born lease counts from the INSERT: one whose transaction took longer than it is over here, as is one that ends right
+/// after the commit.
+pub(super) fn commit(state: &mut State, message: usize, proven: bool) {
+    let it = &mut state.messages[message];
+    let Row::Uncommitted { by } = it.row else { return };
+    let due = if it.overlong { Due::Now } else { Due::LeasedTo(by) };
+    it.row = Row::Live(Live { due, epoch: 0, attempts: 0, locked_by: None });
+    if proven {
+        it.of_mut(by).handed = Handed::Read(Lease { epoch: 0, running: due != Due::Now });
+    }
+}
+
+pub(super) fn roll_back(state: &mut State, message: usize) {
+    state.messages[message].row = Row::RolledBack;
+}

@@ -1,0 +1,158 @@
+//! The close of a claim: what the transaction does, and what the relay remembers then.
+
+use super::actions::Action;
+use super::bugs::Bug;
+use super::known::{Claimed, Class, Entry, Holder, Lease, Progress, Stage};
+use super::message::{Due, Message, Row};
+use super::state::{Claim, RelayId, State};
+use super::{Term, Unordered};
+
+pub(super) fn offer(state: &State, actions: &mut Vec<Action>) {
+    for relay in RelayId::BOTH {
+        if state.relay(relay).claim == Claim::None || state.messages.iter().any(|it| it.of(relay).is_ready()) {
+            continue;
+        }
+        actions.push(Action::Close { relay });
+        if state.relay(relay).claim == Claim::Open && state.faults_left > 0 {
+            actions.push(Action::CloseFails { relay, applied: false });
+            actions.push(Action::CloseFails { relay, applied: true });
+        }
+    }
+}
+
+/// What the close does to a row.
+enum Fate {
+    Settle,
+    Hold,
+    GiveBack,
+}
+
+pub(super) fn close(model: &Unordered, state: &mut State, relay: RelayId) {
+    if state.relay(relay).claim == Claim::Cut {
+        return fail(model, state, relay, false);
+    }
+    for it in &mut state.messages {
+        let Some(claimed) = it.of_mut(relay).claimed.take() else { continue };
+        let fate = fate(model, it, relay, claimed);
+        let written = write(model, it, relay, claimed, &fate);
+        remember(model, it, relay, &fate, written);
+    }
+    state.relay_mut(relay).claim = Claim::None;
+}
+
+pub(super) fn close_fails(model: &Unordered, state: &mut State, relay: RelayId, applied: bool) {
+    state.faults_left -= 1;
+    fail(model, state, relay, applied);
+}
+
+fn fate(model: &Unordered, it: &Message, relay: RelayId, claimed: Claimed) -> Fate {
+    let is_batch = |entry: &Entry| entry.holder == Holder::Batch;
+    match (claimed.stage, it.of(relay).entry.filter(is_batch).map(|entry| entry.progress)) {
+        (_, Some(Progress::Delivered)) => Fate::Settle,
+        (_, Some(Progress::Failed(Class::Outage))) => Fate::GiveBack,
+        (Stage::Sent, _) if model.has(Bug::ReleaseBeforeFlush) => Fate::GiveBack,
+        // Also what failed: the failure is written after this, under the new epoch.
+        (Stage::Sent, _) => Fate::Hold,
+        (Stage::Ready | Stage::Late | Stage::Untouched, _) => Fate::GiveBack,
+    }
+}
+
+/// The statements of `ClaimBatch::close` on one row; returns the epoch under which it is held now.
+fn write(model: &Unordered, it: &mut Message, relay: RelayId, claimed: Claimed, fate: &Fate) -> Option<u8> {
+    let live = it.live_mut()?;
+    if model.term == Term::Locked {
+        live.locked_by = None;
+    }
+    if matches!(fate, Fate::Settle) {
+        it.row = Row::Settled;
+        return None;
+    }
+    if live.epoch != claimed.epoch {
+        return None;
+    }
+    match (fate, model.term) {
+        // Locked rows that were not sent go back with the COMMIT, unwritten.
+        (Fate::GiveBack, Term::Locked) if !model.has(Bug::ReleaseBeforeFlush) => None,
+        (Fate::Settle | Fate::GiveBack, _) => {
+            it.write_due(Due::Now, true);
+            None
+        }
+        (Fate::Hold, _) => it.write_due(Due::LeasedTo(relay), !model.has(Bug::HoldKeepsEpoch)),
+    }
+}
+
+/// Brings the ledger in line with what the database did.
+fn remember(model: &Unordered, it: &mut Message, relay: RelayId, fate: &Fate, held: Option<u8>) {
+    let is_gone = it.row == Row::Settled;
+    let known = it.of_mut(relay);
+    let Some(entry) = &mut known.entry else { return };
+    let is_batch = entry.holder == Holder::Batch;
+    match fate {
+        Fate::Settle if is_gone => known.entry = None,
+        Fate::Settle => entry.holder = Holder::Lost,
+        Fate::GiveBack if !is_batch => {}
+        Fate::GiveBack => match entry.progress {
+            Progress::Failed(_) => known.entry = None,
+            _ => entry.holder = Holder::Lost,
+        },
+        Fate::Hold => match held {
+            Some(_) if is_batch && model.has(Bug::OutcomeAfterCloseLost) => {}
+            Some(epoch) => entry.holder = Holder::Lease(Lease { epoch, running: true }),
+            None => lose(&mut known.entry),
+        },
+    }
+}
+
+/// A row that is no longer ours: only a success can still be settled.
+fn lose(entry: &mut Option<Entry>) {
+    match entry {
+        Some(Entry { progress: Progress::Failed(_), .. }) => *entry = None,
+        Some(entry) => entry.holder = Holder::Lost,
+        None => {}
+    }
+}
+
+/// Nothing may be assumed of any row, except that what was acknowledged must not be sent again.
+fn fail(model: &Unordered, state: &mut State, relay: RelayId, applied: bool) {
+    for it in &mut state.messages {
+        // The next claim reads from the beginning.
+        it.hidden[relay as usize] = false;
+        let Some(claimed) = it.of_mut(relay).claimed.take() else { continue };
+        let fate = fate(model, it, relay, claimed);
+        if applied {
+            write(model, it, relay, claimed, &fate);
+        }
+        if let Some(live) = it.live_mut() {
+            live.locked_by = live.locked_by.filter(|by| *by != relay);
+            if live.due == Due::LeasedTo(relay) {
+                // Leased, but nobody knows it.
+                live.due = Due::Later;
+            }
+        }
+        if model.has(Bug::CommitTagIgnored) {
+            let epoch = claimed.epoch + u8::from(matches!(fate, Fate::Hold));
+            pretend(it, relay, &fate, epoch);
+            continue;
+        }
+        let is_left = it.of(relay).progress() == Some(Progress::Failed(Class::Outage));
+        let known = it.of_mut(relay);
+        if is_left || model.has(Bug::ForgetsFailedClaim) {
+            known.entry = None;
+        } else {
+            lose(&mut known.entry);
+        }
+        // Others may take what was sent, until this process has settled it.
+        it.excused |= it.of(relay).entry.is_some();
+    }
+    state.relay_mut(relay).claim = Claim::None;
+}
+
+/// As [`remember`] after a close with effect.
+fn pretend(it: &mut Message, relay: RelayId, fate: &Fate, epoch: u8) {
+    let known = it.of_mut(relay);
+    match (fate, &mut known.entry) {
+        (Fate::Hold, Some(entry)) => entry.holder = Holder::Lease(Lease { epoch, running: true }),
+        (Fate::Settle, entry) => *entry = None,
+        (_, entry) => lose(entry),
+    }
+}

@@ -1,0 +1,109 @@
+//! Runs the checker, and says in lines that can be read what it found.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::num::NonZero;
+use std::thread::available_parallelism;
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+/// A model whose states stand for others that differ in names only.
+pub(crate) trait Symmetric:
+    Model<State: Hash + Eq + Copy + Debug + Send + Sync, Action: Clone + PartialEq + Debug>
+{
+    fn representative(state: &Self::State) -> Self::State;
+}
+
+/// What a run of the checker found: each property that was broken, or each goal that was reached, with its steps.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) states: usize,
+    pub(crate) paths: HashMap<&'static str, Vec<String>>,
+}
+
+/// Checks every state within the scope, or until `enough` is found.
+pub(crate) fn check<M: Symmetric + Send + Sync + 'static>(name: &str, model: M, enough: HasDiscoveries) -> Found {
+    let threads = available_parallelism().map_or(1, NonZero::get);
+    let start = Instant::now();
+    let checker = model.checker().threads(threads).symmetry_fn(M::representative).finish_when(enough);
+    let checker = checker.spawn_dfs().join();
+    let states = checker.unique_state_count();
+    let (depth, took) = (checker.max_depth(), start.elapsed());
+    eprintln!("{name}: {states} states, {} steps, depth {depth}, {took:.1?}", checker.state_count());
+    let steps = |actions: Vec<M::Action>| actions.iter().map(|action| format!("{action:?}")).collect();
+    let paths = checker.discoveries().into_iter().map(|(name, path)| (name, steps(path.into_actions()))).collect();
+    Found { states, paths }
+}
+
+/// Checks that every property holds in every state of the scope; returns how many states there were.
+#[track_caller]
+pub(crate) fn assert_holds<M: Symmetric + Send + Sync + 'static>(name: &str, model: M) -> usize {
+    let found = check(name, model, HasDiscoveries::AnyFailures);
+    for (property, steps) in &found.paths {
+        eprintln!("broken: {property}");
+        steps.iter().for_each(|step| eprintln!("    {step}"));
+    }
+    assert!(found.paths.is_empty(), "{name}: the steps to what was broken are above");
+    found.states
+}
+
+/// Checks that every goal of the scope is reached.
+#[track_caller]
+pub(crate) fn assert_reaches_its_goals<M: Symmetric + Clone + Send + Sync + 'static>(name: &str, model: M) {
+    let found = check(name, model.clone(), HasDiscoveries::All);
+    let goals = model.properties();
+    assert!(!goals.is_empty(), "{name} has no goals");
+    let missed: Vec<_> = goals.iter().map(|goal| goal.name).filter(|goal| !found.paths.contains_key(goal)).collect();
+    assert!(missed.is_empty(), "{name} never reaches {missed:#?}");
+}
+
+/// Checks that the checker finds `broken`.
+#[track_caller]
+pub(crate) fn assert_breaks<M: Symmetric + Send + Sync + 'static>(name: &str, model: M, broken: &'static str) {
+    let found = check(name, model, HasDiscoveries::AllOf([broken].into()));
+    let Some(steps) = found.paths.get(broken) else {
+        panic!("{name} does not break \"{broken}\", but {:?}", found.paths.keys());
+    };
+    steps.iter().for_each(|step| eprintln!("    {step}"));
+}
+
+/// Visits every state once, and panics where a run comes back to a state it has been in.
+///
+/// Only without a cycle does the checker's "eventually" say what it seems to say.
+pub(crate) fn visit_acyclic<M: Symmetric>(model: &M, mut visit: impl FnMut(&M::State, &[M::Action])) {
+    let mut is_on_the_way = HashMap::new();
+    let mut way = Vec::new();
+    let mut todo: Vec<_> = model.init_states().into_iter().map(|state| Visit::Enter(None, state)).collect();
+    while let Some(next) = todo.pop() {
+        let (action, state) = match next {
+            Visit::Enter(action, state) => (action, state),
+            Visit::Leave(state) => {
+                is_on_the_way.insert(state, false);
+                way.pop();
+                continue;
+            }
+        };
+        match is_on_the_way.insert(M::representative(&state), true) {
+            Some(true) => panic!("by {action:?} a run comes back to {state:#?}, after {way:#?}"),
+            Some(false) => drop(is_on_the_way.insert(M::representative(&state), false)),
+            None => {
+                way.push(action);
+                todo.push(Visit::Leave(M::representative(&state)));
+                let mut actions = Vec::new();
+                model.actions(&state, &mut actions);
+                visit(&state, &actions);
+                let next =
+                    |action: M::Action| Some(Visit::Enter(Some(action.clone()), model.next_state(&state, action)?));
+                todo.extend(actions.into_iter().filter_map(next));
+            }
+        }
+    }
+}
+
+/// A step of a depth-first search.
+enum Visit<A, S> {
+    Enter(Option<A>, S),
+    Leave(S),
+}
