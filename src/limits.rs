@@ -84,9 +84,9 @@ pub struct Limits {
     pub queue_refs_max: usize,
     /// Rows of one confirm: beyond 500 the cost per row no longer falls.
     pub confirm_rows_max: usize,
-    /// The longest that a confirm waits for the answers to the one before: 5 ms. Rows that come meanwhile share one read
+    /// The longest that a confirm waits until everything handed over before is answered: 5 ms. Rows that come meanwhile share one read
     /// and one request to the broker, which saves both more than it costs the row. A row that comes alone waits for
-    /// nothing.
+    /// nothing, and neither does a full group.
     pub confirm_interval_max: Duration,
     /// How many rows make an interval worth waiting for, answered or not. Below 20 in 5 ms, 4,000 a second, each is
     /// confirmed and sent as it comes; above, and from then on down to half of that, it would take the processors from the

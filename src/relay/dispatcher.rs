@@ -25,7 +25,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     while !engine.stop.has_reached(Stage::Draining) || engine.queue.len() > 0 {
         let arrived = async {
             engine.queue.arrival().await;
-            pace.next(engine.ledger.handed_over_answered()).await;
+            if engine.queue.len() < limits.confirm_rows_max {
+                pace.next(engine.ledger.handed_over_answered()).await;
+            }
             engine.ledger.reserve(limits.confirm_rows_max, limits.claim_bytes_max).await
         };
         let draining = engine.stop.has_reached(Stage::Draining);

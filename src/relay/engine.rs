@@ -82,6 +82,7 @@ impl Engine {
             topic: Arc::clone(topic),
             holder,
             progress: Progress::InFlight,
+            is_answered: false,
             path,
             failures: row.failures,
             attempt: row.envelope.attempt,

@@ -24,6 +24,7 @@ pub(crate) struct Entry {
     pub(crate) topic: Arc<TopicState>,
     pub(crate) holder: Holder,
     pub(crate) progress: Progress,
+    pub(crate) is_answered: bool,
     pub(crate) path: Path,
     /// Failures before this send.
     pub(crate) failures: u32,
@@ -155,19 +156,24 @@ impl Ledger {
     /// Notes that the transport answered and returns the entry as it is now.
     pub(crate) fn answered(&self, row: RowKey, delivered: bool) -> Option<Entry> {
         let mut books = self.lock();
-        let entry = books.rows.get_mut(&row)?;
-        entry.topic.answered();
+        let entry = books.rows.get_mut(&row).filter(|entry| !entry.is_answered)?;
+        entry.is_answered = true;
         if delivered {
             entry.progress = Progress::Delivered;
         }
         let entry = entry.clone();
+        self.count_answer(&mut books, &entry);
+        Some(entry)
+    }
+
+    fn count_answer(&self, books: &mut Books, entry: &Entry) {
+        entry.topic.answered();
         if entry.is_handed_over() {
             books.handed_over_unanswered -= 1;
             if books.handed_over_unanswered == 0 {
                 self.handed_over_answered.notify_waiters();
             }
         }
-        Some(entry)
     }
 
     /// Waits until the transport has answered for every row that the hook handed over. Cancel safe.
@@ -191,21 +197,30 @@ impl Ledger {
     /// Strikes a row out: it is settled, written as failed, or given up by this process.
     pub(crate) fn strike(&self, row: RowKey) -> Option<Entry> {
         let mut books = self.lock();
-        let entry = books.rows.remove(&row)?;
-        books.bytes = books.bytes.saturating_sub(entry.bytes);
+        let entry = self.remove(&mut books, row)?;
         self.in_flight.set(books.rows.len() as f64);
         drop(books);
         self.changed.notify_waiters();
         Some(entry)
     }
 
+    /// A row that is struck out before its answer, because somebody made it undecodable meanwhile, waits for none.
+    fn remove(&self, books: &mut Books, row: RowKey) -> Option<Entry> {
+        let entry = books.rows.remove(&row)?;
+        books.bytes = books.bytes.saturating_sub(entry.bytes);
+        if !entry.is_answered {
+            self.count_answer(books, &entry);
+        }
+        Some(entry)
+    }
+
     /// [`strike`](Self::strike) for many, under one lock.
     pub(crate) fn strike_all(&self, rows: &[RowKey]) {
         let mut books = self.lock();
-        let struck: Vec<Entry> = rows.iter().filter_map(|row| books.rows.remove(row)).collect();
-        books.bytes = books.bytes.saturating_sub(struck.iter().map(|entry| entry.bytes).sum());
+        let struck: Vec<Entry> = rows.iter().filter_map(|row| self.remove(&mut books, *row)).collect();
         self.in_flight.set(books.rows.len() as f64);
         drop(books);
+        drop(struck);
         self.changed.notify_waiters();
     }
 

@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Says when the next confirm may go.
 ///
-/// It waits, `interval` at most, for the answers to what the last one sent: the slower the broker or the processors are,
+/// It waits, `interval` at most, until everything handed over is answered: the slower the broker or the processors are,
 /// the larger the groups become, and a row that comes alone waits for nothing. A broker that answers at once gives no
 /// such measure, so above a rate every confirm waits for the whole interval, until the rate has fallen to half of it: one
 /// slow commit is no end of the load. (The size of the last group tells nothing:
@@ -33,8 +33,9 @@ impl Pace {
         self.rows += rows;
         let elapsed = now - self.counted_since;
         if elapsed >= self.interval {
-            let rows_min = if self.is_busy { self.group_rows_min / 2 } else { self.group_rows_min };
-            self.is_busy = self.rows as f64 * self.interval.as_secs_f64() >= rows_min as f64 * elapsed.as_secs_f64();
+            let rows = if self.is_busy { self.rows * 2 } else { self.rows };
+            let rows_min = self.group_rows_min as f64 * elapsed.as_secs_f64();
+            self.is_busy = rows as f64 * self.interval.as_secs_f64() >= rows_min;
             (self.counted_since, self.rows) = (now, 0);
         }
     }
@@ -101,6 +102,13 @@ mod tests {
         assert_eq!(wait_after(&mut pace, 25, INTERVAL).await, INTERVAL);
         assert_eq!(wait_after(&mut pace, 15, INTERVAL).await, INTERVAL);
         assert_eq!(wait_after(&mut pace, 5, INTERVAL).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_load_of_one_row_ends_too() {
+        let mut pace = Pace::new(INTERVAL, 1, Instant::now());
+        assert_eq!(wait_after(&mut pace, 1, INTERVAL).await, INTERVAL);
+        assert_eq!(wait_after(&mut pace, 1, INTERVAL * 4).await, Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

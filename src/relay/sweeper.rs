@@ -98,9 +98,9 @@ fn note_range(engine: &Engine, topic: &TopicState, from: ClaimFrom, claim: &Clai
         topic.set_watermark(claim.watermark);
     }
     match (claim.found_all, from.in_pass) {
-        (true, true) => topic.end_pass(),
+        (true, true) => topic.end_pass(from),
         (true, false) => topic.set_due(false),
-        (false, _) => topic.pass_to(claim.reached, engine.clock.now()),
+        (false, _) => topic.pass_to(from, claim.reached, engine.clock.now()),
     }
 }
 

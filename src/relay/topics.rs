@@ -68,6 +68,8 @@ struct Memory {
     suspects: HashSet<MessageId>,
     watermark: Option<DueMark>,
     pass: Option<Pass>,
+    /// Raised when a pass is over: claims of an earlier one have no say in the next.
+    passes: u64,
     swept_fully_at: Option<BootInstant>,
 }
 
@@ -85,6 +87,15 @@ pub(crate) struct ClaimFrom {
     pub(crate) after: Option<DueMark>,
     /// In the middle of a pass: below are rows that it went by, or that came late.
     pub(crate) in_pass: bool,
+    /// Which pass, under way or to begin.
+    pass: u64,
+}
+
+impl Memory {
+    fn end_pass(&mut self) {
+        self.pass = None;
+        self.passes += 1;
+    }
 }
 
 impl TopicState {
@@ -200,30 +211,36 @@ impl TopicState {
     /// `full_sweep_interval` has passed.
     pub(crate) fn claim_from(&self, now: BootInstant, full_sweep_interval: Duration, pass_max: Duration) -> ClaimFrom {
         let mut memory = self.memory();
-        memory.pass = memory.pass.filter(|pass| now < pass.began_at + pass_max);
+        if memory.pass.is_some_and(|pass| now >= pass.began_at + pass_max) {
+            memory.end_pass();
+        }
         if let Some(pass) = memory.pass {
-            return ClaimFrom { after: memory.watermark.max(Some(pass.reached)), in_pass: true };
+            let after = memory.watermark.max(Some(pass.reached));
+            return ClaimFrom { after, in_pass: true, pass: memory.passes };
         }
         let fresh = memory.swept_fully_at.is_some_and(|at| now < at + full_sweep_interval);
         if !fresh {
             memory.watermark = None;
             memory.swept_fully_at = Some(now);
         }
-        ClaimFrom { after: memory.watermark, in_pass: false }
+        ClaimFrom { after: memory.watermark, in_pass: false, pass: memory.passes }
     }
 
     /// Notes how far a claim came that did not find all there is.
-    pub(crate) fn pass_to(&self, reached: Option<DueMark>, now: BootInstant) {
+    pub(crate) fn pass_to(&self, from: ClaimFrom, reached: Option<DueMark>, now: BootInstant) {
         let mut memory = self.memory();
-        if let Some(reached) = reached {
+        if let Some(reached) = reached.filter(|_| from.pass == memory.passes) {
             let pass = memory.pass.get_or_insert(Pass { reached, began_at: now });
             pass.reached = pass.reached.max(reached);
         }
     }
 
     /// The pass came to the end of what is due.
-    pub(crate) fn end_pass(&self) {
-        self.memory().pass = None;
+    pub(crate) fn end_pass(&self, from: ClaimFrom) {
+        let mut memory = self.memory();
+        if from.pass == memory.passes {
+            memory.end_pass();
+        }
     }
 
     pub(crate) fn set_watermark(&self, mark: Option<DueMark>) {
@@ -235,10 +252,49 @@ impl TopicState {
     /// Forgets the watermark and the pass: rows may have come back below them.
     pub(crate) fn forget_watermark(&self) {
         let mut memory = self.memory();
-        (memory.watermark, memory.pass) = (None, None);
+        memory.watermark = None;
+        memory.end_pass();
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock as _, SystemClock};
+
+    const FULL: Duration = Duration::from_secs(60);
+    const PASS_MAX: Duration = Duration::from_secs(1);
+
+    fn claim_from(topic: &TopicState, now: BootInstant) -> ClaimFrom {
+        topic.claim_from(now, FULL, PASS_MAX)
+    }
+
+    /// With two workers, one is usually in the middle of a claim when the pass is over.
+    #[test]
+    fn a_claim_of_an_earlier_pass_has_no_say_in_the_next() {
+        let topic = TopicState::new(Topic::new("orders"));
+        let began = SystemClock.now();
+        let first = claim_from(&topic, began);
+        topic.set_watermark(Some(DueMark(10)));
+        topic.pass_to(first, Some(DueMark(1_000)), began);
+        let straggler = claim_from(&topic, began);
+        assert_eq!((straggler.after, straggler.in_pass), (Some(DueMark(1_000)), true));
+
+        let later = began + PASS_MAX;
+        let next = claim_from(&topic, later);
+        assert_eq!((next.after, next.in_pass), (Some(DueMark(10)), false));
+        topic.pass_to(straggler, Some(DueMark(1_040)), later);
+        topic.end_pass(straggler);
+        topic.pass_to(next, Some(DueMark(12)), later);
+        assert_eq!(claim_from(&topic, later).after, Some(DueMark(12)));
+
+        let open = claim_from(&topic, later);
+        topic.forget_watermark();
+        topic.pass_to(open, Some(DueMark(2_000)), later);
+        assert_eq!(claim_from(&topic, later).after, None, "rows may have come back anywhere");
     }
 }

@@ -122,7 +122,7 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
 SET m.due_at = TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
 
-// What is due then, under the next epoch: rows held on, and rows released.
+// What is due then, under the next epoch: rows held on, and rows given back.
 const RENEW: &str = "
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id

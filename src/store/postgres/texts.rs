@@ -5,7 +5,7 @@ use crate::store::schema::{IndexNaming, named};
 
 /// The statements, under the names of one outbox.
 ///
-/// Those that write a group lock its rows in the order of their ids first: in the order of the list, two relays that
+/// Those that write a group outside of a claim lock its rows in the order of their ids first: in the order of the list, two relays that
 /// settle the same rows deadlocked in 13 of 40 rounds, and locked first in none.
 #[derive(Debug)]
 pub(super) struct Texts {

@@ -26,12 +26,16 @@ impl<P: Sessions<Sqlite>> Caller<P> {
         &self,
         call: impl for<'l> FnOnce(&'l mut OpenLease<P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (answer, answered) = oneshot::channel();
+        let (mut answer, answered) = oneshot::channel();
         let connections = Arc::clone(&self.connections);
         tokio::spawn(async move {
-            let result = match connections.lease().await {
-                // What nobody waits for any more is not begun.
-                Ok(lease) if answer.is_closed() => return lease.give_back(),
+            // What nobody waits for any more is not begun.
+            let lease = tokio::select! {
+                biased;
+                () = answer.closed() => return,
+                lease = connections.lease() => lease,
+            };
+            let result = match lease {
                 Ok(mut lease) => {
                     let result = call(&mut lease).await;
                     if result.is_ok() {
