@@ -7,8 +7,9 @@ use tokio::time::{Instant, timeout};
 
 use super::breaker::BreakerState;
 use super::engine::{Engine, Offer, Offered};
+use super::entry::{Holder, Lease};
 use super::failures;
-use super::ledger::{Holder, Lease, Reservation};
+use super::ledger::Reservation;
 use super::pace::Pace;
 use super::path::Path;
 use super::queue::{Carried, Queued, lost};

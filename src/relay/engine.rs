@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::breaker::Breaker;
+use super::entry::{Entry, Holder, Progress};
 use super::health::StoreHealth;
 use super::inbox::{Fate, Inbox};
-use super::ledger::{Entry, Holder, Ledger, Progress, Reservation};
+use super::ledger::{Ledger, Reservation};
 use super::meters::BacklogMeters;
 use super::path::Path;
 use super::queue::{Flush, Queue};
@@ -82,7 +83,6 @@ impl Engine {
             topic: Arc::clone(topic),
             holder,
             progress: Progress::InFlight,
-            is_answered: false,
             path,
             failures: row.failures,
             attempt: row.envelope.attempt,

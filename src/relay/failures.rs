@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::engine::Engine;
-use super::ledger::Entry;
+use super::entry::Entry;
 use crate::crash_points::crash_point;
 use crate::limits::{ERROR_TEXT_BYTES_MAX, TEMPORARY_WAIT_MAX};
 use crate::metrics;

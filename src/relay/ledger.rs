@@ -10,73 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ::metrics::Gauge;
 use tokio::sync::Notify;
 
-use super::batch::BatchOutcomes;
-use super::path::Path;
-use super::topics::TopicState;
+use super::entry::{Entry, Holder, Lease, Progress};
 use crate::clock::BootInstant;
 use crate::limits::Limits;
 use crate::metrics;
 use crate::store::{Held, RowKey};
-
-/// A row in this process's care.
-#[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) topic: Arc<TopicState>,
-    pub(crate) holder: Holder,
-    pub(crate) progress: Progress,
-    pub(crate) is_answered: bool,
-    pub(crate) path: Path,
-    /// Failures before this send.
-    pub(crate) failures: u32,
-    /// Which attempt this send is.
-    pub(crate) attempt: u32,
-    pub(crate) bytes: usize,
-    /// The end of COMMIT, where the hook saw it.
-    pub(crate) committed_at: Option<BootInstant>,
-    /// Whether it was sent with nothing else of its topic in flight.
-    pub(crate) alone: bool,
-}
-
-impl Entry {
-    /// Whether the hook handed it over; otherwise the sweeper found it.
-    fn is_handed_over(&self) -> bool {
-        self.committed_at.is_some()
-    }
-}
-
-/// Who holds a row, and so takes its outcome.
-#[derive(Debug, Clone)]
-pub(crate) enum Holder {
-    /// An open claim.
-    Batch(Arc<BatchOutcomes>),
-    /// A lease of this process: the settler takes the outcome.
-    Lease(Lease),
-    /// Nobody any more, because the lease or the claim was lost: only a success can still be settled.
-    Lost,
-}
-
-/// A lease of this process on a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lease {
-    pub(crate) epoch: i32,
-    pub(crate) began_at: BootInstant,
-    pub(crate) ends_at: BootInstant,
-}
-
-impl Lease {
-    /// Whether less than a third of the term is left: time to prolong it.
-    fn nears_its_end(&self, now: BootInstant) -> bool {
-        now.until(self.ends_at) < self.began_at.until(self.ends_at) / 3
-    }
-}
-
-/// How far a row has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    InFlight,
-    /// Acknowledged, and not yet settled.
-    Delivered,
-}
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -156,11 +94,8 @@ impl Ledger {
     /// Notes that the transport answered and returns the entry as it is now.
     pub(crate) fn answered(&self, row: RowKey, delivered: bool) -> Option<Entry> {
         let mut books = self.lock();
-        let entry = books.rows.get_mut(&row).filter(|entry| !entry.is_answered)?;
-        entry.is_answered = true;
-        if delivered {
-            entry.progress = Progress::Delivered;
-        }
+        let entry = books.rows.get_mut(&row).filter(|entry| entry.progress == Progress::InFlight)?;
+        entry.progress = if delivered { Progress::Delivered } else { Progress::Failed };
         let entry = entry.clone();
         self.count_answer(&mut books, &entry);
         Some(entry)
@@ -208,7 +143,7 @@ impl Ledger {
     fn remove(&self, books: &mut Books, row: RowKey) -> Option<Entry> {
         let entry = books.rows.remove(&row)?;
         books.bytes = books.bytes.saturating_sub(entry.bytes);
-        if !entry.is_answered {
+        if entry.progress == Progress::InFlight {
             self.count_answer(books, &entry);
         }
         Some(entry)
@@ -329,5 +264,48 @@ impl Drop for Reservation {
         books.reserved_bytes -= self.bytes;
         drop(books);
         self.ledger.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::MessageId;
+    use crate::relay::path::Path;
+    use crate::relay::topics::{TopicState, Topics};
+    use crate::topic::Topic;
+
+    fn entry(topic: &Arc<TopicState>) -> Entry {
+        Entry {
+            topic: Arc::clone(topic),
+            holder: Holder::Lost,
+            progress: Progress::InFlight,
+            failures: 0,
+            attempt: 1,
+            bytes: 10,
+            committed_at: Some(BootInstant::from_boot(std::time::Duration::ZERO)),
+            path: Path::Confirmed,
+            alone: false,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_counts_once_and_a_row_struck_out_waits_for_none() {
+        let topics = Topics::new([Topic::new("orders")]);
+        let topic = topics.get("orders").expect("it was given");
+        let ledger = Arc::new(Ledger::new(&Limits::default()));
+        let mut room = ledger.reserve(10, 1_000).await;
+        let [failed, struck] = [1, 2].map(|id| RowKey { id, message_id: MessageId::new() });
+        for row in [failed, struck] {
+            assert_eq!(ledger.enter(row, entry(topic), &mut room), Ok(()));
+            assert_eq!(ledger.enter(row, entry(topic), &mut room), Err(Progress::InFlight));
+        }
+        assert!(ledger.answered(failed, false).is_some());
+        assert!(ledger.answered(failed, true).is_none(), "a second answer");
+        assert_eq!(ledger.enter(failed, entry(topic), &mut room), Err(Progress::Failed));
+        ledger.strike_all(&[failed, struck]);
+        assert!(ledger.answered(struck, true).is_none());
+        assert_eq!((ledger.len(), topic.in_flight()), (0, 0));
+        ledger.handed_over_answered().await;
     }
 }

@@ -16,6 +16,7 @@ mod breaker;
 mod builder;
 mod dispatcher;
 mod engine;
+mod entry;
 mod failures;
 mod health;
 mod inbox;

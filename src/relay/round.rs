@@ -9,9 +9,10 @@ use super::batch::{BatchOutcomes, Collected};
 use super::breaker::BreakerState;
 use super::dispatcher::give_up;
 use super::engine::{Engine, Offer, Offered};
+use super::entry::{Holder, Lease, Progress};
 use super::failures;
 use super::inbox::Fate;
-use super::ledger::{Holder, Lease, Progress, Reservation};
+use super::ledger::Reservation;
 use super::path::Path;
 use super::topics::TopicState;
 use crate::clock::BootInstant;
@@ -103,6 +104,9 @@ impl<'a> Round<'a> {
             Offered::Known(Progress::InFlight) => self.in_flight.push(key),
             // The settler has it in hand, and waits for the lock of this claim.
             Offered::Known(Progress::Delivered) => {}
+            // Its failure is written, or it would not be due, and its entry goes any moment: it stays due. Held, it would
+            // be nobody's until the end of that lease.
+            Offered::Known(Progress::Failed) => {}
         }
     }
 

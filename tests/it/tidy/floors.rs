@@ -120,6 +120,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::inbox",
             "relay::batch",
             "relay::topics",
+            "relay::entry",
             "relay::ledger",
             "relay::queue",
             "relay::engine",

@@ -1,0 +1,69 @@
+//! What is known of one row in this process's care.
+
+use std::sync::Arc;
+
+use super::batch::BatchOutcomes;
+use super::path::Path;
+use super::topics::TopicState;
+use crate::clock::BootInstant;
+
+/// A row in this process's care.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) topic: Arc<TopicState>,
+    pub(crate) holder: Holder,
+    pub(crate) progress: Progress,
+    pub(crate) path: Path,
+    /// Failures before this send.
+    pub(crate) failures: u32,
+    /// Which attempt this send is.
+    pub(crate) attempt: u32,
+    pub(crate) bytes: usize,
+    /// The end of COMMIT, where the hook saw it.
+    pub(crate) committed_at: Option<BootInstant>,
+    /// Whether it was sent with nothing else of its topic in flight.
+    pub(crate) alone: bool,
+}
+
+impl Entry {
+    /// Whether the hook handed it over; otherwise the sweeper found it.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.committed_at.is_some()
+    }
+}
+
+/// Who holds a row, and so takes its outcome.
+#[derive(Debug, Clone)]
+pub(crate) enum Holder {
+    /// An open claim.
+    Batch(Arc<BatchOutcomes>),
+    /// A lease of this process: the settler takes the outcome.
+    Lease(Lease),
+    /// Nobody any more, because the lease or the claim was lost: only a success can still be settled.
+    Lost,
+}
+
+/// A lease of this process on a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) epoch: i32,
+    pub(crate) began_at: BootInstant,
+    pub(crate) ends_at: BootInstant,
+}
+
+impl Lease {
+    /// Whether less than a third of the term is left: time to prolong it.
+    pub(crate) fn nears_its_end(&self, now: BootInstant) -> bool {
+        now.until(self.ends_at) < self.began_at.until(self.ends_at) / 3
+    }
+}
+
+/// How far a row has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    InFlight,
+    /// Acknowledged, and not yet settled.
+    Delivered,
+    /// Answered otherwise, and not yet written.
+    Failed,
+}
