@@ -1,4 +1,5 @@
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -54,6 +55,10 @@ pub(super) enum Question {
     Status(mpsc::Sender<RelayStatus>),
     Backlog(mpsc::Sender<Result<Backlog, StoreError>>),
 }
+
+/// How often a caller who waits for an answer looks whether the thread still runs. A request that is sent while the thread
+/// ends can stay in the channel, neither taken nor dropped, and its answer would be waited for in vain.
+const THREAD_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl RelayBuilder {
     /// Starts the relay on a thread of its own, for applications without tokio.
@@ -123,7 +128,20 @@ impl BlockingRelay {
         let (answer, answered) = mpsc::channel();
         // Both ends are gone only with the thread.
         self.requests.send(request(answer)).map_err(|_| RelayPanicked::new())?;
-        answered.recv().map_err(|_| RelayPanicked::new())
+        loop {
+            match answered.recv_timeout(THREAD_CHECK_INTERVAL) {
+                Err(RecvTimeoutError::Timeout) if self.has_ended() => {
+                    // It may have answered right before its end.
+                    return answered.try_recv().map_err(|_| RelayPanicked::new());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                answer => return answer.map_err(|_| RelayPanicked::new()),
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
