@@ -14,6 +14,7 @@ macro_rules! guides {
             /// [glossary]: crate::guide::glossary
             /// [guarantees]: crate::guide::guarantees
             /// [operations]: crate::guide::operations
+            /// [performance]: crate::guide::performance
             /// [testing]: crate::guide::testing
             /// [upgrading]: crate::guide::upgrading
             #[doc = concat!("\n", include_str!($file))]
@@ -35,6 +36,8 @@ guides! {
     guarantees = "../docs/guarantees.md";
     /// Metrics, alerts, dead letters, limits, databases, shutdown.
     operations = "../docs/operations.md";
+    /// What it costs, measured, and what to turn.
+    performance = "../docs/performance.md";
     /// Tests of your application, and of your own stores and transports.
     testing = "../docs/testing.md";
     /// From one version to the next.

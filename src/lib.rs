@@ -56,7 +56,8 @@
 //! | tests | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are those of the repository: [architecture](guide::architecture), [guarantees](guide::guarantees),
-//! [design](guide::design), [operations](guide::operations), [testing](guide::testing), [glossary](guide::glossary).
+//! [design](guide::design), [performance](guide::performance), [operations](guide::operations), [testing](guide::testing),
+//! [glossary](guide::glossary).
 //!
 //! # Guarantees
 //!

@@ -17,6 +17,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/glossary.md",
     "docs/guarantees.md",
     "docs/operations.md",
+    "docs/performance.md",
     "docs/testing.md",
     "docs/upgrading.md",
 ];
@@ -125,8 +126,17 @@ fn links_between_files_lead_somewhere() {
 
 #[test]
 fn links_by_name_are_defined() {
-    let guides =
-        ["architecture", "changelog", "design", "glossary", "guarantees", "operations", "testing", "upgrading"];
+    let guides = [
+        "architecture",
+        "changelog",
+        "design",
+        "glossary",
+        "guarantees",
+        "operations",
+        "performance",
+        "testing",
+        "upgrading",
+    ];
     for document in DOCUMENTS {
         let text = read(document);
         for guide in guides {
