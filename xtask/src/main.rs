@@ -46,7 +46,7 @@ enum Task {
     },
     /// Start the shared servers, print the variables for `cargo test`, stop them at Ctrl-C
     Servers {
-        /// postgres, mariadb, kafka; by default all
+        /// postgres, mariadb, kafka, rocketmq; by default all
         #[arg(value_parser = part)]
         parts: Vec<Part>,
     },
@@ -85,5 +85,8 @@ fn task() -> Result<ExitCode> {
 }
 
 fn part(name: &str) -> Result<Part, String> {
-    Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| "one of postgres, mariadb, kafka".to_owned())
+    Part::ALL
+        .into_iter()
+        .find(|part| part.name() == name)
+        .ok_or_else(|| "one of postgres, mariadb, kafka, rocketmq".to_owned())
 }

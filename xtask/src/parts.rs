@@ -14,7 +14,7 @@ use crate::servers::{Part, Unavailable};
 /// The variable that names the file of the skips: a line each, test, part and reason apart by tabs.
 pub const SKIPS: &str = "OUTBOX_TEST_SKIPS";
 
-/// The address of the shared instance of `part`: a URL, or for Kafka `host:port`.
+/// The address of the shared instance of `part`: a URL, for Kafka `host:port`, for RocketMQ that of its name server.
 ///
 /// `None` where there is none; the skip is then recorded and printed, and the test returns. Call it on the test's own
 /// thread: the thread's name is the test's.

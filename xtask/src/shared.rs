@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use xtask::parts;
-use xtask::servers::{Kafka, Mariadb, Part, Postgres, Unavailable, kafka, mariadb, postgres};
+use xtask::servers::{Kafka, Mariadb, Part, Postgres, Rocketmq, Unavailable, kafka, mariadb, postgres, rocketmq};
 
 use crate::report::Skip;
 use crate::stop::Stop;
@@ -22,6 +22,7 @@ pub(crate) struct Shared {
     _postgres: Option<Postgres>,
     _mariadb: Option<Mariadb>,
     _kafka: Option<Kafka>,
+    _rocketmq: Option<Rocketmq>,
     addresses: Vec<(Part, String)>,
     missing: Vec<(Part, String)>,
     failures: Vec<Part>,
@@ -40,6 +41,7 @@ impl Shared {
             _postgres: None,
             _mariadb: None,
             _kafka: None,
+            _rocketmq: None,
             addresses: Vec::new(),
             missing: Vec::new(),
             failures: Vec::new(),
@@ -49,7 +51,7 @@ impl Shared {
             let names: Vec<_> = parts.iter().map(|part| part.name()).collect();
             println!("starting {}", names.join(", "));
         }
-        let (postgres, mariadb, kafka) = thread::scope(|scope| {
+        let (postgres, mariadb, kafka, rocketmq) = thread::scope(|scope| {
             let wanted = |part| parts.contains(&part);
             let options = postgres::Options { folder: place.clone(), ..Default::default() };
             let postgres = wanted(Part::Postgres).then(|| scope.spawn(move || Postgres::start(&options)));
@@ -57,11 +59,14 @@ impl Shared {
             let mariadb = wanted(Part::Mariadb).then(|| scope.spawn(move || Mariadb::start(&options)));
             let options = kafka::Options { folder: place.clone(), ..Default::default() };
             let kafka = wanted(Part::Kafka).then(|| scope.spawn(move || Kafka::start(&options)));
-            (postgres.map(join), mariadb.map(join), kafka.map(join))
+            let options = rocketmq::Options { folder: place.clone(), ..Default::default() };
+            let rocketmq = wanted(Part::Rocketmq).then(|| scope.spawn(move || Rocketmq::start(&options)));
+            (postgres.map(join), mariadb.map(join), kafka.map(join), rocketmq.map(join))
         });
         this._postgres = this.note(Part::Postgres, postgres, Postgres::url);
         this._mariadb = this.note(Part::Mariadb, mariadb, Mariadb::url);
         this._kafka = this.note(Part::Kafka, kafka, Kafka::bootstrap);
+        this._rocketmq = this.note(Part::Rocketmq, rocketmq, Rocketmq::name_server);
         Ok(this)
     }
 

@@ -49,7 +49,7 @@ impl Only {
             "docs" => Self::Docs,
             "examples" => Self::Examples,
             _ => Self::Server(Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-                "one of postgres, mariadb, kafka, sqlite, unit, model, lint, features, tidy, docs, examples".to_owned()
+                "one of postgres, mariadb, kafka, rocketmq, sqlite, unit, model, lint, features, tidy, docs, examples".to_owned()
             })?),
         })
     }
@@ -60,6 +60,7 @@ impl Only {
             Self::Server(Part::Postgres) => &["postgres"],
             Self::Server(Part::Mariadb) => &["mariadb", "mysql"],
             Self::Server(Part::Kafka) => &["kafka"],
+            Self::Server(Part::Rocketmq) => &["rocketmq"],
             Self::Sqlite => &["sqlite"],
             Self::Tidy => &["tidy::"],
             Self::Unit | Self::Model | Self::Lint | Self::Features | Self::Docs | Self::Examples => &[],

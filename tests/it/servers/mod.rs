@@ -4,6 +4,7 @@ mod kafka;
 mod mariadb;
 mod orphan;
 mod postgres;
+mod rocketmq;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

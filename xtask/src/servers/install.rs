@@ -12,6 +12,9 @@ use super::process::run;
 /// The release of Apache Kafka that the tests run against; `kafka/pom.xml` takes it from here.
 pub const KAFKA_VERSION: &str = "4.1.0";
 
+/// The release of Apache RocketMQ that the tests run against; `rocketmq/pom.xml` takes it from here.
+pub const ROCKETMQ_VERSION: &str = "5.3.3";
+
 /// A server that may be missing on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
@@ -21,11 +24,13 @@ pub enum Part {
     Mariadb,
     /// Apache Kafka, its Java and its Maven.
     Kafka,
+    /// Apache RocketMQ, its Java and its Maven.
+    Rocketmq,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 3] = [Self::Postgres, Self::Mariadb, Self::Kafka];
+    pub const ALL: [Self; 4] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq];
 
     /// Its name on the command line and in the names of tests.
     pub fn name(self) -> &'static str {
@@ -33,6 +38,7 @@ impl Part {
             Self::Postgres => "postgres",
             Self::Mariadb => "mariadb",
             Self::Kafka => "kafka",
+            Self::Rocketmq => "rocketmq",
         }
     }
 
@@ -42,6 +48,7 @@ impl Part {
             Self::Postgres => "OUTBOX_TEST_POSTGRES_URL",
             Self::Mariadb => "OUTBOX_TEST_MARIADB_URL",
             Self::Kafka => "OUTBOX_TEST_KAFKA",
+            Self::Rocketmq => "OUTBOX_TEST_ROCKETMQ",
         }
     }
 
@@ -51,6 +58,7 @@ impl Part {
             Self::Postgres => &["postgresql"],
             Self::Mariadb => &["mariadb-server"],
             Self::Kafka => &["default-jre-headless", "maven", "openssl"],
+            Self::Rocketmq => &["default-jdk-headless", "maven"],
         }
     }
 
@@ -64,6 +72,7 @@ impl Part {
             Self::Postgres => postgres_binaries().map(drop),
             Self::Mariadb => mariadb_server().map(drop),
             Self::Kafka => kafka_tools().map(drop),
+            Self::Rocketmq => rocketmq_tools().map(drop),
         }
     }
 }
@@ -114,16 +123,27 @@ pub(super) fn mariadb_server() -> Result<PathBuf, Unavailable> {
     complete.ok_or_else(|| Unavailable::missing(Part::Mariadb, "MariaDB server"))
 }
 
-/// The path of `java`, where everything else is there too.
+/// The path of `java`, where everything else that Kafka takes is there too.
 pub(super) fn kafka_tools() -> Result<PathBuf, Unavailable> {
-    let java = find("java").ok_or_else(|| Unavailable::missing(Part::Kafka, "Java"))?;
-    let jars_or_maven = jars_folder().is_dir() || find("mvn").is_some();
-    if !jars_or_maven {
-        return Err(Unavailable::missing(Part::Kafka, "Maven to fetch Apache Kafka's jars"));
-    }
+    let java = java_tools(Part::Kafka, "java", &KAFKA_JARS)?;
     match find("openssl") {
         Some(_) => Ok(java),
         None => Err(Unavailable::missing(Part::Kafka, "openssl to make certificates")),
+    }
+}
+
+/// The path of `java`, where everything else that RocketMQ takes is there too: also `javac`, for the consumer that reads
+/// what the tests wrote.
+pub(super) fn rocketmq_tools() -> Result<PathBuf, Unavailable> {
+    java_tools(Part::Rocketmq, "javac", &ROCKETMQ_JARS)
+}
+
+fn java_tools(part: Part, compiler: &str, jars: &Jars) -> Result<PathBuf, Unavailable> {
+    let java = find("java").filter(|_| find(compiler).is_some());
+    let java = java.ok_or_else(|| Unavailable::missing(part, "Java"))?;
+    match jars.folder().is_dir() || find("mvn").is_some() {
+        true => Ok(java),
+        false => Err(Unavailable::missing(part, "Maven to fetch the jars")),
     }
 }
 
@@ -133,35 +153,58 @@ pub(super) fn kafka_tools() -> Result<PathBuf, Unavailable> {
 ///
 /// [`Unavailable`] where Maven is missing or cannot fetch them.
 pub(super) fn kafka_jars() -> Result<PathBuf, Unavailable> {
-    static FETCHING: Mutex<()> = Mutex::new(());
-    let _one_at_a_time = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     kafka_tools()?;
-    let folder = jars_folder();
-    if !folder.is_dir() {
-        fetch_jars(&folder).map_err(|error| Unavailable { part: Part::Kafka, reason: format!("{error:#}") })?;
-    }
-    Ok(folder)
+    KAFKA_JARS.get(Part::Kafka)
 }
 
-fn fetch_jars(folder: &Path) -> Result<()> {
-    let parent = folder.parent().context("the folder of the jars has no parent")?;
-    std::fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
-    // Filled beside its place and moved there whole, so that an interrupted fetch is not taken for a finished one.
-    let partial = tempfile::tempdir_in(parent)?;
-    let mut maven = Command::new("mvn");
-    maven.args(["-q", "-B", "-Dstyle.color=never", "dependency:copy-dependencies", "-f"]);
-    maven.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml"));
-    maven.arg(format!("-Dkafka.version={KAFKA_VERSION}"));
-    maven.arg(format!("-Dlib.dir={}", partial.path().join("lib").display()));
-    run(&mut maven).context("fetch Apache Kafka's jars")?;
-    match std::fs::rename(partial.path().join("lib"), folder) {
-        Err(_) if folder.is_dir() => Ok(()), // another process was faster
-        moved => moved.with_context(|| format!("move the jars to {}", folder.display())),
-    }
+/// As [`kafka_jars`].
+pub(super) fn rocketmq_jars() -> Result<PathBuf, Unavailable> {
+    rocketmq_tools()?;
+    ROCKETMQ_JARS.get(Part::Rocketmq)
 }
 
-fn jars_folder() -> PathBuf {
-    target_folder().join("servers").join(format!("kafka-{KAFKA_VERSION}"))
+const KAFKA_JARS: Jars =
+    Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml"), name: "kafka", version: KAFKA_VERSION };
+const ROCKETMQ_JARS: Jars =
+    Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/rocketmq/pom.xml"), name: "rocketmq", version: ROCKETMQ_VERSION };
+
+/// What a `pom.xml` names, in a folder of its own.
+struct Jars {
+    pom: &'static str,
+    name: &'static str,
+    version: &'static str,
+}
+
+impl Jars {
+    fn folder(&self) -> PathBuf {
+        target_folder().join("servers").join(format!("{}-{}", self.name, self.version))
+    }
+
+    fn get(&self, part: Part) -> Result<PathBuf, Unavailable> {
+        static FETCHING: Mutex<()> = Mutex::new(());
+        let _one_at_a_time = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = self.folder();
+        if !folder.is_dir() {
+            self.fetch(&folder).map_err(|error| Unavailable { part, reason: format!("{error:#}") })?;
+        }
+        Ok(folder)
+    }
+
+    fn fetch(&self, folder: &Path) -> Result<()> {
+        let parent = folder.parent().context("the folder of the jars has no parent")?;
+        std::fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+        // Filled beside its place and moved there whole, so that an interrupted fetch is not taken for a finished one.
+        let partial = tempfile::tempdir_in(parent)?;
+        let mut maven = Command::new("mvn");
+        maven.args(["-q", "-B", "-Dstyle.color=never", "dependency:copy-dependencies", "-f", self.pom]);
+        maven.arg(format!("-D{}.version={}", self.name, self.version));
+        maven.arg(format!("-Dlib.dir={}", partial.path().join("lib").display()));
+        run(&mut maven).with_context(|| format!("fetch the jars of {}", self.name))?;
+        match std::fs::rename(partial.path().join("lib"), folder) {
+            Err(_) if folder.is_dir() => Ok(()), // another process was faster
+            moved => moved.with_context(|| format!("move the jars to {}", folder.display())),
+        }
+    }
 }
 
 /// Cargo's target folder: outside the sources, and kept between runs.

@@ -23,8 +23,11 @@ pub mod mariadb;
 mod port;
 pub mod postgres;
 mod process;
+pub mod rocketmq;
+mod rocketmq_wire;
 
 pub use install::{Part, Unavailable};
 pub use kafka::Kafka;
 pub use mariadb::Mariadb;
 pub use postgres::Postgres;
+pub use rocketmq::Rocketmq;

@@ -1,0 +1,310 @@
+//! Apache RocketMQ: a name server and one broker, a process each.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Signal;
+
+use super::account::Account;
+use super::folder::{Folder, random_password};
+use super::install;
+use super::port::free_port;
+use super::process::Server;
+use super::rocketmq_wire;
+pub use super::rocketmq_wire::{Answer, request};
+
+/// When the broker has a message, as it says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Flush {
+    /// When it is on the disk (`SYNC_FLUSH`).
+    #[default]
+    Sync,
+    /// When it is in its memory (`ASYNC_FLUSH`, RocketMQ's own default).
+    Async,
+}
+
+/// Who may connect to the broker.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody, without credentials.
+    #[default]
+    Open,
+    /// Who signs with [`Rocketmq::credentials`].
+    Signed,
+}
+
+/// How RocketMQ is started.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// When a message counts as stored; [`Flush::Sync`] by default.
+    pub flush: Flush,
+    /// Who may connect; [`Access::Open`] by default.
+    pub access: Access,
+    /// The folder below which the data is laid. By default the system's folder for temporary files.
+    pub folder: Option<PathBuf>,
+    /// Further settings of the broker, as in `broker.conf`; they win over ours.
+    pub settings: Vec<(String, String)>,
+}
+
+/// An access key with its secret.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// Names the user.
+    pub access_key: String,
+    /// Signs the requests.
+    pub secret_key: String,
+}
+
+/// A RocketMQ of our own. It makes no topic by itself. Dropping it kills it and removes the data.
+#[derive(Debug)]
+pub struct Rocketmq {
+    broker: Option<Server>,
+    name_server: Option<Server>,
+    java: PathBuf,
+    class_path: String,
+    broker_port: u16,
+    name_server_port: u16,
+    credentials: Option<Credentials>,
+    broker_folder: Folder,
+    name_server_folder: Folder,
+}
+
+impl Rocketmq {
+    /// Starts both on new data; returns when the name server knows the broker.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
+    /// RocketMQ's jars nor a way to them; anything else is a process that does not start, with the end of its log.
+    pub fn start(options: &Options) -> Result<Self> {
+        let jars = install::rocketmq_jars()?;
+        let java = install::rocketmq_tools()?;
+        let account = Account::current();
+        let broker_folder = Folder::new(options.folder.as_deref(), "rocketmq-broker", account)?;
+        let name_server_folder = Folder::new(options.folder.as_deref(), "rocketmq-names", account)?;
+        let (name_server_port, broker_port) = (free_port()?, broker_port()?);
+        let home = name_server_folder.path().display();
+        let config = format!("listenPort={name_server_port}\nbindAddress=127.0.0.1\nkvConfigPath={home}/kv.json\n");
+        name_server_folder.write("namesrv.conf", &config, account)?;
+        let credentials = match options.access {
+            Access::Open => None,
+            Access::Signed => Some(Credentials { access_key: "owner".to_owned(), secret_key: random_password()? }),
+        };
+        let mut config = include_str!("../../rocketmq/broker.conf").to_owned();
+        let own = settings(options, &broker_folder, name_server_port, broker_port, credentials.as_ref())?;
+        // A later line wins over an earlier one.
+        config.extend(own.iter().chain(&options.settings).map(|(name, value)| format!("{name}={value}\n")));
+        broker_folder.write("broker.conf", &config, account)?;
+        let class_path = jars.join("*").display().to_string();
+        let (broker, name_server) = (None, None);
+        let mut this = Self {
+            broker,
+            name_server,
+            java,
+            class_path,
+            broker_port,
+            name_server_port,
+            credentials,
+            broker_folder,
+            name_server_folder,
+        };
+        this.start_again()?;
+        Ok(this)
+    }
+
+    /// The address of the name server: what clients are given.
+    pub fn name_server(&self) -> String {
+        format!("127.0.0.1:{}", self.name_server_port)
+    }
+
+    /// The address of the broker, the same one as long as this value lives.
+    pub fn broker(&self) -> String {
+        format!("127.0.0.1:{}", self.broker_port)
+    }
+
+    /// Who may do everything; `None` with [`Access::Open`].
+    pub fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_ref()
+    }
+
+    /// The ids of the processes that run.
+    pub fn pids(&self) -> Vec<u32> {
+        [&self.broker, &self.name_server].into_iter().flatten().map(Server::id).collect()
+    }
+
+    /// `kill -9` to the broker; returns when it is gone. The name server goes on. Does nothing when it is down.
+    ///
+    /// # Errors
+    ///
+    /// The process does not end.
+    pub fn kill9(&mut self) -> Result<()> {
+        self.broker.take().map_or(Ok(()), Server::kill9)
+    }
+
+    /// `kill -9` to the name server; the broker goes on. Does nothing when it is down.
+    ///
+    /// # Errors
+    ///
+    /// The process does not end.
+    pub fn kill9_name_server(&mut self) -> Result<()> {
+        self.name_server.take().map_or(Ok(()), Server::kill9)
+    }
+
+    /// Ends both in order and keeps the data. Does nothing when they are down.
+    ///
+    /// # Errors
+    ///
+    /// One had to be killed.
+    pub fn stop(&mut self) -> Result<()> {
+        let broker = self.broker.take().map_or(Ok(()), |server| server.stop(Signal::TERM));
+        broker.and(self.name_server.take().map_or(Ok(()), |server| server.stop(Signal::TERM)))
+    }
+
+    /// Starts what is down on the data and the ports it had; returns when the name server knows the broker, which a
+    /// broker that ran on without it tells it every ten seconds.
+    ///
+    /// # Errors
+    ///
+    /// One does not start; the message closes with the end of its log.
+    pub fn start_again(&mut self) -> Result<()> {
+        if self.name_server.is_none() {
+            let main = ["org.apache.rocketmq.namesrv.NamesrvStartup", "namesrv.conf"];
+            let mut server = self.spawn(main, "rmq.namesrv.logback.xml", "128m", &self.name_server_folder)?;
+            let answers = || rocketmq_wire::request(&self.name_server(), 106, &[]).is_ok();
+            server.wait_ready(answers).context("RocketMQ's name server does not start")?;
+            self.name_server = Some(server);
+        }
+        let mut broker = match self.broker.take() {
+            Some(broker) => broker,
+            None => {
+                let main = ["org.apache.rocketmq.broker.BrokerStartup", "broker.conf"];
+                self.spawn(main, "rmq.broker.logback.xml", "512m", &self.broker_folder)?
+            }
+        };
+        let known = || rocketmq_wire::knows_a_broker(&self.name_server()) && self.broker_answers();
+        broker.wait_ready(known).context("RocketMQ's broker does not start")?;
+        self.broker = Some(broker);
+        Ok(())
+    }
+
+    /// Makes a topic of 4 queues on the broker; returns when the name server knows it.
+    ///
+    /// # Errors
+    ///
+    /// The broker refuses, which it does with [`Access::Signed`].
+    pub fn create_topic(&self, topic: &str) -> Result<()> {
+        create_topic(&self.name_server(), topic)
+    }
+
+    fn broker_answers(&self) -> bool {
+        const GET_BROKER_RUNTIME_INFO: u16 = 28;
+        rocketmq_wire::request(&self.broker(), GET_BROKER_RUNTIME_INFO, &[]).is_ok()
+    }
+
+    fn spawn(&self, [class, config]: [&str; 2], log_config: &str, heap: &str, folder: &Folder) -> Result<Server> {
+        let home = folder.path().display();
+        let open = ["--add-exports=java.base/sun.nio.ch=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"];
+        let mut args = vec![
+            "-Xms64m".to_owned(),
+            format!("-Xmx{heap}"),
+            "-XX:MaxDirectMemorySize=256m".to_owned(),
+            "-XX:+UseSerialGC".to_owned(), // the collector with the fewest threads
+            "-XX:-UsePerfData".to_owned(), // a file outside our folder
+            "-Djava.net.preferIPv4Stack=true".to_owned(),
+            format!("-Djava.io.tmpdir={home}"),
+            // Where its log files go.
+            format!("-Duser.home={home}"),
+            format!("-Drocketmq.home.dir={home}"),
+            format!("-Drmq.logback.configurationFile={log_config}"),
+            "--add-opens=java.base/java.nio=ALL-UNNAMED".to_owned(),
+        ];
+        args.extend(open.map(str::to_owned));
+        args.extend(["-cp".to_owned(), self.class_path.clone(), class.to_owned(), "-c".to_owned()]);
+        args.push(folder.path().join(config).display().to_string());
+        Server::spawn(&self.java, &args, Account::current(), folder)
+    }
+}
+
+impl Drop for Rocketmq {
+    fn drop(&mut self) {
+        // The data goes with it, so an orderly end would be for nothing. A failure cannot be returned from here.
+        let _ = self.kill9();
+        let _ = self.kill9_name_server();
+    }
+}
+
+/// Makes a topic of 4 queues on the broker that the name server at `name_server` knows; returns when it knows the topic.
+///
+/// # Errors
+///
+/// One of them does not answer, or refuses.
+pub fn create_topic(name_server: &str, topic: &str) -> Result<()> {
+    const UPDATE_AND_CREATE_TOPIC: u16 = 17;
+    const GET_BROKER_CLUSTER_INFO: u16 = 106;
+    let cluster = request(name_server, GET_BROKER_CLUSTER_INFO, &[])?;
+    let cluster = String::from_utf8_lossy(&cluster.body).into_owned();
+    // {"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},..
+    let address = cluster
+        .split_once("\"brokerAddrs\":{")
+        .and_then(|(_, rest)| rest.split('"').find(|part| part.contains(':') && part.contains('.')));
+    let Some(address) = address else { bail!("the name server knows no broker: {cluster}") };
+    let fields = [
+        ("topic", topic),
+        ("defaultTopic", "TBW102"),
+        ("readQueueNums", "4"),
+        ("writeQueueNums", "4"),
+        ("perm", "6"),
+        ("topicFilterType", "SINGLE_TAG"),
+        ("topicSysFlag", "0"),
+        ("order", "false"),
+    ];
+    let made = request(address, UPDATE_AND_CREATE_TOPIC, &fields)?;
+    ensure!(made.code == 0, "the broker does not make {topic}: {}", made.header);
+    Ok(())
+}
+
+fn settings(
+    options: &Options,
+    folder: &Folder,
+    name_server_port: u16,
+    port: u16,
+    credentials: Option<&Credentials>,
+) -> Result<Vec<(String, String)>> {
+    let store = folder.path().join("store").display().to_string();
+    let flush = if options.flush == Flush::Sync { "SYNC_FLUSH" } else { "ASYNC_FLUSH" };
+    let mut settings = vec![
+        ("namesrvAddr", format!("127.0.0.1:{name_server_port}")),
+        ("listenPort", port.to_string()),
+        // For replicas, of which there are none. The one socket that cannot be bound to loopback.
+        ("haListenPort", free_port()?.to_string()),
+        ("storePathCommitLog", format!("{store}/commitlog")),
+        ("storePathRootDir", store),
+        ("flushDiskType", flush.to_owned()),
+    ];
+    if let Some(Credentials { access_key, secret_key }) = credentials {
+        let provider = "org.apache.rocketmq.auth.authentication.provider";
+        let user = format!("{{\"username\":\"{access_key}\",\"password\":\"{secret_key}\"}}");
+        let own = format!("{{\"accessKey\":\"{access_key}\",\"secretKey\":\"{secret_key}\"}}");
+        settings.extend([
+            ("authenticationEnabled", "true".to_owned()),
+            ("authenticationProvider", format!("{provider}.DefaultAuthenticationProvider")),
+            ("authenticationMetadataProvider", format!("{provider}.LocalAuthenticationMetadataProvider")),
+            ("authConfigPath", folder.path().join("auth").display().to_string()),
+            ("initAuthenticationUser", user),
+            ("innerClientAuthenticationCredentials", own),
+        ]);
+    }
+    Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// A broker also listens two ports below the one it is told.
+fn broker_port() -> Result<u16> {
+    for _ in 0..100 {
+        let port = free_port()?;
+        if TcpListener::bind(("127.0.0.1", port - 2)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no two free ports for a broker")
+}
