@@ -18,6 +18,10 @@ pub const ATTEMPTS_MAX: u32 = 12;
 /// The longest wait after a temporary failure (time-out, leader election, quota), which says nothing about the message.
 pub const TEMPORARY_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// The longest that a receiver's own word (`Retry-After`) puts off a message or a topic. A day's maintenance is not known
+/// to the minute, and a receiver that asks for a year by mistake must not silence a topic for one.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
+
 /// Bytes of payload, key and headers together: 1 MB is what Kafka's brokers take by default (`message.max.bytes`).
 pub const MESSAGE_BYTES_MAX: usize = 1_000_000;
 
@@ -78,9 +82,10 @@ pub struct Limits {
     pub claim_rows_max: usize,
     /// Bytes of one claim, so that rows of 50 kB do not take 50 MB a batch.
     pub claim_bytes_max: usize,
-    /// Claims open at once. Two overlap sending with reading (75,000 against 127,000 msg/s); a third gains nothing.
+    /// Claims open at once, for each transport. Two overlap sending with reading (75,000 against 127,000 msg/s); a third
+    /// gains nothing. Workers shared by transports would spend a claim window each on the slowest of them.
     pub claim_workers: usize,
-    /// Refs waiting for confirm. At 16,384 a queue that drains at all drains within t/2.
+    /// Refs waiting for confirm, for each transport. At 16,384 a queue that drains at all drains within t/2.
     pub queue_refs_max: usize,
     /// Rows of one confirm: beyond 500 the cost per row no longer falls.
     pub confirm_rows_max: usize,
@@ -93,8 +98,13 @@ pub struct Limits {
     /// business.
     pub confirm_group_rows_min: usize,
     /// Messages in flight in all, sent but not settled. 20,000 keep a broker at full speed and bound the memory.
+    ///
+    /// Several transports have equal shares of it, so that one that answers slowly or not at all takes nothing from the
+    /// others; what a transport has no use for ([`in_flight_max`](crate::transport::Transport::in_flight_max)) goes to
+    /// the rest. Fixed shares and no common pool: at full speed a transport holds two claims and a confirm group, 4,500,
+    /// which is below its share for up to four of them, and what lies beyond is only ever filled by one that stands still.
     pub in_flight_max: usize,
-    /// Bytes in flight in all; with rows of 50 kB this bounds the memory, not the count.
+    /// Bytes in flight in all, in equal shares; with rows of 50 kB this bounds the memory, not the count.
     pub in_flight_bytes_max: usize,
     /// Rows of one settle.
     pub settle_rows_max: usize,

@@ -53,10 +53,10 @@ metrics! {
     SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were no longer there, by `found`: dead_letter or nowhere.";
     SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were tried again.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
-    BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0.";
+    BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0, by `transport`.";
     TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";
-    QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed.";
-    IN_FLIGHT = "outbox_in_flight", Gauge, Count, "Messages sent and not yet settled.";
+    QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed, by `transport`.";
+    IN_FLIGHT = "outbox_in_flight", Gauge, Count, "Messages sent and not yet settled, by `transport`.";
     OLDEST_DUE = "outbox_oldest_due_seconds", Gauge, Seconds, "For how long the oldest due row of the topic has been due, by `topic`.";
     LIVE_ROWS = "outbox_live_rows", Gauge, Count, "Rows not settled yet, by `topic`; set when `Relay::backlog` is called, up to its bound.";
     DUE_ROWS = "outbox_due_rows", Gauge, Count, "Rows that are due, by `topic`; set when `Relay::backlog` is called, up to its bound.";

@@ -27,7 +27,11 @@ pub struct Topic {
     retry: Arc<dyn RetryPolicy>,
     attempts_max: u32,
     message_bytes_max: usize,
+    via: Arc<str>,
 }
+
+/// The name of the transport that a relay is given without one, and of the topics that name none.
+pub(crate) const DEFAULT_TRANSPORT: &str = "default";
 
 impl Topic {
     /// A topic with the default policies. Its name is checked by
@@ -39,6 +43,7 @@ impl Topic {
             retry: Arc::new(Exponential::default()),
             attempts_max: ATTEMPTS_MAX,
             message_bytes_max: MESSAGE_BYTES_MAX,
+            via: DEFAULT_TRANSPORT.into(),
         }
     }
 
@@ -75,6 +80,36 @@ impl Topic {
         self
     }
 
+    /// Which of the relay's transports takes its messages: the one given under this name by
+    /// [`RelayBuilder::transport_named`](crate::relay::RelayBuilder::transport_named). Without it, and under the name
+    /// `default`, it is that given by [`RelayBuilder::transport`](crate::relay::RelayBuilder::transport).
+    ///
+    /// The relay looks it up when it starts: rows say nothing of it, so a topic can change over while messages wait.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use diesel_outbox::store::MemoryStore;
+    /// use diesel_outbox::transport::MemoryTransport;
+    /// use diesel_outbox::{Outbox, Topic};
+    ///
+    /// let outbox = Outbox::builder()
+    ///     .topic(Topic::new("orders"))
+    ///     .topic(Topic::new("order-webhooks").via("webhooks"))
+    ///     .build()?;
+    /// let relay = outbox.relay().store(MemoryStore::new())
+    ///     .transport(MemoryTransport::new())
+    ///     .transport_named("webhooks", MemoryTransport::new())
+    ///     .start().await?;
+    /// assert_eq!(relay.status().routes.len(), 2);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn via(mut self, transport: impl Into<Arc<str>>) -> Self {
+        self.via = transport.into();
+        self
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
@@ -82,6 +117,11 @@ impl Topic {
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.name)
+    }
+
+    /// The name of its transport.
+    pub fn transport_name(&self) -> &str {
+        &self.via
     }
 
     pub(crate) fn staleness_duration(&self) -> Duration {

@@ -12,7 +12,7 @@ use super::{CommitHook, Pending};
 use crate::clock::SystemClock;
 use crate::limits::HOOK_REFS_MAX;
 use crate::message::MessageId;
-use crate::relay::queue::{Flush, HandedOver, Link, Queue};
+use crate::relay::queue::{Flush, HandedOver, Link, Queue, Queues};
 use crate::store::RowRef;
 
 const NOTHING: [i64; 0] = [];
@@ -36,9 +36,9 @@ impl Flush for NothingToFlush {
 
 impl Bench {
     fn new() -> Self {
-        let queue = Arc::new(Queue::new(100_000, Arc::new(SystemClock)));
+        let queue = Arc::new(Queue::new("test".into(), 100_000, Arc::new(SystemClock)));
         let link = Arc::new(Link::default());
-        assert!(link.connect(Arc::clone(&queue), Arc::new(NothingToFlush)));
+        assert!(link.connect(Queues::new(Arc::clone(&queue)), Arc::new(NothingToFlush)));
         Self { hook: CommitHook::new(), link, queue }
     }
 

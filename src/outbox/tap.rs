@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::Outbox;
 use crate::clock::SystemClock;
 use crate::limits::Limits;
-use crate::relay::queue::{Flush, Queue};
+use crate::relay::queue::{Flush, Queue, Queues};
 use crate::store::RowRef;
 
 /// Stands in for a relay in our own tests: takes what is handed over, and does nothing with it.
@@ -31,9 +31,9 @@ impl Outbox {
     /// Connects a tap in the place of a relay.
     #[doc(hidden)]
     pub fn tap(&self) -> Tap {
-        let queue = Arc::new(Queue::new(Limits::default().queue_refs_max, Arc::new(SystemClock)));
+        let queue = Arc::new(Queue::new("tap".into(), Limits::default().queue_refs_max, Arc::new(SystemClock)));
         assert!(
-            self.link().connect(Arc::clone(&queue), Arc::new(NothingToFlush)),
+            self.link().connect(Queues::new(Arc::clone(&queue)), Arc::new(NothingToFlush)),
             "a relay or tap is connected already"
         );
         Tap { outbox: self.clone(), queue }

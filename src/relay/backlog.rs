@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::Engine;
+use super::engines::Engines;
 use crate::store::{StoreError, TopicBacklog};
 
 /// What waits in an outbox's tables, and what is dead. From [`Relay::backlog`](super::Relay::backlog).
@@ -44,13 +44,13 @@ impl Backlog {
     }
 }
 
-pub(super) async fn of(engine: &Engine) -> Result<Backlog, StoreError> {
-    let count_max = engine.limits.backlog_count_max;
-    let counted = engine.store.backlog(count_max).await?;
-    let ours = engine.topics.names().into_iter().map(nothing);
+pub(super) async fn of(engines: &Engines) -> Result<Backlog, StoreError> {
+    let count_max = engines.limits.backlog_count_max;
+    let counted = engines.store.backlog(count_max).await?;
+    let ours = engines.topic_names().into_iter().map(nothing);
     let topics: BTreeMap<Arc<str>, TopicBacklog> = ours.chain(counted).map(|of| (Arc::clone(&of.topic), of)).collect();
     let topics: Vec<TopicBacklog> = topics.into_values().collect();
-    engine.backlog_meters.set(&topics);
+    engines.backlog_meters.set(&topics);
     Ok(Backlog { topics, count_max })
 }
 

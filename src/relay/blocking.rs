@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::backlog::{self, Backlog};
 use super::builder::{RelayBuilder, StartError};
-use super::engine::Engine;
+use super::engines::Engines;
 use super::panicked::RelayPanicked;
 use super::queue::Flush as _;
 use super::shutdown::ShutdownReport;
@@ -178,7 +178,7 @@ fn serve(
             };
             match request {
                 Some(Request::Shutdown(grace, answer)) => return drop(answer.send(relay.shutdown(grace).await)),
-                Some(Request::Ask(question)) => aside.push(answer(Arc::clone(&relay.engine), question)),
+                Some(Request::Ask(question)) => aside.push(answer(Arc::clone(&relay.engines), question)),
                 None => return,
             }
         }
@@ -186,10 +186,10 @@ fn serve(
 }
 
 /// Whoever asked may have gone meanwhile; then nobody needs the answer.
-async fn answer(engine: Arc<Engine>, question: Question) {
+async fn answer(engines: Arc<Engines>, question: Question) {
     match question {
-        Question::Flush(within, answer) => drop(answer.send(engine.flush(within).await)),
-        Question::Status(answer) => drop(answer.send(status::of(&engine))),
-        Question::Backlog(answer) => drop(answer.send(backlog::of(&engine).await)),
+        Question::Flush(within, answer) => drop(answer.send(engines.flush(within).await)),
+        Question::Status(answer) => drop(answer.send(status::of(&engines))),
+        Question::Backlog(answer) => drop(answer.send(backlog::of(&engines).await)),
     }
 }

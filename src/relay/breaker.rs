@@ -4,7 +4,7 @@
 //! admitted as a trial, and that row's outcome closes it or opens it again. A trial without outcome does not block: after
 //! a while another row may try, because the first may wait for a partition of its own.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -23,14 +23,25 @@ pub(crate) enum BreakerState {
 
 #[derive(Debug)]
 pub(crate) struct Breaker {
+    /// The name of the transport.
+    transport: Arc<str>,
     state: Mutex<BreakerState>,
     changed: Notify,
     trial_duration: Duration,
 }
 
 impl Breaker {
-    pub(crate) fn new(trial_duration: Duration) -> Self {
-        Self { state: Mutex::new(BreakerState::Closed), changed: Notify::new(), trial_duration }
+    pub(crate) fn new(transport: Arc<str>, trial_duration: Duration) -> Self {
+        let breaker =
+            Self { transport, state: Mutex::new(BreakerState::Closed), changed: Notify::new(), trial_duration };
+        // From the start, so that a dashboard shows every transport and not only those that were down once.
+        breaker.show(false);
+        breaker
+    }
+
+    fn show(&self, open: bool) {
+        let level = if open { 1.0 } else { 0.0 };
+        ::metrics::gauge!(metrics::BREAKER_OPEN, "transport" => Arc::clone(&self.transport)).set(level);
     }
 
     /// How many of `wanted` rows may be taken now. Whoever is admitted one row for a trial and finds none says so with
@@ -74,8 +85,9 @@ impl Breaker {
         }
         *state = BreakerState::Open { class, since: now };
         drop(state);
-        tracing::warn!(class = class.as_str(), "the transport is down: nothing is claimed until it answers");
-        ::metrics::gauge!(metrics::BREAKER_OPEN).set(1.0);
+        let transport = &*self.transport;
+        tracing::warn!(transport, class = class.as_str(), "the transport is down: nothing is claimed until it answers");
+        self.show(true);
         self.changed.notify_waiters();
     }
 
@@ -94,8 +106,8 @@ impl Breaker {
         if matches!(*state, BreakerState::Trial { .. }) {
             *state = BreakerState::Closed;
             drop(state);
-            tracing::info!("the transport is back");
-            ::metrics::gauge!(metrics::BREAKER_OPEN).set(0.0);
+            tracing::info!(transport = &*self.transport, "the transport is back");
+            self.show(false);
             self.changed.notify_waiters();
         }
     }
@@ -131,8 +143,12 @@ mod tests {
         Outcome::Failed(TransportError::new(class, std::io::Error::other("as the test says")))
     }
 
+    fn breaker() -> Breaker {
+        Breaker::new("default".into(), Duration::from_secs(1))
+    }
+
     fn half_open() -> Breaker {
-        let breaker = Breaker::new(Duration::from_secs(1));
+        let breaker = breaker();
         breaker.observe(&failed(FailureClass::Connection), START);
         breaker.probed();
         breaker
@@ -140,7 +156,7 @@ mod tests {
 
     #[test]
     fn open_admits_nothing() {
-        let breaker = Breaker::new(Duration::from_secs(1));
+        let breaker = breaker();
         assert_eq!(breaker.admit(7, START), 7);
         breaker.observe(&failed(FailureClass::Authentication), START);
         assert_eq!(breaker.admit(7, START), 0);

@@ -1,16 +1,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 
 use super::breaker::Breaker;
 use super::engine::Engine;
+use super::engines::Engines;
 use super::health::StoreHealth;
 use super::inbox::Inbox;
 use super::ledger::Ledger;
 use super::meters::BacklogMeters;
 use super::panicked::RelayPanicked;
-use super::queue::{Link, Queue};
+use super::queue::{Link, Queue, Queues};
+use super::routes::{Route, RoutingProblem, Transports, shares};
 use super::stop::Stop;
 use super::supervised::supervised;
 use super::topics::Topics;
@@ -21,7 +24,7 @@ use crate::limits::Limits;
 use crate::metrics;
 use crate::naming::TableNames;
 use crate::store::{SchemaProblem, Store, StoreError, StoreWarning};
-use crate::topic::Topic;
+use crate::topic::{DEFAULT_TRANSPORT, Topic};
 use crate::transport::{Transport, TransportError};
 
 /// Puts a relay together. Made by [`Outbox::relay`](crate::Outbox::relay).
@@ -32,7 +35,7 @@ pub struct RelayBuilder {
     tables: TableNames,
     link: Arc<Link>,
     store: Option<Arc<dyn Store>>,
-    transport: Option<Arc<dyn Transport>>,
+    transports: Transports,
     clock: Arc<dyn Clock>,
     limits: Limits,
 }
@@ -44,7 +47,7 @@ impl RelayBuilder {
             tables,
             link,
             store: None,
-            transport: None,
+            transports: Transports::default(),
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
         }
@@ -57,9 +60,19 @@ impl RelayBuilder {
         self
     }
 
-    /// The broker to relay to. Required.
-    pub fn transport(mut self, transport: impl Transport) -> Self {
-        self.transport = Some(Arc::new(transport));
+    /// The broker to relay to, for the topics that name no other. Required where there are such.
+    pub fn transport(self, transport: impl Transport) -> Self {
+        self.transport_named(DEFAULT_TRANSPORT, transport)
+    }
+
+    /// A broker for the topics that name it ([`Topic::via`](crate::Topic::via)). Under one name the last one counts.
+    ///
+    /// Each transport has a queue, workers, a breaker and a share of what may be in flight of its own: one that is down
+    /// or slow keeps none of the others waiting, and a relay starts without those that cannot be reached. The database
+    /// needs as many connections more for each as [`Limits::claim_workers`] and [`Limits::settle_workers`] say, and one
+    /// to confirm.
+    pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
+        self.transports.set(name.into(), Arc::new(transport));
         self
     }
 
@@ -87,48 +100,74 @@ impl RelayBuilder {
     /// Outside a tokio runtime with time enabled.
     pub async fn start(self) -> Result<Relay, StartError> {
         let store = self.store.ok_or(StartError::NoStore)?;
-        let transport = self.transport.ok_or(StartError::NoTransport)?;
-        check_limits(&self.limits, transport.delivery_timeout())?;
+        if self.transports.is_empty() {
+            return Err(StartError::NoTransport);
+        }
+        let routes = self.transports.route(self.topics)?;
+        check_limits(&self.limits)?;
+        routes.iter().try_for_each(|route| check_delivery_timeout(&self.limits, route))?;
         metrics::describe();
         let found = store.check().await;
         let store_health = StoreHealth::default();
         store_health.note(&found, self.clock.now());
         accept(found)?;
-        let queue = Arc::new(Queue::new(self.limits.queue_refs_max, Arc::clone(&self.clock)));
-        let engine = Arc::new(Engine {
-            topics: Topics::new(self.topics.iter().cloned()),
-            ledger: Arc::new(Ledger::new(&self.limits)),
-            breaker: Breaker::new(self.limits.probe_interval_max),
-            queue: Arc::clone(&queue),
-            inbox: Inbox::default(),
-            stop: Stop::default(),
-            wakes: Wakes::default(),
-            store_health,
-            backlog_meters: BacklogMeters::default(),
-            clock: self.clock,
-            limits: self.limits,
-            store,
-            transport,
-        });
-        let prepared = prepare(&engine, &self.topics).await?;
-        if !self.link.connect(queue, Arc::clone(&engine) as _) {
+        let (stop, wakes) = (Arc::new(Stop::default()), Arc::new(Wakes::default()));
+        let wanted: Vec<usize> = routes.iter().map(|route| route.transport.in_flight_max()).collect();
+        let engine = |(route, limits): (&Route, Limits)| {
+            let queue = Queue::new(Arc::clone(&route.name), limits.queue_refs_max, Arc::clone(&self.clock));
+            Arc::new(Engine {
+                name: Arc::clone(&route.name),
+                topics: Topics::new(route.topics.iter().cloned()),
+                ledger: Arc::new(Ledger::new(Arc::clone(&route.name), &limits)),
+                breaker: Breaker::new(Arc::clone(&route.name), limits.probe_interval_max),
+                queue: Arc::new(queue),
+                inbox: Inbox::default(),
+                stop: Arc::clone(&stop),
+                wakes: Arc::clone(&wakes),
+                clock: Arc::clone(&self.clock),
+                limits,
+                store: Arc::clone(&store),
+                transport: Arc::clone(&route.transport),
+            })
+        };
+        let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
+        let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::default());
+        let engines = Arc::new(Engines { all, store, clock, limits, stop, wakes, store_health, backlog_meters });
+        let prepared =
+            try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
+        if !self.link.connect(queues(&engines), Arc::clone(&engines) as _) {
             return Err(StartError::AlreadyRunning);
         }
-        let (mut sweepers, mut others) = (JoinSet::new(), JoinSet::new());
-        for _ in 0..engine.limits.claim_workers {
-            sweepers.spawn(supervised("sweeper", Arc::clone(&engine), sweeper::run));
-        }
-        for _ in 0..engine.limits.settle_workers {
-            others.spawn(supervised("settler", Arc::clone(&engine), settler::run));
-        }
-        others.spawn(supervised("dispatcher", Arc::clone(&engine), dispatcher::run));
-        others.spawn(supervised("keeper", Arc::clone(&engine), keeper::run));
-        others.spawn(supervised("scout", Arc::clone(&engine), scout::run));
-        let topics = self.topics;
-        let prober = move |engine| prober::run(engine, topics.clone(), prepared);
-        others.spawn(supervised("prober", Arc::clone(&engine), prober));
-        Ok(Relay { engine, link: self.link, sweepers, others })
+        Ok(spawn(engines, self.link, routes.into_iter().zip(prepared)))
     }
+}
+
+fn queues(engines: &Engines) -> Queues {
+    let mut all = engines.all.iter();
+    let first = all.next().map(|engine| Arc::clone(&engine.queue));
+    let first = first.unwrap_or_else(|| unreachable!("there is a transport, and each has an engine"));
+    all.fold(Queues::new(first), |queues, engine| queues.with(Arc::clone(&engine.queue), engine.topics.names()))
+}
+
+/// Starts every task: those of each engine, and the scout, which looks for all of them.
+fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (Route, bool)>) -> Relay {
+    let (mut sweepers, mut others) = (JoinSet::new(), JoinSet::new());
+    let stop = || Arc::clone(&engines.stop);
+    for (engine, (route, prepared)) in engines.all.iter().zip(routes) {
+        let engine = || Arc::clone(engine);
+        for _ in 0..engines.limits.claim_workers {
+            sweepers.spawn(supervised("sweeper", stop(), engine(), sweeper::run));
+        }
+        for _ in 0..engines.limits.settle_workers {
+            others.spawn(supervised("settler", stop(), engine(), settler::run));
+        }
+        others.spawn(supervised("dispatcher", stop(), engine(), dispatcher::run));
+        others.spawn(supervised("keeper", stop(), engine(), keeper::run));
+        let prober = move |engine| prober::run(engine, route.topics.clone(), prepared);
+        others.spawn(supervised("prober", stop(), engine(), prober));
+    }
+    others.spawn(supervised("scout", stop(), Arc::clone(&engines), scout::run));
+    Relay { engines, link, sweepers, others }
 }
 
 /// What the check of the tables means for the start.
@@ -149,28 +188,29 @@ fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(), StartError
     }
 }
 
-/// Makes or checks the topics; says whether that could be done already.
-async fn prepare(engine: &Engine, topics: &[Topic]) -> Result<bool, StartError> {
-    match engine.transport.prepare(topics).await {
+/// Makes or checks the topics of a transport; says whether that could be done already.
+async fn prepare(engine: &Engine, route: &Route) -> Result<bool, StartError> {
+    match engine.transport.prepare(&route.topics).await {
         Ok(()) => Ok(true),
         Err(error) if error.class().is_outage() => {
-            tracing::warn!(%error, "the relay starts without its broker");
+            tracing::warn!(%error, transport = &*engine.name, "the relay starts without its broker");
             engine.breaker.open(error.class(), engine.clock.now());
             Ok(false)
         }
-        Err(error) => Err(StartError::Transport(error)),
+        Err(error) => Err(StartError::Transport { transport: Arc::clone(&engine.name), source: error }),
     }
 }
 
-fn check_limits(limits: &Limits, delivery_timeout: Duration) -> Result<(), StartError> {
-    let floor = delivery_timeout.saturating_add(limits.term_margin_duration);
-    if floor >= limits.lease_duration {
-        return Err(StartError::DeliveryTimeout {
-            delivery_timeout,
-            margin: limits.term_margin_duration,
-            lease: limits.lease_duration,
-        });
+fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(), StartError> {
+    let delivery_timeout = route.transport.delivery_timeout();
+    let (margin, lease) = (limits.term_margin_duration, limits.lease_duration);
+    if delivery_timeout.saturating_add(margin) < lease {
+        return Ok(());
     }
+    Err(StartError::DeliveryTimeout { transport: Arc::clone(&route.name), delivery_timeout, margin, lease })
+}
+
+fn check_limits(limits: &Limits) -> Result<(), StartError> {
     let counts = [
         ("claim_rows_max", limits.claim_rows_max),
         ("claim_bytes_max", limits.claim_bytes_max),
@@ -213,10 +253,12 @@ pub enum StartError {
     AlreadyRunning,
     /// A message could still be under way when its lease ends, and another holder would send it too.
     #[error(
-        "the transport's delivery time-out ({delivery_timeout:?}) and the margin ({margin:?}) are not below the lease \
+        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} and the margin ({margin:?}) are not below the lease \
          ({lease:?}): shorten the time-out or give limits with a longer lease_duration"
     )]
     DeliveryTimeout {
+        /// The transport's name.
+        transport: Arc<str>,
         /// The transport's.
         delivery_timeout: Duration,
         /// `Limits::term_margin_duration`.
@@ -233,9 +275,17 @@ pub enum StartError {
     /// The database refused the check.
     #[error("the outbox's tables could not be checked: {0}")]
     Store(#[source] StoreError),
+    /// Topics and transports do not fit together.
+    #[error(transparent)]
+    Routing(#[from] RoutingProblem),
     /// The broker is there, and does not fit the configuration.
-    #[error("the transport is not as configured: {0}")]
-    Transport(#[source] TransportError),
+    #[error("the transport {transport:?} is not as configured: {source}")]
+    Transport {
+        /// The transport's name.
+        transport: Arc<str>,
+        /// What does not fit.
+        source: TransportError,
+    },
     /// The thread or runtime of a blocking relay could not be made.
     #[error("the relay's thread could not be started: {0}")]
     Runtime(#[source] std::io::Error),

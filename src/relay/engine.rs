@@ -1,45 +1,43 @@
-//! What every task of a relay shares, and the two moments all paths have in common: a row is offered to the transport,
+//! What every task for one transport shares, and the two moments all paths have in common: a row is offered to the transport,
 //! and its outcome comes back.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::breaker::Breaker;
 use super::entry::{Entry, Holder, Progress};
-use super::health::StoreHealth;
 use super::inbox::{Fate, Inbox};
 use super::ledger::{Ledger, Reservation};
-use super::meters::BacklogMeters;
 use super::path::Path;
-use super::queue::{Flush, Queue};
+use super::queue::Queue;
 use super::stop::Stop;
 use super::topics::{TopicState, Topics};
 use super::wakes::Wakes;
 use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
-use crate::limits::Limits;
+use crate::limits::{Limits, RETRY_AFTER_MAX};
 use crate::metrics;
 use crate::store::{Row, RowKey, Store};
 use crate::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport};
 
 #[derive(Debug)]
 pub(crate) struct Engine {
+    /// The name of the transport.
+    pub(crate) name: Arc<str>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// This transport's share of the relay's.
     pub(crate) limits: Limits,
     pub(crate) topics: Topics,
     pub(crate) queue: Arc<Queue>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) breaker: Breaker,
     pub(crate) inbox: Inbox,
-    pub(crate) stop: Stop,
-    pub(crate) wakes: Wakes,
-    pub(crate) store_health: StoreHealth,
-    pub(crate) backlog_meters: BacklogMeters,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) wakes: Arc<Wakes>,
 }
 
 /// A row to send, with everything that decides whether it may be.
@@ -111,6 +109,11 @@ impl Engine {
         self.queue.len() == 0 && self.ledger.is_idle() && self.inbox.len() == 0
     }
 
+    /// Waits until nothing is left to do, at most `within`; says whether it is so.
+    pub(crate) async fn flush(&self, within: Duration) -> bool {
+        timeout(within, self.ledger.changed(|| self.is_idle())).await.is_ok()
+    }
+
     fn count(&self, entry: &Entry, outcome: &Outcome) {
         match outcome {
             Outcome::Delivered => {
@@ -126,13 +129,6 @@ impl Engine {
                 ::metrics::counter!(metrics::FAILED, "topic" => entry.topic.name(), "class" => class).increment(1);
             }
         }
-    }
-}
-
-#[async_trait]
-impl Flush for Engine {
-    async fn flush(&self, within: Duration) -> bool {
-        timeout(within, self.ledger.changed(|| self.is_idle())).await.is_ok()
     }
 }
 
@@ -157,7 +153,8 @@ impl ReceiptSink for Engine {
                 }
             }
             Outcome::Failed(error) if error.class() == FailureClass::Topic => {
-                entry.topic.park(self.clock.now() + self.limits.topic_park_duration, error);
+                let pause = error.retry_after().unwrap_or(self.limits.topic_park_duration).min(RETRY_AFTER_MAX);
+                entry.topic.park(self.clock.now() + pause, error);
             }
             Outcome::Busy | Outcome::Failed(_) => {}
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::engine::Engine;
 use super::entry::Entry;
 use crate::crash_points::crash_point;
-use crate::limits::{ERROR_TEXT_BYTES_MAX, TEMPORARY_WAIT_MAX};
+use crate::limits::{ERROR_TEXT_BYTES_MAX, RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX};
 use crate::metrics;
 use crate::store::{Dead, Failed, Held, RowKey, StoreError};
 use crate::transport::{FailureClass, TransportError};
@@ -46,6 +46,7 @@ fn treatment(failed: &FailedRow) -> Treatment {
     let class = failed.error.class();
     let topic = &failed.entry.topic.topic;
     let failures = failed.entry.failures.saturating_add(1);
+    let asked = failed.error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
     match class {
         _ if is_left_alone(class) => Treatment::Leave,
         FailureClass::RecordRefused if failed.entry.alone => Treatment::GiveUp { reason: "refused" },
@@ -53,9 +54,11 @@ fn treatment(failed: &FailedRow) -> Treatment {
             Treatment::GiveUp { reason: "attempts" }
         }
         FailureClass::RecordRefused => Treatment::RetryAlone,
-        FailureClass::Record => Treatment::Retry { wait: topic.retry_policy().wait(failures), spends_attempt: true },
+        FailureClass::Record => {
+            Treatment::Retry { wait: topic.retry_policy().wait(failures).max(asked), spends_attempt: true }
+        }
         _ => Treatment::Retry {
-            wait: topic.retry_policy().wait(failures).min(TEMPORARY_WAIT_MAX),
+            wait: topic.retry_policy().wait(failures).min(TEMPORARY_WAIT_MAX).max(asked),
             spends_attempt: false,
         },
     }

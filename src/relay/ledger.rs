@@ -37,14 +37,15 @@ struct Books {
 }
 
 impl Ledger {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// The ledger of one transport, with its share of the limits.
+    pub(crate) fn new(transport: Arc<str>, limits: &Limits) -> Self {
         Self {
             books: Mutex::default(),
             changed: Notify::new(),
             handed_over_answered: Notify::new(),
             rows_max: limits.in_flight_max,
             bytes_max: limits.in_flight_bytes_max,
-            in_flight: ::metrics::gauge!(metrics::IN_FLIGHT),
+            in_flight: ::metrics::gauge!(metrics::IN_FLIGHT, "transport" => transport),
         }
     }
 
@@ -293,7 +294,7 @@ mod tests {
     async fn an_answer_counts_once_and_a_row_struck_out_waits_for_none() {
         let topics = Topics::new([Topic::new("orders")]);
         let topic = topics.get("orders").expect("it was given");
-        let ledger = Arc::new(Ledger::new(&Limits::default()));
+        let ledger = Arc::new(Ledger::new("default".into(), &Limits::default()));
         let mut room = ledger.reserve(10, 1_000).await;
         let [failed, struck] = [1, 2].map(|id| RowKey { id, message_id: MessageId::new() });
         for row in [failed, struck] {

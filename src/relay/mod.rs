@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The keeper prolongs leases, the prober looks for a sign of life while the breaker is open. The engine knows the two
-//! ports and no adapter.
+//! ports and no adapter. A relay has an engine for each of its transports; the scout looks for all of them.
 
 mod backlog;
 mod batch;
@@ -16,6 +16,7 @@ mod breaker;
 mod builder;
 mod dispatcher;
 mod engine;
+mod engines;
 mod entry;
 mod failures;
 mod health;
@@ -29,6 +30,7 @@ mod path;
 mod prober;
 pub(crate) mod queue;
 mod round;
+mod routes;
 mod scout;
 mod settler;
 mod shutdown;
@@ -45,8 +47,9 @@ pub use backlog::Backlog;
 pub use blocking::{BacklogError, BlockingRelay};
 pub use builder::{LimitsProblem, RelayBuilder, StartError};
 pub use panicked::RelayPanicked;
+pub use routes::RoutingProblem;
 pub use shutdown::ShutdownReport;
-pub use status::{RelayStatus, StoreStatus, TransportStatus};
+pub use status::{RelayStatus, RouteStatus, StoreStatus, TransportStatus};
 
 use std::fmt;
 use std::sync::Arc;
@@ -54,7 +57,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use self::engine::Engine;
+use self::engines::Engines;
 use self::queue::{Flush as _, Link};
 use self::stop::Stage;
 use crate::store::StoreError;
@@ -64,7 +67,7 @@ use crate::store::StoreError;
 /// Dropping it without [`shutdown`](Self::shutdown) is like a crash, only gentler: open claims still end by themselves,
 /// and what was in flight is found again by a sweeper, possibly as a duplicate.
 pub struct Relay {
-    engine: Arc<Engine>,
+    engines: Arc<Engines>,
     link: Arc<Link>,
     /// Claim workers end by themselves and are never aborted, so that no claim is left open.
     sweepers: JoinSet<()>,
@@ -77,12 +80,12 @@ impl Relay {
     /// # Cancel safety
     /// Cancelling stops the waiting only.
     pub async fn flush(&self, within: Duration) -> bool {
-        self.engine.flush(within).await
+        self.engines.flush(within).await
     }
 
     /// How it goes.
     pub fn status(&self) -> RelayStatus {
-        status::of(&self.engine)
+        status::of(&self.engines)
     }
 
     /// Counts what waits in the tables, and what is dead. [`status`](Self::status) knows of this process only, and of
@@ -120,7 +123,7 @@ impl Relay {
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
-        backlog::of(&self.engine).await
+        backlog::of(&self.engines).await
     }
 
     /// Ends: takes nothing new, sends and settles what is here, at most for `grace` (at least for the claim window), and
@@ -130,14 +133,14 @@ impl Relay {
     /// Cancelling it is like dropping the relay.
     pub async fn shutdown(mut self, grace: Duration) -> ShutdownReport {
         self.link.disconnect();
-        shutdown::drain(&self.engine, &mut self.sweepers, &mut self.others, grace).await
+        shutdown::drain(&self.engines, &mut self.sweepers, &mut self.others, grace).await
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
         self.link.disconnect();
-        self.engine.stop.advance(Stage::Ending);
+        self.engines.stop.advance(Stage::Ending);
         self.sweepers.detach_all();
     }
 }

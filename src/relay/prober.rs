@@ -34,7 +34,7 @@ async fn until_it_answers(engine: &Engine, topics: &[Topic], prepared: &AtomicBo
         sleep(pause).await;
         match probe(engine, topics, prepared).await {
             Ok(()) => return,
-            Err(error) => tracing::debug!(%error, "the transport is still down"),
+            Err(error) => tracing::debug!(%error, transport = &*engine.name, "the transport is still down"),
         }
         pause = (pause * 2).min(engine.limits.probe_interval_max);
     }
@@ -48,7 +48,9 @@ async fn probe(engine: &Engine, topics: &[Topic], prepared: &AtomicBool) -> Resu
     match engine.transport.prepare(topics).await {
         Err(error) if error.class().is_outage() => return Err(error),
         // The relay runs already and cannot refuse to start any more; topics that do not fit show as refused sends.
-        Err(error) => tracing::error!(%error, "the broker's topics are not as configured"),
+        Err(error) => {
+            tracing::error!(%error, transport = &*engine.name, "the broker's topics are not as configured");
+        }
         Ok(()) => {}
     }
     prepared.store(true, Ordering::Release);

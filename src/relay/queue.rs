@@ -1,10 +1,11 @@
 //! The queue between the commit hook and the relay: bounded, and the only thing that enqueue and engine share.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use ::metrics::Gauge;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
@@ -52,7 +53,7 @@ pub(crate) struct Link {
 
 #[derive(Debug, Clone)]
 struct Connected {
-    queue: Arc<Queue>,
+    queues: Arc<Queues>,
     relay: Arc<dyn Flush>,
 }
 
@@ -65,11 +66,11 @@ pub(crate) trait Flush: fmt::Debug + Send + Sync {
 
 impl Link {
     /// Connects a starting relay; `false` where one is connected already.
-    pub(crate) fn connect(&self, queue: Arc<Queue>, relay: Arc<dyn Flush>) -> bool {
+    pub(crate) fn connect(&self, queues: Queues, relay: Arc<dyn Flush>) -> bool {
         let mut slot = self.connected.write().unwrap_or_else(PoisonError::into_inner);
         let free = slot.is_none();
         if free {
-            *slot = Some(Connected { queue, relay });
+            *slot = Some(Connected { queues: Arc::new(queues), relay });
         }
         free
     }
@@ -91,19 +92,15 @@ impl Link {
 
     /// Hands rows to the relay. Never waits, never panics; what does not fit is the sweeper's, and counted.
     pub(crate) fn hand_over(&self, rows: Vec<HandedOver>) {
-        match self.queue() {
-            Some(queue) => queue.push(rows),
+        match self.connected() {
+            Some(connected) => connected.queues.push(rows),
             None => lost(rows.len(), "no_relay"),
         }
     }
 
     /// The relay's clock; `None` where no relay runs.
     pub(crate) fn now(&self) -> Option<BootInstant> {
-        self.queue().map(|queue| queue.clock.now())
-    }
-
-    fn queue(&self) -> Option<Arc<Queue>> {
-        self.connected().map(|connected| connected.queue)
+        self.connected().map(|connected| connected.queues.first.clock.now())
     }
 
     fn connected(&self) -> Option<Connected> {
@@ -111,21 +108,58 @@ impl Link {
     }
 }
 
-/// The queue itself.
+/// The queues into a relay: one for each transport, so that none fills up for another.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    /// Takes what is of no other's topics.
+    first: Arc<Queue>,
+    others: Vec<Arc<Queue>>,
+    /// By topic, the place among the others.
+    places: HashMap<Arc<str>, usize>,
+}
+
+impl Queues {
+    pub(crate) fn new(first: Arc<Queue>) -> Self {
+        Self { first, others: Vec::new(), places: HashMap::new() }
+    }
+
+    /// Another queue, for these topics.
+    pub(crate) fn with(mut self, queue: Arc<Queue>, topics: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let place = self.others.len();
+        self.others.push(queue);
+        self.places.extend(topics.into_iter().map(|topic| (topic, place)));
+        self
+    }
+
+    fn push(&self, mut handed: Vec<HandedOver>) {
+        for (place, queue) in self.others.iter().enumerate() {
+            let own: Vec<_> = handed.extract_if(.., |row| self.places.get(&row.topic) == Some(&place)).collect();
+            queue.push(own);
+        }
+        self.first.push(handed);
+    }
+}
+
+/// One queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     rows: Mutex<VecDeque<Queued>>,
     capacity: usize,
     arrived: Notify,
     clock: Arc<dyn Clock>,
+    depth: Gauge,
 }
 
 impl Queue {
-    pub(crate) fn new(capacity: usize, clock: Arc<dyn Clock>) -> Self {
-        Self { rows: Mutex::default(), capacity, arrived: Notify::new(), clock }
+    pub(crate) fn new(transport: Arc<str>, capacity: usize, clock: Arc<dyn Clock>) -> Self {
+        let depth = ::metrics::gauge!(metrics::QUEUE_DEPTH, "transport" => transport);
+        Self { rows: Mutex::default(), capacity, arrived: Notify::new(), clock, depth }
     }
 
     fn push(&self, handed: Vec<HandedOver>) {
+        if handed.is_empty() {
+            return;
+        }
         let committed_at = self.clock.now();
         let count = handed.len();
         let depth = {
@@ -135,7 +169,7 @@ impl Queue {
             lost(count.saturating_sub(room), "queue_full");
             rows.len()
         };
-        ::metrics::gauge!(metrics::QUEUE_DEPTH).set(depth as f64);
+        self.depth.set(depth as f64);
         self.arrived.notify_one();
     }
 
@@ -172,7 +206,7 @@ impl Queue {
         }
         let depth = rows.len();
         drop(rows);
-        ::metrics::gauge!(metrics::QUEUE_DEPTH).set(depth as f64);
+        self.depth.set(depth as f64);
         lost(stale, "stale");
         taken
     }

@@ -1,11 +1,11 @@
-//! The scout: one cheap statement that says which topics have due rows, and when the next one is due.
+//! The scout: one cheap statement, for all transports, that says which topics have due rows, and when the next one is due.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::engine::Engine;
+use super::engines::Engines;
 use super::stop::Stage;
 use crate::metrics;
 use crate::store::StoreError;
@@ -15,31 +15,31 @@ use crate::store::StoreError;
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
 /// Runs until the relay drains.
-pub(crate) async fn run(engine: Arc<Engine>) {
+pub(crate) async fn run(engines: Arc<Engines>) {
     loop {
-        let pause = match look(&engine).await {
+        let pause = match look(&engines).await {
             Ok(pause) => pause,
             Err(error) => {
                 tracing::warn!(%error, "the outbox could not be read: looking again");
-                engine.limits.poll_interval
+                engines.limits.poll_interval
             }
         };
         tokio::select! {
             () = sleep(pause) => {}
-            () = engine.wakes.scout.notified() => sleep(LOOK_INTERVAL_MIN).await,
-            () = engine.stop.reached(Stage::Draining) => return,
+            () = engines.wakes.scout.notified() => sleep(LOOK_INTERVAL_MIN).await,
+            () = engines.stop.reached(Stage::Draining) => return,
         }
     }
 }
 
 /// Looks once, marks the topics with due rows, and returns how long to sleep.
-pub(crate) async fn look(engine: &Engine) -> Result<Duration, StoreError> {
-    let found = engine.store.next_due(&engine.topics.names()).await;
-    engine.store_health.note(&found, engine.clock.now());
+pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
+    let found = engines.store.next_due(&engines.topic_names()).await;
+    engines.store_health.note(&found, engines.clock.now());
     let found = found?;
-    let mut pause = engine.limits.poll_interval;
+    let mut pause = engines.limits.poll_interval;
     let mut any_due = false;
-    for topic in engine.topics.iter() {
+    for topic in engines.topics() {
         let next = found.iter().find(|next| next.topic == topic.name());
         let overdue_by = next.map_or(Duration::ZERO, |next| next.overdue_by);
         ::metrics::gauge!(metrics::OLDEST_DUE, "topic" => topic.name()).set(overdue_by.as_secs_f64());
@@ -53,7 +53,7 @@ pub(crate) async fn look(engine: &Engine) -> Result<Duration, StoreError> {
         }
     }
     if any_due {
-        engine.wakes.sweepers.notify_waiters();
+        engines.wakes.sweepers.notify_waiters();
     }
     Ok(pause)
 }

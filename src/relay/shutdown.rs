@@ -1,9 +1,10 @@
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::engine::Engine;
+use super::engines::Engines;
 use super::stop::Stage;
 
 /// What a relay left behind when it ended. Everything left is found again by a sweeper, here or elsewhere.
@@ -27,22 +28,26 @@ impl ShutdownReport {
 
 /// Drains in order: claims end, the queue empties, the client flushes, outcomes are settled.
 pub(super) async fn drain(
-    engine: &Engine,
+    engines: &Engines,
     sweepers: &mut JoinSet<()>,
     others: &mut JoinSet<()>,
     grace: Duration,
 ) -> ShutdownReport {
-    let grace = grace.max(engine.limits.claim_window_duration + engine.limits.term_margin_duration);
+    let grace = grace.max(engines.limits.claim_window_duration + engines.limits.term_margin_duration);
     let deadline = Instant::now() + grace;
-    engine.stop.advance(Stage::Draining);
+    engines.stop.advance(Stage::Draining);
     let drained = async {
         while sweepers.join_next().await.is_some() {}
-        let flushed = engine.transport.flush(deadline.saturating_duration_since(Instant::now()));
-        let (_, ()) = tokio::join!(flushed, engine.ledger.changed(|| engine.is_idle()));
+        // Side by side: one that is down has its time-outs to wait for, and the others are not to wait for it.
+        join_all(engines.all.iter().map(|engine| async move {
+            let flushed = engine.transport.flush(deadline.saturating_duration_since(Instant::now()));
+            tokio::join!(flushed, engine.ledger.changed(|| engine.is_idle()));
+        }))
+        .await;
     };
     let in_time = timeout_at(deadline, drained).await.is_ok();
-    engine.stop.advance(Stage::Ending);
-    let report = ShutdownReport { queued: engine.queue.len(), in_flight: engine.ledger.len(), in_time };
+    engines.stop.advance(Stage::Ending);
+    let report = ShutdownReport { queued: engines.queued(), in_flight: engines.in_flight(), in_time };
     // Everything but an open claim may be cut off: what it would have written, a sweeper finds.
     others.shutdown().await;
     if report.is_clean() {

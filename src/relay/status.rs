@@ -3,14 +3,18 @@ use std::time::Duration;
 
 use super::breaker::BreakerState;
 use super::engine::Engine;
+use super::engines::Engines;
+use crate::clock::BootInstant;
 use crate::transport::FailureClass;
 
 /// How a relay does, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelayStatus {
-    /// The breaker's view of the transport.
+    /// The breaker's view of the transport; where there are several, of the one that is worst off.
     pub transport: TransportStatus,
+    /// Each transport by itself, in the order in which they were given.
+    pub routes: Vec<RouteStatus>,
     /// The database, as the last look at it found it.
     pub store: StoreStatus,
     /// Rows handed over and not yet confirmed.
@@ -19,6 +23,27 @@ pub struct RelayStatus {
     pub in_flight: usize,
     /// Topics that the broker refuses.
     pub refused_topics: Vec<Arc<str>>,
+}
+
+impl RelayStatus {
+    /// The transport of this name.
+    pub fn route(&self, transport: &str) -> Option<&RouteStatus> {
+        self.routes.iter().find(|route| &*route.name == transport)
+    }
+}
+
+/// One of a relay's transports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteStatus {
+    /// Its name; `default` where it was given without one.
+    pub name: Arc<str>,
+    /// The breaker's view of it.
+    pub transport: TransportStatus,
+    /// Rows handed over for it and not yet confirmed.
+    pub queued: usize,
+    /// Messages sent to it and not yet settled.
+    pub in_flight: usize,
 }
 
 /// The breaker's view of the transport.
@@ -53,21 +78,42 @@ pub enum StoreStatus {
     },
 }
 
-pub(super) fn of(engine: &Engine) -> RelayStatus {
-    let now = engine.clock.now();
-    let refused = engine.topics.iter().filter(|topic| topic.is_refused());
+pub(super) fn of(engines: &Engines) -> RelayStatus {
+    let now = engines.clock.now();
+    let routes: Vec<RouteStatus> = engines.all.iter().map(|engine| route(engine, now)).collect();
+    let worst = routes.iter().map(|route| &route.transport).max_by_key(|transport| badness(transport));
+    let refused = engines.topics().filter(|topic| topic.is_refused());
     RelayStatus {
+        transport: worst.cloned().unwrap_or(TransportStatus::Up),
+        routes,
+        store: match engines.store_health.failing() {
+            None => StoreStatus::Up,
+            Some((since, error)) => StoreStatus::Down { error, since: since.until(now) },
+        },
+        queued: engines.queued(),
+        in_flight: engines.in_flight(),
+        refused_topics: refused.map(|topic| topic.name()).collect(),
+    }
+}
+
+fn route(engine: &Engine, now: BootInstant) -> RouteStatus {
+    RouteStatus {
+        name: Arc::clone(&engine.name),
         transport: match engine.breaker.state() {
             BreakerState::Closed => TransportStatus::Up,
             BreakerState::HalfOpen | BreakerState::Trial { .. } => TransportStatus::Trying,
             BreakerState::Open { class, since } => TransportStatus::Down { class, since: since.until(now) },
         },
-        store: match engine.store_health.failing() {
-            None => StoreStatus::Up,
-            Some((since, error)) => StoreStatus::Down { error, since: since.until(now) },
-        },
         queued: engine.queue.len(),
         in_flight: engine.ledger.len(),
-        refused_topics: refused.map(|topic| topic.name()).collect(),
+    }
+}
+
+/// What is down for longer is worse.
+fn badness(transport: &TransportStatus) -> (u8, Duration) {
+    match transport {
+        TransportStatus::Up => (0, Duration::ZERO),
+        TransportStatus::Trying => (1, Duration::ZERO),
+        TransportStatus::Down { since, .. } => (2, *since),
     }
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::engine::Engine;
-use super::stop::Stage;
+use super::stop::{Stage, Stop};
 use crate::metrics;
 
 /// How long a task that panicked rests: what it panicked at may be the next thing it meets.
@@ -16,13 +15,13 @@ const REST: Duration = Duration::from_secs(1);
 /// Runs `task` to its end, and again where it panicked. What it had in hand is the sweeper's then.
 ///
 /// Each run is a task of its own, dropped with this one.
-pub(crate) async fn supervised<F>(name: &'static str, engine: Arc<Engine>, task: impl Fn(Arc<Engine>) -> F)
+pub(crate) async fn supervised<T, F>(name: &'static str, stop: Arc<Stop>, shared: Arc<T>, task: impl Fn(Arc<T>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
         let mut run = JoinSet::new();
-        run.spawn(task(Arc::clone(&engine)));
+        run.spawn(task(Arc::clone(&shared)));
         match run.join_next().await {
             Some(Err(error)) if error.is_panic() => {
                 tracing::error!(task = name, %error, "a task of the relay panicked: it begins anew");
@@ -32,7 +31,7 @@ where
         }
         tokio::select! {
             () = sleep(REST) => {}
-            () = engine.stop.reached(Stage::Draining) => {}
+            () = stop.reached(Stage::Draining) => {}
         }
     }
 }

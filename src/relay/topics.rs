@@ -13,6 +13,7 @@ use crate::message::MessageId;
 use crate::metrics;
 use crate::store::DueMark;
 use crate::topic::Topic;
+use crate::transport::TransportError;
 
 /// The configured topics, in the order they were configured.
 #[derive(Debug)]
@@ -124,11 +125,15 @@ impl TopicState {
         self.due.load(Ordering::Acquire) && !self.is_gated() && !self.is_parked(now)
     }
 
-    /// Leaves the topic alone for a while: the broker refuses it.
-    pub(crate) fn park(&self, until: BootInstant, reason: &dyn std::fmt::Display) {
+    /// Leaves the topic alone for a while: the broker refuses it, or asks for a pause.
+    pub(crate) fn park(&self, until: BootInstant, reason: &TransportError) {
         let first = self.memory().parked_until.replace(until).is_none();
-        if first {
-            tracing::error!(topic = %self.topic.name(), %reason, "the broker refuses the topic: its messages wait");
+        let topic = self.topic.name();
+        match reason.retry_after() {
+            _ if !first => {}
+            // It says itself when it will be over: nobody needs to do anything.
+            Some(wait) => tracing::warn!(topic, %reason, ?wait, "the topic is to be left alone for a while"),
+            None => tracing::error!(topic, %reason, "the broker refuses the topic: its messages wait"),
         }
         ::metrics::gauge!(metrics::TOPIC_PARKED, "topic" => self.name()).set(1.0);
     }

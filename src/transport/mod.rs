@@ -59,6 +59,15 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// How many messages it has use for at once: those under way, and a few that wait for their turn. Without a bound of
+    /// its own by default.
+    ///
+    /// The relay hands over no more until some of these have their outcome, so that the others stay where they are,
+    /// unwritten, and time out nowhere. For a client that sends few at a time; asked once, at start.
+    fn in_flight_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// Waits until everything handed over has its outcome, at most `within`; returns how many have none yet.
     ///
     /// # Cancel safety

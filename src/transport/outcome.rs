@@ -1,5 +1,6 @@
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 /// What became of a message handed to a transport.
 #[derive(Debug)]
@@ -81,12 +82,31 @@ impl FailureClass {
 pub struct TransportError {
     class: FailureClass,
     source: Box<dyn Error + Send + Sync>,
+    retry_after: Option<Duration>,
 }
 
 impl TransportError {
     /// A failure of a class, with what the client said. That text is kept on the row and logged: no secrets in it.
     pub fn new(class: FailureClass, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { class, source: source.into() }
+        Self { class, source: source.into(), retry_after: None }
+    }
+
+    /// Says for how long the receiver asks to be left alone; at most [`RETRY_AFTER_MAX`] counts.
+    ///
+    /// With [`FailureClass::Topic`] the topic is left alone for so long and nothing is written, with
+    /// [`FailureClass::Temporary`] and [`FailureClass::Record`] the message waits at least so long. An outage ends when
+    /// a probe says so, whatever it asks for.
+    ///
+    /// [`RETRY_AFTER_MAX`]: crate::limits::RETRY_AFTER_MAX
+    #[must_use]
+    pub fn with_retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// For how long the receiver asks to be left alone, where it says so.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// What the failure is about.

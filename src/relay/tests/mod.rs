@@ -8,6 +8,7 @@ mod failures;
 mod lifecycle;
 mod measured;
 mod outages;
+mod routes;
 mod schedules;
 
 use std::sync::Arc;

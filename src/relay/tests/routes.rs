@@ -1,0 +1,267 @@
+//! Several transports in one relay: what one of them does is no matter of the others.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use super::{World, carried, envelope};
+use crate::limits::{RETRY_AFTER_MAX, STALENESS};
+use crate::message::Envelope;
+use crate::relay::{RelayBuilder, StartError, TransportStatus};
+use crate::retry::Fixed;
+use crate::store::{LiveRow, MemoryStore};
+use crate::topic::Topic;
+use crate::transport::{FailureClass, MemoryTransport, Outcome, Receipt, Transport, TransportError};
+
+/// A memory transport with what a test wants of a transport beside it.
+#[derive(Debug, Clone)]
+struct Hooks {
+    inner: MemoryTransport,
+    in_flight_max: usize,
+    prepared: Arc<Mutex<Vec<String>>>,
+    /// Answers the next message so.
+    refusal: Arc<Mutex<Option<TransportError>>>,
+}
+
+impl Hooks {
+    fn new() -> Self {
+        Self {
+            inner: MemoryTransport::new(),
+            in_flight_max: usize::MAX,
+            prepared: Arc::default(),
+            refusal: Arc::default(),
+        }
+    }
+
+    fn refuse_next(&self, class: FailureClass, retry_after: Duration) {
+        let error = TransportError::new(class, std::io::Error::other("as the test says"));
+        *self.refusal.lock().unwrap() = Some(error.with_retry_after(retry_after));
+    }
+}
+
+#[async_trait]
+impl Transport for Hooks {
+    fn delivery_timeout(&self) -> Duration {
+        self.inner.delivery_timeout()
+    }
+
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        self.inner.prepare(topics).await?;
+        self.prepared.lock().unwrap().extend(topics.iter().map(|topic| topic.name().to_owned()));
+        Ok(())
+    }
+
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        match self.refusal.lock().unwrap().take() {
+            Some(error) => receipt.settle(Outcome::Failed(error)),
+            None => self.inner.send(envelope, receipt),
+        }
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.inner.probe().await
+    }
+
+    fn in_flight_max(&self) -> usize {
+        self.in_flight_max
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.inner.flush(within).await
+    }
+}
+
+/// The topics "orders" and "hooks", the latter by way of a transport of its own.
+fn two_routes(store: MemoryStore) -> (World, Hooks) {
+    let mut world = World::on(store);
+    let hooks = Topic::new("hooks").retry(Fixed::seconds(&[1])).via("webhooks");
+    world.topics = vec![Topic::new("orders"), hooks];
+    (world, Hooks::new())
+}
+
+fn relay(world: &World, hooks: &Hooks) -> RelayBuilder {
+    world.relay().transport_named("webhooks", hooks.clone())
+}
+
+fn rows_of(world: &World, topic: &str) -> Vec<LiveRow> {
+    world.store.live_rows().into_iter().filter(|row| &*row.topic == topic).collect()
+}
+
+/// How long the topic "orders" takes for a backlog and for what is handed over, while "hooks" has as much.
+async fn orders_take(world: &World, hooks: &Hooks) -> Duration {
+    world.broker.set_latency(Duration::from_millis(20));
+    for _ in 0..2_000 {
+        world.commit("hooks");
+        world.commit("orders");
+    }
+    let _relay = relay(world, hooks).start().await.unwrap();
+    let began = Instant::now();
+    for _ in 0..200 {
+        world.commit_and_hand_over("hooks");
+        world.commit_and_hand_over("orders");
+    }
+    world.until("every order is settled", || rows_of(world, "orders").is_empty()).await;
+    assert_eq!(world.broker.delivered().len(), 2_200, "each once");
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_down_or_silent_or_slow_takes_no_time_from_the_other() {
+    for store in [MemoryStore::new, MemoryStore::leasing] {
+        let (mut world, hooks) = two_routes(store());
+        world.limits.in_flight_max = 1_000;
+        let healthy = orders_take(&world, &hooks).await;
+
+        for trouble in ["down", "silent", "slow"] {
+            let (mut world, hooks) = two_routes(store());
+            world.limits.in_flight_max = 1_000;
+            match trouble {
+                "down" => hooks.inner.go_down(),
+                "silent" => hooks.inner.hold(),
+                _ => hooks.inner.set_latency(Duration::from_secs(5)),
+            }
+            let taken = orders_take(&world, &hooks).await;
+            assert!(taken <= healthy + Duration::from_millis(20), "{trouble}: {taken:?} and {healthy:?} without");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_for_the_one_that_is_down_while_the_other_works() {
+    for store in [MemoryStore::new(), MemoryStore::leasing()] {
+        let (world, hooks) = two_routes(store);
+        let relay = relay(&world, &hooks).start().await.unwrap();
+        hooks.inner.go_down();
+        for _ in 0..200 {
+            world.commit_and_hand_over("hooks");
+        }
+        let is_down = || matches!(relay.status().route("webhooks").unwrap().transport, TransportStatus::Down { .. });
+        world.until("its breaker is open", is_down).await;
+        tokio::time::sleep(Duration::from_secs(35)).await;
+        let before = rows_of(&world, "hooks");
+        for sent in 1..=60 {
+            world.commit_and_hand_over("orders");
+            world.commit("orders");
+            world.delivered(2 * sent).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(rows_of(&world, "hooks"), before, "not one row was written");
+        assert!(before.iter().all(|row| row.attempts == 0 && row.failures == 0));
+        let status = relay.status();
+        assert_eq!(status.route("default").unwrap().transport, TransportStatus::Up);
+        assert!(matches!(status.transport, TransportStatus::Down { .. }), "the one that is worst off: {status:?}");
+
+        hooks.inner.go_up();
+        world.drained().await;
+        assert_eq!(hooks.inner.delivered().len(), 200);
+        assert_eq!(relay.status().transport, TransportStatus::Up);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_starts_without_one_and_prepares_each_with_its_own_topics() {
+    let (world, hooks) = two_routes(MemoryStore::new());
+    hooks.inner.go_down();
+    let relay = relay(&world, &hooks).start().await.unwrap();
+    world.commit_and_hand_over("orders");
+    world.delivered(1).await;
+    world.commit("hooks");
+    assert!(hooks.prepared.lock().unwrap().is_empty());
+    hooks.inner.go_up();
+    hooks.inner.wait_for_delivered(1, super::DEADLINE).await.unwrap();
+    assert_eq!(*hooks.prepared.lock().unwrap(), ["hooks"]);
+    drop(relay);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_has_no_more_in_flight_than_it_wants_and_others_none_of_it() {
+    let (mut world, mut hooks) = two_routes(MemoryStore::new());
+    world.limits.in_flight_max = 1_000;
+    hooks.in_flight_max = 30;
+    hooks.inner.hold();
+    world.broker.hold();
+    for _ in 0..2_000 {
+        world.commit("hooks");
+        world.commit("orders");
+    }
+    let relay = relay(&world, &hooks).start().await.unwrap();
+    world.until("both are full", || hooks.inner.unanswered() == 30 && world.broker.unanswered() == 970).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((hooks.inner.unanswered(), world.broker.unanswered()), (30, 970));
+    assert_eq!(relay.status().route("webhooks").unwrap().in_flight, 30);
+    hooks.inner.release();
+    world.broker.release();
+    world.drained().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_reports_what_each_of_them_left() {
+    let (world, hooks) = two_routes(MemoryStore::new());
+    world.broker.set_latency(Duration::from_secs(1));
+    hooks.inner.hold();
+    let relay = relay(&world, &hooks).start().await.unwrap();
+    for _ in 0..3 {
+        world.commit_and_hand_over("hooks");
+        world.commit_and_hand_over("orders");
+    }
+    world.until("they are in flight", || hooks.inner.unanswered() == 3).await;
+    let report = relay.shutdown(Duration::from_secs(5)).await;
+    assert_eq!((report.in_flight, report.is_clean()), (3, false));
+    assert_eq!((world.broker.delivered().len(), rows_of(&world, "orders").len()), (3, 0));
+    hooks.inner.release();
+}
+
+/// Rows that prove their commit themselves reach the engine of their topic, too.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_is_carried_goes_to_the_transport_of_its_topic() {
+    let (world, hooks) = two_routes(MemoryStore::new());
+    let _relay = relay(&world, &hooks).start().await.unwrap();
+    for topic in ["orders", "hooks"] {
+        let key = world.commit_leased(topic, STALENESS);
+        world.link.hand_over(vec![carried(&world, key, Envelope { message_id: key.message_id, ..envelope(topic) })]);
+    }
+    world.drained().await;
+    assert_eq!((world.broker.delivered_to("orders").len(), hooks.inner.delivered_to("hooks").len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_the_receiver_asks_for_is_kept() {
+    let asked = Duration::from_secs(100);
+    for (class, written) in [(FailureClass::Topic, 0), (FailureClass::Temporary, 1), (FailureClass::Record, 1)] {
+        for (asked, kept) in [(asked, asked), (RETRY_AFTER_MAX * 50, RETRY_AFTER_MAX)] {
+            let (world, hooks) = two_routes(MemoryStore::new());
+            hooks.refuse_next(class, asked);
+            let _relay = relay(&world, &hooks).start().await.unwrap();
+            world.commit("hooks");
+            world.until("it was refused", || hooks.refusal.lock().unwrap().is_none()).await;
+            let began = Instant::now();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(rows_of(&world, "hooks")[0].failures, written, "{class:?}");
+            tokio::time::timeout(kept + super::DEADLINE, hooks.inner.wait_for_delivered(1, RETRY_AFTER_MAX * 2))
+                .await
+                .unwrap_or_else(|_| panic!("{class:?}: not {kept:?} later"))
+                .unwrap();
+            let waited = began.elapsed();
+            assert!(waited + Duration::from_millis(50) >= kept, "{class:?}: {waited:?} of {kept:?}");
+            assert!(waited <= kept + Duration::from_secs(3), "{class:?}: {waited:?} of {kept:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_is_refused_at_start() {
+    let (world, hooks) = two_routes(MemoryStore::new());
+    let start = |relay: RelayBuilder| async move { relay.start().await.unwrap_err() };
+    assert!(matches!(start(world.relay()).await, StartError::Routing(_)));
+    let error = start(relay(&world, &hooks).transport_named("more", hooks.clone())).await;
+    assert!(error.to_string().contains("\"more\""), "{error}");
+    hooks.inner.set_delivery_timeout(Duration::from_secs(60));
+    let error = start(relay(&world, &hooks)).await;
+    assert!(error.to_string().contains("\"webhooks\""), "it names the transport: {error}");
+    hooks.inner.set_delivery_timeout(Duration::from_secs(5));
+    hooks.inner.go_down_as(FailureClass::Topic);
+    let error = start(relay(&world, &hooks)).await;
+    assert!(matches!(&error, StartError::Transport { transport, .. } if &**transport == "webhooks"), "{error}");
+}
