@@ -100,6 +100,7 @@ mod enqueue;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod hook;
+mod lane;
 pub mod limits;
 mod message;
 pub mod metrics;
@@ -125,6 +126,7 @@ pub use diesel_outbox_derive::OutboxMessage;
 pub use enqueue::AsyncOutboxBackend;
 pub use enqueue::{EnqueueError, HeaderProblem, OutboxBackend};
 pub use hook::CommitHook;
+pub use lane::{NodeId, lane_of};
 pub use limits::Limits;
 pub use message::{Envelope, HeaderError, Headers, Message, MessageId, OutboxMessage};
 pub use naming::{NameError, TableNames};

@@ -31,6 +31,7 @@ use diesel::sqlite::Sqlite;
 use diesel::connection::BoxableConnection;
 use diesel::migration::{Migration, MigrationMetadata, MigrationName, MigrationSource, MigrationVersion, Result};
 
+use crate::lane::fnv1a;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
@@ -114,11 +115,11 @@ macro_rules! embedded {
 }
 
 #[cfg(feature = "postgres")]
-embedded!(Pg, "postgres", IndexNaming::ByTable, [("0000outbox01", "messages")]);
+embedded!(Pg, "postgres", IndexNaming::ByTable, [("0000outbox01", "messages"), ("0000outbox02", "lanes")]);
 #[cfg(feature = "mysql")]
-embedded!(Mysql, "mysql", IndexNaming::ByTable, [("0000outbox01", "messages")]);
+embedded!(Mysql, "mysql", IndexNaming::ByTable, [("0000outbox01", "messages"), ("0000outbox02", "lanes")]);
 #[cfg(feature = "sqlite")]
-embedded!(Sqlite, "sqlite", IndexNaming::ByIndex, [("0000outbox01", "messages")]);
+embedded!(Sqlite, "sqlite", IndexNaming::ByIndex, [("0000outbox01", "messages"), ("0000outbox02", "lanes")]);
 
 struct OutboxMigration {
     name: Name,
@@ -175,11 +176,6 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.version, self.title)
     }
-}
-
-/// Stands in databases, so it must be the same in every release: not `std`'s hasher.
-fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]

@@ -59,6 +59,16 @@ impl TableNames {
         self.qualified("dead_letters")
     }
 
+    /// The table of an ordered topic's lanes, with its schema.
+    pub fn lanes(&self) -> String {
+        self.qualified("lanes")
+    }
+
+    /// The table of the nodes that share the lanes, with its schema.
+    pub fn nodes(&self) -> String {
+        self.qualified("nodes")
+    }
+
     /// A table or index of the outbox, without its schema.
     pub fn bare(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

@@ -61,6 +61,22 @@ pub enum SchemaProblem {
         /// The version needed.
         needed: u32,
     },
+    /// A topic's lanes are of another number than configured.
+    LaneCount {
+        /// The topic.
+        topic: String,
+        /// The lanes it has.
+        found: usize,
+        /// The lanes it is to have.
+        configured: u16,
+    },
+    /// A topic has rows that were written for another number of lanes.
+    LaneOfRow {
+        /// The topic.
+        topic: String,
+        /// The lanes it is to have.
+        configured: u16,
+    },
     /// A setting under which statements would do something else than they say.
     Setting {
         /// What was found.
@@ -86,6 +102,17 @@ impl fmt::Display for SchemaProblem {
                 f,
                 "the table {table} carries no version mark of diesel-outbox (needed: {needed}): it is somebody else's table \
                  or was made without the outbox's migrations"
+            ),
+            Self::LaneCount { topic, found, configured } => write!(
+                f,
+                "the ordered topic {topic:?} has {found} lanes, and {configured} are configured: keys would change their lane \
+                 and overtake their own messages. Configure .lanes({found}); to change it, stop what enqueues to the topic, let \
+                 the relays drain it, stop them, delete its rows from the table of lanes, and start everything with the new number"
+            ),
+            Self::LaneOfRow { topic, configured } => write!(
+                f,
+                "the ordered topic {topic:?} has messages that were enqueued for another number of lanes than {configured}: \
+                 they would never be sent in order. Configure the number they were enqueued with, and let a relay drain them"
             ),
             Self::Setting { found, remedy } => write!(f, "{found}: {remedy}"),
         }

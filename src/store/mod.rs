@@ -7,6 +7,7 @@
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
 mod error;
+pub(crate) mod lanes;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -24,6 +25,7 @@ mod statement;
 mod stored;
 
 pub use error::{SchemaProblem, StoreError};
+pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView};
 pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlStore;
@@ -103,6 +105,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// For people and alerts: never called by the relay itself. Counting a topic's live rows, oldest first, stops at
     /// `count_max`, and so does counting its dead letters; indexes are read for it, and no payloads.
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError>;
+
+    /// The part of the port that ordered topics need; `None` in a store that knows no lanes, with which a relay of an
+    /// ordered topic does not start.
+    fn lanes(&self) -> Option<&dyn LaneStore> {
+        None
+    }
 }
 
 /// What to claim.

@@ -28,6 +28,20 @@ pub enum Call {
     NextDue,
     /// [`Store::backlog`](crate::store::Store::backlog)
     Backlog,
+    /// [`LaneStore::prepare_lanes`](crate::store::LaneStore::prepare_lanes)
+    PrepareLanes,
+    /// [`LaneStore::look_at_lanes`](crate::store::LaneStore::look_at_lanes)
+    LookAtLanes,
+    /// [`LaneStore::keep_lanes`](crate::store::LaneStore::keep_lanes)
+    KeepLanes,
+    /// [`LaneStore::lane_entries`](crate::store::LaneStore::lane_entries)
+    LaneEntries,
+    /// [`LaneStore::lane_rows`](crate::store::LaneStore::lane_rows)
+    LaneRows,
+    /// [`LaneStore::fail_in_lanes`](crate::store::LaneStore::fail_in_lanes)
+    FailInLanes,
+    /// [`LaneStore::bury_from_lanes`](crate::store::LaneStore::bury_from_lanes)
+    BuryFromLanes,
 }
 
 /// How a call fails.

@@ -1,6 +1,7 @@
 //! The reference store: rows in memory, with a clock that tests can move and failures that they can order.
 
 mod faults;
+mod lanes;
 mod options;
 mod port;
 mod state;

@@ -15,6 +15,8 @@ pub struct InsertOptions {
     pub leased_for: Duration,
     /// The delay of its delivery: such a row belongs to nobody and is due at its time, whatever the staleness.
     pub deliver_after: Option<Duration>,
+    /// The lane of an ordered topic: such a row belongs to the lane's owner, and its `due_at` is 1970 for ever.
+    pub lane: Option<u16>,
 }
 
 impl InsertOptions {
@@ -29,6 +31,13 @@ impl InsertOptions {
     #[must_use]
     pub const fn deliver_after(mut self, delay: Duration) -> Self {
         self.deliver_after = Some(delay);
+        self
+    }
+
+    /// Puts the row into a lane.
+    #[must_use]
+    pub const fn in_lane(mut self, lane: u16) -> Self {
+        self.lane = Some(lane);
         self
     }
 }

@@ -10,13 +10,13 @@ use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store,
-    StoreError, StoreWarning, TopicBacklog,
+    Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef,
+    Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 impl MemoryStore {
     /// Runs one statement: counts the call, and lets it fail as it was told.
-    async fn call<T>(&self, call: Call, statement: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
+    pub(super) async fn call<T>(&self, call: Call, statement: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         // A store that never yields would hide what the engine does between a statement and its answer.
         tokio::task::yield_now().await;
         let lost_answer = self.faults().meet(call)?;
@@ -99,6 +99,10 @@ impl Store for MemoryStore {
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
         self.call(Call::Backlog, |state| state.backlog(count_max)).await
+    }
+
+    fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
     }
 }
 

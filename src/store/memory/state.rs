@@ -1,6 +1,7 @@
 //! The rows, and every statement on them as one step under the lock.
 
 mod claim;
+mod lanes;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use tokio::time::Instant;
 
 use super::options::InsertOptions;
 use crate::clock::wall_now;
+use crate::lane::NodeId;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
     Confirmed, DeadRow, KeptError, LiveRow, Loaded, NextDue, Poisoned, Row, RowKey, RowRef, TopicBacklog,
@@ -65,6 +67,8 @@ pub(super) struct MemoryRow {
     pub(super) key: RowKey,
     pub(super) envelope: Envelope,
     pub(super) delayed: bool,
+    /// Of an ordered topic.
+    pub(super) lane: Option<u16>,
     pub(super) due_at: Micros,
     pub(super) epoch: i32,
     pub(super) attempts: u32,
@@ -94,11 +98,27 @@ impl MemoryRow {
     }
 }
 
+/// The tables of lanes and nodes.
+#[derive(Debug, Default)]
+struct Lanes {
+    lanes: BTreeMap<(Arc<str>, u16), Lane>,
+    nodes: BTreeMap<(Arc<str>, NodeId), Micros>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    owner: Option<NodeId>,
+    fence: i64,
+    expires_at: Micros,
+    quiet_until: Micros,
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) clock: DatabaseClock,
     pub(super) rows: BTreeMap<i64, MemoryRow>,
     pub(super) dead: Vec<DeadRow>,
+    lanes: Lanes,
     ids: BTreeMap<MessageId, i64>,
     last_id: i64,
     /// Open transactions, each with when the database ends it by itself.
@@ -113,6 +133,7 @@ impl State {
             clock,
             rows: BTreeMap::new(),
             dead: Vec::new(),
+            lanes: Lanes::default(),
             ids: BTreeMap::new(),
             last_id: 0,
             sessions: BTreeMap::new(),
@@ -128,7 +149,11 @@ impl State {
             key: RowKey { id: self.last_id, message_id: envelope.message_id },
             envelope,
             delayed: options.deliver_after.is_some(),
-            due_at: now.plus(options.deliver_after.unwrap_or(options.leased_for)),
+            lane: options.lane,
+            due_at: match options.lane {
+                Some(_) => Micros(0),
+                None => now.plus(options.deliver_after.unwrap_or(options.leased_for)),
+            },
             epoch: 0,
             attempts: 0,
             failures: 0,
@@ -215,10 +240,15 @@ impl State {
         born.into_iter().map(confirmed).collect()
     }
 
+    /// The rows of a topic that are in no lane.
+    fn unordered<'a>(&'a self, topic: &'a str) -> impl Iterator<Item = &'a MemoryRow> {
+        self.rows.values().filter(move |row| &*row.envelope.topic == topic && row.lane.is_none())
+    }
+
     pub(super) fn next_due(&self, topics: &[Arc<str>]) -> Vec<NextDue> {
         let now = self.clock.now();
         let due = topics.iter().filter_map(|topic| {
-            let due_at = self.rows.values().filter(|row| row.envelope.topic == *topic).map(|row| row.due_at).min()?;
+            let due_at = self.unordered(topic).map(|row| row.due_at).min()?;
             Some(NextDue { topic: topic.clone(), due_in: now.until(due_at), overdue_by: due_at.until(now) })
         });
         due.collect()
@@ -229,8 +259,7 @@ impl State {
         let live = self.rows.values().map(|row| &row.envelope.topic);
         let topics: BTreeSet<_> = live.chain(self.dead.iter().map(|dead| &dead.topic)).collect();
         let of_topic = |topic: &Arc<str>| {
-            let due_at: Vec<_> =
-                self.rows.values().filter(|row| row.envelope.topic == *topic).map(|row| row.due_at).collect();
+            let due_at: Vec<_> = self.unordered(topic).map(|row| row.due_at).collect();
             let due = due_at.iter().filter(|due_at| **due_at <= now).count();
             let dead = self.dead.iter().filter(|dead| dead.topic == *topic).count();
             TopicBacklog {

@@ -29,16 +29,27 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
         let mut lease = self.connections.lease().await?;
         lease.begin(begin(2)).await?;
-        let database = self.names.schema_name();
-        let tables = [(self.names.messages(), "messages"), (self.names.dead_letters(), "dead_letters")];
-        let group = Bind::json(tables.into_iter().map(|(name, which)| (name, database, self.names.bare(which))));
-        let tables: Vec<TableRow> = lease.load(Statement::new(&TABLES.into(), [group])).await?;
+        let tables = self.tables(&[(self.names.messages(), "messages"), (self.names.dead_letters(), "dead_letters")]);
+        let tables: Vec<TableRow> = lease.load(tables).await?;
         let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
         lease.commit_by(COMMIT.into()).await?;
         lease.give_back();
         tables.into_iter().try_for_each(TableRow::check).map_err(StoreError::Schema)?;
         settings.iter().try_for_each(SettingsRow::refuse).map_err(StoreError::Schema)?;
         Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
+    }
+
+    /// Looks whether these are there and of this version.
+    pub(super) async fn check_tables(&self, tables: &[(String, &str)]) -> Result<(), StoreError> {
+        let tables: Vec<TableRow> = self.connections.load(self.tables(tables)).await?;
+        tables.into_iter().try_for_each(TableRow::check).map_err(StoreError::Schema)
+    }
+
+    /// Asks about tables by their names with and without a schema.
+    fn tables(&self, tables: &[(String, &str)]) -> Statement<Mysql> {
+        let database = self.names.schema_name();
+        let group = Bind::json(tables.iter().map(|(name, which)| (name, database, self.names.bare(which))));
+        Statement::new(&TABLES.into(), [group])
     }
 }
 

@@ -5,6 +5,8 @@ mod bind;
 mod check;
 mod claim;
 mod group;
+mod lane_texts;
+mod lanes;
 mod port;
 mod rows;
 mod texts;
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use diesel::mysql::Mysql;
 
+use self::lane_texts::LaneTexts;
 use self::texts::Texts;
 use super::session::{Connections, Sessions};
 use crate::limits::Limits;
@@ -41,6 +44,7 @@ pub struct MysqlStore<P: Sessions<Mysql>> {
     connections: Connections<Mysql, P>,
     names: TableNames,
     texts: Texts,
+    lane_texts: LaneTexts,
 }
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
@@ -48,7 +52,8 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
         let set_up = set_up(Limits::default().statement_timeout);
-        Self { connections: Connections::new(pool, Some(set_up)), texts: Texts::new(&names), names }
+        let (texts, lane_texts) = (Texts::new(&names), LaneTexts::new(&names));
+        Self { connections: Connections::new(pool, Some(set_up)), texts, lane_texts, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`].
@@ -73,7 +78,7 @@ fn set_up(deadline: Duration) -> Arc<str> {
 
 impl<P: Sessions<Mysql>> fmt::Debug for MysqlStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _ } = self;
+        let Self { connections, names, texts: _, lane_texts: _ } = self;
         f.debug_struct("MysqlStore").field("connections", connections).field("names", names).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@ use diesel::mysql::Mysql;
 
 use super::MysqlStore;
 use super::bind::Bind;
+use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, DueRow};
 use super::texts::Texts;
 use crate::message::MessageId;
@@ -15,14 +16,15 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
-    TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store, StoreError,
+    StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
 impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Texts::new(names);
+        self.lane_texts = LaneTexts::new(names);
         self.names = names.clone();
     }
 
@@ -116,5 +118,9 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
         self.connections.within(self.count_topics(count_max)).await
+    }
+
+    fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
     }
 }

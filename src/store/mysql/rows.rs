@@ -66,6 +66,15 @@ impl QueryableByName<Mysql> for WatermarkRow {
     }
 }
 
+/// A row by itself.
+pub(super) struct LiveRow(pub(super) RawRow);
+
+impl QueryableByName<Mysql> for LiveRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
+        raw_row(row).map(Self)
+    }
+}
+
 /// Which row was locked.
 pub(super) struct KeyRow(pub(super) RowKey);
 
@@ -149,12 +158,12 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawBody> {
     })
 }
 
-fn key<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RowKey> {
+pub(super) fn key<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RowKey> {
     let message_id: Vec<u8> = row.get_value::<Binary, _, _>(1)?;
     Ok(RowKey { id: row.get_value::<BigInt, _, _>(0)?, message_id: Uuid::from_slice(&message_id)?.into() })
 }
 
 /// Zero where it is negative.
-fn micros(micros: i64) -> Duration {
+pub(super) fn micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }

@@ -18,6 +18,7 @@ pub enum Bind {
     Instant(PgTimestamp),
     BigInts(Vec<i64>),
     Ints(Vec<i32>),
+    Uuid(Uuid),
     Uuids(Vec<Uuid>),
     Texts(Vec<String>),
 }
@@ -46,6 +47,7 @@ impl Dialect for Pg {
             Bind::Instant(instant) => out.push_bind_param_value_only::<Timestamptz, _>(instant),
             Bind::BigInts(numbers) => out.push_bind_param_value_only::<Array<BigInt>, _>(numbers),
             Bind::Ints(numbers) => out.push_bind_param_value_only::<Array<Integer>, _>(numbers),
+            Bind::Uuid(id) => out.push_bind_param_value_only::<SqlUuid, _>(id),
             Bind::Uuids(ids) => out.push_bind_param_value_only::<Array<SqlUuid>, _>(ids),
             Bind::Texts(texts) => out.push_bind_param_value_only::<Array<Text>, _>(texts),
         }

@@ -27,12 +27,20 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
         lease.commit().await?;
         lease.give_back();
-        for table in tables {
-            check_mark(table.name, table.is_there, table.comment.as_deref()).map_err(StoreError::Schema)?;
-        }
+        check_marks(tables)?;
         settings.iter().try_for_each(SettingsRow::refuse)?;
         Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
     }
+
+    /// Looks whether these are there and of this version.
+    pub(super) async fn check_tables(&self, names: Vec<String>) -> Result<(), StoreError> {
+        check_marks(self.connections.load(Statement::new(&TABLES.into(), [Bind::Texts(names)])).await?)
+    }
+}
+
+fn check_marks(tables: Vec<TableRow>) -> Result<(), StoreError> {
+    let check = |table: TableRow| check_mark(table.name, table.is_there, table.comment.as_deref());
+    tables.into_iter().try_for_each(check).map_err(StoreError::Schema)
 }
 
 /// Only a pooler answers BEGIN with an error of its own.

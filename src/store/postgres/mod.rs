@@ -4,6 +4,8 @@ mod backlog;
 mod bind;
 mod check;
 mod claim;
+mod lane_texts;
+mod lanes;
 mod port;
 mod rows;
 mod texts;
@@ -13,6 +15,7 @@ use std::time::Duration;
 
 use diesel::pg::Pg;
 
+use self::lane_texts::LaneTexts;
 use self::texts::Texts;
 use super::session::{Connections, Sessions};
 use crate::naming::TableNames;
@@ -44,6 +47,7 @@ pub struct PostgresStore<P: Sessions<Pg>> {
     connections: Connections<Pg, P>,
     names: TableNames,
     texts: Texts,
+    lane_texts: LaneTexts,
 }
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
@@ -51,7 +55,8 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
         let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", PLAN_AGE_MAX);
-        Self { connections, texts: Texts::new(&names), names }
+        let (texts, lane_texts) = (Texts::new(&names), LaneTexts::new(&names));
+        Self { connections, texts, lane_texts, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
@@ -64,7 +69,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
 
 impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _ } = self;
+        let Self { connections, names, texts: _, lane_texts: _ } = self;
         f.debug_struct("PostgresStore").field("connections", connections).field("names", names).finish_non_exhaustive()
     }
 }

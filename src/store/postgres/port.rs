@@ -7,6 +7,7 @@ use diesel::pg::Pg;
 
 use super::PostgresStore;
 use super::bind::Bind;
+use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, DueRow, KeyRow};
 use super::texts::Texts;
 use crate::message::MessageId;
@@ -15,14 +16,15 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
-    TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store, StoreError,
+    StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
 impl<P: Sessions<Pg>> Store for PostgresStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Texts::new(names);
+        self.lane_texts = LaneTexts::new(names);
         self.names = names.clone();
     }
 
@@ -96,6 +98,10 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
         self.connections.within(self.count_topics(count_max)).await
+    }
+
+    fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
     }
 }
 

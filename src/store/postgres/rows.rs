@@ -60,6 +60,15 @@ impl QueryableByName<Pg> for ClaimRow {
     }
 }
 
+/// A row by itself.
+pub(super) struct LiveRow(pub(super) RawRow);
+
+impl QueryableByName<Pg> for LiveRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
+        raw_row(row, 0).map(Self)
+    }
+}
+
 /// Which row was written.
 pub(super) struct KeyRow(pub(super) RowKey);
 
@@ -133,7 +142,7 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RawBody> {
     })
 }
 
-fn key<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RowKey> {
+pub(super) fn key<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RowKey> {
     let message_id: Uuid = row.get_value::<SqlUuid, _, _>(first + 1)?;
     Ok(RowKey { id: row.get_value::<BigInt, _, _>(first)?, message_id: message_id.into() })
 }
@@ -149,7 +158,7 @@ fn instant(at: PgTimestamp) -> Result<SystemTime> {
 }
 
 /// Zero where it is negative.
-fn micros(micros: i64) -> Duration {
+pub(super) fn micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 

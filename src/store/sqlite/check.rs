@@ -17,19 +17,25 @@ const NORMAL: i64 = 1;
 
 impl<P: Sessions<Sqlite>> SqliteStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        self.check_tables(&[("messages", self.names.messages()), ("dead_letters", self.names.dead_letters())]).await?;
         let caller = self.caller();
-        let tables = [("messages", self.names.messages()), ("dead_letters", self.names.dead_letters())];
-        for (table, name) in tables {
-            let bind = Bind::Text(self.names.bare(table).into());
-            let found: Vec<SqlRow> = caller.load(Statement::new(&self.texts.check, [bind])).await?;
-            let text = found.first().map(|row| row.0.as_str());
-            check_mark(name, text.is_some(), text).map_err(StoreError::Schema)?;
-        }
         let [synchronous, journal_mode] = &self.texts.settings;
         let synchronous: Vec<Synchronous> = caller.load(Statement::new(synchronous, [])).await?;
         let journal_mode: Vec<JournalMode> = caller.load(Statement::new(journal_mode, [])).await?;
         let is_wal = journal_mode.iter().any(|row| row.0 == "wal");
         Ok(synchronous.iter().filter_map(|row| warning(row.0, is_wal)).collect())
+    }
+
+    /// Looks whether these are there and of this version, by their names without and with a schema.
+    pub(super) async fn check_tables(&self, tables: &[(&str, String)]) -> Result<(), StoreError> {
+        let caller = self.caller();
+        for (table, name) in tables {
+            let bind = Bind::Text(self.names.bare(table).into());
+            let found: Vec<SqlRow> = caller.load(Statement::new(&self.texts.check, [bind])).await?;
+            let text = found.first().map(|row| row.0.as_str());
+            check_mark(name.clone(), text.is_some(), text).map_err(StoreError::Schema)?;
+        }
+        Ok(())
     }
 }
 

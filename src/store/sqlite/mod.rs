@@ -4,6 +4,8 @@ mod bind;
 mod call;
 mod check;
 mod claim;
+mod lane_texts;
+mod lanes;
 mod port;
 mod rows;
 mod texts;
@@ -15,6 +17,7 @@ use std::time::Duration;
 use diesel::sqlite::Sqlite;
 
 use self::call::Caller;
+use self::lane_texts::LaneTexts;
 use self::texts::Texts;
 use super::session::{Connections, Sessions};
 use crate::limits::Limits;
@@ -91,6 +94,7 @@ pub struct SqliteStore<P: Sessions<Sqlite>> {
     connections: Arc<Connections<Sqlite, P>>,
     names: TableNames,
     texts: Arc<Texts>,
+    lane_texts: Arc<LaneTexts>,
     deadline: Duration,
 }
 
@@ -101,6 +105,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
         Self {
             connections: Arc::new(Connections::new(pool, Some(SET_UP.into()))),
             texts: Arc::new(Texts::new(&names)),
+            lane_texts: Arc::new(LaneTexts::new(&names)),
             names,
             deadline: Limits::default().statement_timeout,
         }
@@ -121,7 +126,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
 
 impl<P: Sessions<Sqlite>> fmt::Debug for SqliteStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _, deadline: _ } = self;
+        let Self { connections, names, texts: _, lane_texts: _, deadline: _ } = self;
         f.debug_struct("SqliteStore").field("connections", connections).field("names", names).finish_non_exhaustive()
     }
 }

@@ -8,6 +8,7 @@ use diesel::sqlite::Sqlite;
 use super::SqliteStore;
 use super::bind::Bind;
 use super::claim::BEGIN;
+use super::lane_texts::LaneTexts;
 use super::rows::{BacklogRow, ConfirmRow, DueRow, KeyRow};
 use super::texts::Texts;
 use crate::message::MessageId;
@@ -16,14 +17,15 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, Locking, NextDue, RowKey, RowRef, Store, StoreError, StoreWarning,
-    TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store, StoreError,
+    StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
 impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Arc::new(Texts::new(names));
+        self.lane_texts = Arc::new(LaneTexts::new(names));
         self.names = names.clone();
     }
 
@@ -93,6 +95,10 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         let statement = Statement::new(&self.texts.backlog, [Bind::BigInt(limit(count_max))]);
         let topics: Vec<BacklogRow> = self.caller().load(statement).await?;
         Ok(topics.into_iter().map(|row| row.0).collect())
+    }
+
+    fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
     }
 }
 

@@ -47,6 +47,15 @@ impl QueryableByName<Sqlite> for DueMessage {
     }
 }
 
+/// A row by itself.
+pub(super) struct LiveRow(pub(super) RawRow);
+
+impl QueryableByName<Sqlite> for LiveRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        raw_row(row, 0).map(Self)
+    }
+}
+
 /// Which row was written.
 pub(super) struct KeyRow(pub(super) RowKey);
 
@@ -128,12 +137,12 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawBody
     })
 }
 
-fn key<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RowKey> {
+pub(super) fn key<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RowKey> {
     let message_id: Vec<u8> = row.get_value::<Binary, _, _>(first + 1)?;
     Ok(RowKey { id: row.get_value::<BigInt, _, _>(first)?, message_id: Uuid::from_slice(&message_id)?.into() })
 }
 
 /// Zero where it is negative.
-fn ms(ms: i64) -> Duration {
+pub(super) fn ms(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

@@ -4,7 +4,7 @@ use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
 /// Milliseconds since 1970. Not `unixepoch('subsec')`, which is NULL before SQLite 3.42.
-const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
+pub(super) const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
 
 /// The statements, under the names of one outbox.
 #[derive(Debug)]

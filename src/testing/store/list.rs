@@ -80,6 +80,19 @@ macro_rules! __store_cases {
             a_thousand_rows_die_in_one_call,
             empty_calls_do_nothing,
             check_finds_nothing_wrong,
+            lanes_keep_their_number,
+            lanes_fit_the_rows_that_wait,
+            lanes_are_shared_fairly,
+            concurrent_keeps_share_no_lane,
+            lane_is_taken_over_when_its_lease_ends,
+            leaving_node_is_no_longer_counted,
+            lane_entries_come_by_id,
+            lane_rows_are_those_still_there,
+            lane_rows_are_no_claims,
+            lane_failure_leaves_the_row_in_its_place,
+            lane_writes_want_owner_and_fence,
+            lane_row_becomes_a_dead_letter,
+            empty_lane_calls_do_nothing,
         }
     };
 }

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How long the suite looks whether something comes that must not: a store that does it at all does it at once.
 pub(super) const GLANCE: Duration = Duration::from_millis(100);
 
-pub(super) const DUE: InsertOptions = InsertOptions { leased_for: Duration::ZERO, deliver_after: None };
+pub(super) const DUE: InsertOptions = InsertOptions { leased_for: Duration::ZERO, deliver_after: None, lane: None };
 
 pub(super) fn message(topic: &str) -> Envelope {
     let mut envelope = Envelope::new(MessageId::new(), topic.into(), SystemTime::UNIX_EPOCH);

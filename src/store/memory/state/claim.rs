@@ -70,11 +70,9 @@ impl State {
         (keys, is_under_full)
     }
 
-    fn due(&self, spec: &ClaimSpec, now: Micros) -> impl Iterator<Item = &MemoryRow> {
+    fn due<'a>(&'a self, spec: &'a ClaimSpec, now: Micros) -> impl Iterator<Item = &'a MemoryRow> {
         let after = spec.after.map_or(Micros(i64::MIN), |mark| Micros(mark.0));
-        let topic = spec.topic.clone();
-        let rows = self.rows.values().filter(move |row| row.envelope.topic == topic);
-        rows.filter(move |row| after < row.due_at && row.due_at <= now)
+        self.unordered(&spec.topic).filter(move |row| after < row.due_at && row.due_at <= now)
     }
 
     pub(in crate::store::memory) fn close(

@@ -10,6 +10,7 @@ mod due;
 mod fail;
 mod groups;
 mod hold;
+mod lanes;
 mod settle;
 
 pub use backlog::*;
@@ -22,4 +23,5 @@ pub use due::*;
 pub use fail::*;
 pub use groups::*;
 pub use hold::*;
+pub use lanes::*;
 pub use settle::*;

@@ -104,8 +104,8 @@ fn new_database(conn: &mut MysqlConnection) -> TableNames {
 
 fn insert(conn: &mut MysqlConnection, names: &TableNames, envelope: &Envelope, options: InsertOptions) -> RowKey {
     let sql = format!(
-        "INSERT INTO {} (message_id, topic, `key`, kind, headers, payload, deliver_at, due_at) VALUES \
-         (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
+        "INSERT INTO {} (message_id, topic, `key`, kind, headers, payload, deliver_at, lane, due_at) VALUES \
+         (?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, ?, IF(lane >= 0, '1970-01-01', UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND))",
         names.messages()
     );
     let delay = options.deliver_after.map(micros);
@@ -117,6 +117,7 @@ fn insert(conn: &mut MysqlConnection, names: &TableNames, envelope: &Envelope, o
         .bind::<Text, _>(envelope.headers.to_json())
         .bind::<Nullable<Binary>, _>(&envelope.payload)
         .bind::<Nullable<BigInt>, _>(delay)
+        .bind::<Integer, _>(options.lane.map_or(-1, i32::from))
         .bind::<BigInt, _>(delay.unwrap_or(micros(options.leased_for)))
         .execute(conn)
         .expect("insert");
@@ -179,7 +180,11 @@ impl<P: Sessions<Mysql>> StoreUnderTest for MysqlUnderTest<P> {
     }
 
     async fn pass(&self, by: Duration) {
-        self.run(&format!("UPDATE {{m}} SET due_at = due_at - INTERVAL {} MICROSECOND", micros(by)));
+        let by = format!("INTERVAL {} MICROSECOND", micros(by));
+        let (lanes, nodes) = (self.names.lanes(), self.names.nodes());
+        self.run(&format!("UPDATE {{m}} SET due_at = due_at - {by} WHERE lane = -1"));
+        self.run(&format!("UPDATE {nodes} SET expires_at = expires_at - {by}"));
+        self.run(&format!("UPDATE {lanes} SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}"));
     }
 }
 

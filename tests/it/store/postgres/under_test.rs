@@ -101,9 +101,9 @@ fn new_schema(conn: &mut PgConnection) -> TableNames {
 
 fn insert(conn: &mut PgConnection, names: &TableNames, envelope: &Envelope, options: InsertOptions) -> RowKey {
     let sql = format!(
-        "INSERT INTO {} (message_id, topic, key, kind, headers, payload, deliver_at, due_at) VALUES \
-         ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 microsecond', \
-          clock_timestamp() + coalesce($7, $8) * interval '1 microsecond') RETURNING id, uuid_send(message_id) AS message_id",
+        "INSERT INTO {} (message_id, topic, key, kind, headers, payload, deliver_at, lane, due_at) VALUES \
+         ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 microsecond', $9, \
+          CASE WHEN $9 >= 0 THEN 'epoch' ELSE clock_timestamp() + coalesce($7, $8) * interval '1 microsecond' END) RETURNING id, uuid_send(message_id) AS message_id",
         names.messages()
     );
     let delay = options.deliver_after.map(micros);
@@ -116,6 +116,7 @@ fn insert(conn: &mut PgConnection, names: &TableNames, envelope: &Envelope, opti
         .bind::<Nullable<Binary>, _>(&envelope.payload)
         .bind::<Nullable<BigInt>, _>(delay)
         .bind::<BigInt, _>(micros(options.leased_for))
+        .bind::<Integer, _>(options.lane.map_or(-1, i32::from))
         .get_result(conn)
         .expect("insert");
     row.key()
@@ -171,7 +172,12 @@ impl<P: Sessions<Pg>> StoreUnderTest for PostgresUnderTest<P> {
     }
 
     async fn pass(&self, by: Duration) {
-        self.run(&format!("UPDATE {{m}} SET due_at = due_at - {} * interval '1 microsecond'", micros(by)));
+        let by = format!("{} * interval '1 microsecond'", micros(by));
+        let (lanes, nodes) = (self.names.lanes(), self.names.nodes());
+        self.run(&format!(
+            "UPDATE {{m}} SET due_at = due_at - {by} WHERE lane = -1; UPDATE {nodes} SET expires_at = expires_at - {by}; \
+             UPDATE {lanes} SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}"
+        ));
     }
 }
 

@@ -6,7 +6,7 @@ use diesel::connection::SimpleConnection;
 use diesel::migration::MigrationSource;
 use diesel::prelude::*;
 use diesel::sql_query;
-use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use diesel_outbox::Envelope;
 use diesel_outbox::migrations::MIGRATIONS;
@@ -81,8 +81,8 @@ pub(super) fn migrate(conn: &mut SqliteConnection) {
 
 fn insert(conn: &mut SqliteConnection, envelope: &Envelope, options: InsertOptions) -> RowKey {
     let sql = format!(
-        "INSERT INTO outbox_messages (message_id, topic, key, kind, headers, payload, deliver_at, due_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, {NOW} + ?7, {NOW} + coalesce(?7, ?8)) RETURNING id, message_id"
+        "INSERT INTO outbox_messages (message_id, topic, key, kind, headers, payload, deliver_at, lane, due_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, {NOW} + ?7, ?9, iif(?9 >= 0, 0, {NOW} + coalesce(?7, ?8))) RETURNING id, message_id"
     );
     let row: KeyRow = sql_query(sql)
         .bind::<Binary, _>(envelope.message_id.as_uuid().as_bytes().as_slice())
@@ -93,6 +93,7 @@ fn insert(conn: &mut SqliteConnection, envelope: &Envelope, options: InsertOptio
         .bind::<Nullable<Binary>, _>(&envelope.payload)
         .bind::<Nullable<BigInt>, _>(options.deliver_after.map(millis))
         .bind::<BigInt, _>(millis(options.leased_for))
+        .bind::<Integer, _>(options.lane.map_or(-1, i32::from))
         .get_result(conn)
         .expect("insert");
     row.key()
@@ -144,7 +145,12 @@ impl<P: Sessions<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
     }
 
     async fn pass(&self, by: Duration) {
-        self.run(&format!("UPDATE outbox_messages SET due_at = due_at - {}", millis(by)));
+        let by = millis(by);
+        self.run(&format!(
+            "UPDATE outbox_messages SET due_at = due_at - {by} WHERE lane = -1; \
+             UPDATE outbox_nodes SET expires_at = expires_at - {by}; \
+             UPDATE outbox_lanes SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}"
+        ));
     }
 }
 

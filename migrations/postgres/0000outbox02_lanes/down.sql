@@ -1,0 +1,2 @@
+DROP TABLE outbox_nodes;
+DROP TABLE outbox_lanes;

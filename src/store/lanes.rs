@@ -1,0 +1,354 @@
+//! The part of the port that ordered topics need: who owns which lane, and the rows of a lane.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Dead, Failed, Loaded, RowKey, SchemaProblem, StoreError};
+use crate::lane::{NodeId, lane_of};
+
+/// A database that also holds the lanes of ordered topics. From [`Store::lanes`](super::Store::lanes).
+///
+/// A lane has one owner at a time, by a lease on the database's clock, and a fence that grows with every owner. What is
+/// written about a lane's rows, except that they were delivered, names owner and fence, and changes nothing where they are
+/// others by now.
+///
+/// # Cancel safety
+/// As for [`Store`](super::Store): every call may be repeated.
+#[async_trait]
+pub trait LaneStore: fmt::Debug + Send + Sync {
+    /// Looks whether the tables are there, gives each topic its lanes where it has none yet, and compares their number.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`]: a table is missing; a topic has another number of lanes; or it has rows whose lane is not
+    /// that of their key, so they were written with another number.
+    async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError>;
+
+    /// Who owns what of a topic, and which nodes share it. Reads, and writes nothing.
+    async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError>;
+
+    /// Notes that the node is there (or no longer), prolongs and releases what it owns, and takes what is free up to its
+    /// share, in one transaction that no other node's runs beside. Returns what is then.
+    async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError>;
+
+    /// The rows of lanes behind an id, by scan and then by id: without what they carry.
+    async fn lane_entries(
+        &self,
+        topic: &Arc<str>,
+        scans: &[LaneScan],
+        rows_max: usize,
+    ) -> Result<Vec<LaneEntry>, StoreError>;
+
+    /// Those of the rows that are still there, by id.
+    async fn lane_rows(&self, topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError>;
+
+    /// Notes failures of rows whose lane the node owns under that fence: the next epoch, the error kept, and due as before,
+    /// because their lane's owner does the waiting. Returns those noted.
+    async fn fail_in_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        failed: &[InLane<Failed>],
+    ) -> Result<Vec<RowKey>, StoreError>;
+
+    /// Moves given-up rows to the dead letters, where the node owns their lane under that fence. Returns those that left
+    /// the live table.
+    async fn bury_from_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        dead: &[InLane<Dead>],
+    ) -> Result<Vec<RowKey>, StoreError>;
+}
+
+/// How many lanes a topic is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneCount {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// Its lanes.
+    pub lanes: u16,
+}
+
+/// A lane held under a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HeldLane {
+    /// Which one.
+    pub lane: u16,
+    /// Under which fence.
+    pub fence: i64,
+}
+
+/// What a node wants of a topic's lanes.
+#[derive(Debug, Clone)]
+pub struct LaneKeep {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The node.
+    pub node: NodeId,
+    /// What it holds and wants to keep.
+    pub renew: Vec<HeldLane>,
+    /// What it gives up. Nothing of these lanes may be in flight.
+    pub release: Vec<HeldLane>,
+    /// Whether it counts among the nodes that share the lanes, and takes what is free up to its share.
+    pub joins: bool,
+    /// How long lanes are leased, and the node counts as there.
+    pub lease_duration: Duration,
+    /// For how long the next owner of a lane sends nothing whose owner let its lease end: what that one had in flight may
+    /// still arrive.
+    pub quiet_duration: Duration,
+}
+
+/// The lanes of a topic at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LaneView {
+    /// Every lane, by number.
+    pub lanes: Vec<LaneState>,
+    /// The nodes that are there, sorted.
+    pub nodes: Vec<NodeId>,
+}
+
+/// A lane at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneState {
+    /// Its number.
+    pub lane: u16,
+    /// Who owned it last; `None` where it was handed over since.
+    pub owner: Option<NodeId>,
+    /// Grows with every owner.
+    pub fence: i64,
+    /// How long it stays the owner's; zero where anybody may take it.
+    pub expires_in: Duration,
+    /// For how long its owner is to send nothing.
+    pub quiet_for: Duration,
+}
+
+impl LaneView {
+    /// In the order that the fields promise.
+    #[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), expect(dead_code))]
+    pub(crate) fn sorted(mut self) -> Self {
+        self.lanes.sort_unstable_by_key(|lane| lane.lane);
+        self.nodes.sort_unstable();
+        self
+    }
+
+    /// How many lanes are a node's part: the lanes divided by the nodes, and one more for the first of them where that does
+    /// not come out even. None for a node that is not there.
+    pub fn share_of(&self, node: NodeId) -> usize {
+        let (lanes, nodes) = (self.lanes.len(), self.nodes.len());
+        match self.nodes.iter().position(|there| *there == node) {
+            Some(place) => lanes / nodes + usize::from(place < lanes % nodes),
+            None => 0,
+        }
+    }
+}
+
+/// Where to read a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneScan {
+    /// Which lane.
+    pub lane: u16,
+    /// Only rows with a higher id.
+    pub after: i64,
+}
+
+/// A row of a lane, without what it carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneEntry {
+    /// Which of the scans found it, counted from 0.
+    pub scan: usize,
+    /// Which row.
+    pub row: RowKey,
+    /// Its key. A row that somebody wrote without one stands for itself under no key.
+    pub key: Option<String>,
+    /// Bytes of its payload.
+    pub bytes: usize,
+}
+
+/// Something about a row, valid only as long as its lane is held under the fence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InLane<T> {
+    /// The lane's fence.
+    pub fence: i64,
+    /// What about the row.
+    pub what: T,
+}
+
+/// Rows whose lane is compared with that of their key before a topic gets its lanes. Enough to meet another number of lanes
+/// with certainty, where it was changed: two keys in three are in another lane then, or more.
+pub(crate) const KEYS_LOOKED_AT_MAX: usize = 1_000;
+
+/// That the rows of a topic without lanes were written for as many as it is to have.
+pub(crate) fn misplaced<'k>(
+    wanted: &LaneCount,
+    mut rows: impl Iterator<Item = (i32, Option<&'k str>)>,
+) -> Result<(), StoreError> {
+    let is_misplaced =
+        |&(lane, key): &(i32, Option<&str>)| i32::from(lane_of(key.unwrap_or_default(), wanted.lanes)) != lane;
+    match rows.find(is_misplaced) {
+        None => Ok(()),
+        Some(_) => Err(StoreError::Schema(SchemaProblem::LaneOfRow {
+            topic: wanted.topic.to_string(),
+            configured: wanted.lanes,
+        })),
+    }
+}
+
+/// That a topic has as many lanes as it is to have.
+pub(crate) fn counted(wanted: &LaneCount, found: usize) -> Result<(), StoreError> {
+    if found == usize::from(wanted.lanes) {
+        return Ok(());
+    }
+    let (topic, configured) = (wanted.topic.to_string(), wanted.lanes);
+    Err(StoreError::Schema(SchemaProblem::LaneCount { topic, found, configured }))
+}
+
+/// What a keep does to one lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaneWrite {
+    pub(crate) lane: u16,
+    /// Its fence from now on.
+    pub(crate) fence: i64,
+    pub(crate) change: LaneChange,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaneChange {
+    Renew = 0,
+    /// Taken from nobody, or from ourselves.
+    Take = 1,
+    /// Taken from somebody who let it expire. The statements know it by its number, and the next.
+    TakeOver = 2,
+    Release = 3,
+}
+
+/// What `keep` does to lanes that nobody else can write meanwhile. The same for every store.
+pub(crate) fn decide(now: &LaneView, keep: &LaneKeep) -> Vec<LaneWrite> {
+    let is = |held: &[HeldLane], lane: &LaneState| held.contains(&HeldLane { lane: lane.lane, fence: lane.fence });
+    let (mut writes, mut free) = (Vec::new(), Vec::new());
+    for lane in &now.lanes {
+        let write = |fence, change| LaneWrite { lane: lane.lane, fence, change };
+        match lane.owner {
+            Some(owner) if owner == keep.node && is(&keep.release, lane) => {
+                writes.push(write(lane.fence, LaneChange::Release));
+            }
+            // Nobody took it meanwhile, or the fence were another, so an expired lane may be prolonged, too.
+            Some(owner) if owner == keep.node && is(&keep.renew, lane) => {
+                writes.push(write(lane.fence, LaneChange::Renew));
+            }
+            // Taken by a call whose answer was lost.
+            Some(owner) if owner == keep.node => free.push(write(lane.fence + 1, LaneChange::Take)),
+            Some(_) if lane.expires_in.is_zero() => free.push(write(lane.fence + 1, LaneChange::TakeOver)),
+            Some(_) => {}
+            None => free.push(write(lane.fence + 1, LaneChange::Take)),
+        }
+    }
+    let kept = writes.iter().filter(|write| write.change == LaneChange::Renew).count();
+    let wanted = if keep.joins { now.share_of(keep.node).saturating_sub(kept) } else { 0 };
+    writes.extend(free.into_iter().take(wanted));
+    writes
+}
+
+/// What is after `writes`, where `now` was before.
+pub(crate) fn after(mut now: LaneView, keep: &LaneKeep, writes: &[LaneWrite]) -> LaneView {
+    for write in writes {
+        let Some(lane) = now.lanes.iter_mut().find(|lane| lane.lane == write.lane) else { continue };
+        lane.fence = write.fence;
+        let is_released = write.change == LaneChange::Release;
+        lane.owner = (!is_released).then_some(keep.node);
+        lane.expires_in = if is_released { Duration::ZERO } else { keep.lease_duration };
+        if write.change == LaneChange::TakeOver {
+            lane.quiet_for = keep.quiet_duration;
+        }
+    }
+    now
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(owners: &[Option<NodeId>], nodes: &[NodeId]) -> LaneView {
+        let state = |(lane, owner): (usize, &Option<NodeId>)| LaneState {
+            lane: lane as u16,
+            owner: *owner,
+            fence: 7,
+            expires_in: Duration::from_secs(10),
+            quiet_for: Duration::ZERO,
+        };
+        let mut nodes = nodes.to_vec();
+        nodes.sort_unstable();
+        LaneView { lanes: owners.iter().enumerate().map(state).collect(), nodes }
+    }
+
+    fn keep(node: NodeId, renew: &[u16], release: &[u16]) -> LaneKeep {
+        let held = |lanes: &[u16]| lanes.iter().map(|&lane| HeldLane { lane, fence: 7 }).collect();
+        LaneKeep {
+            topic: "orders".into(),
+            node,
+            renew: held(renew),
+            release: held(release),
+            joins: true,
+            lease_duration: Duration::from_secs(30),
+            quiet_duration: Duration::from_secs(25),
+        }
+    }
+
+    fn changes(writes: &[LaneWrite]) -> Vec<(u16, i64, LaneChange)> {
+        writes.iter().map(|write| (write.lane, write.fence, write.change)).collect()
+    }
+
+    #[test]
+    fn shares_add_up_whatever_the_number_of_nodes() {
+        let nodes: Vec<NodeId> = (0..7).map(|_| NodeId::new()).collect();
+        for lanes in [1_usize, 5, 16, 64] {
+            for count in 1..=nodes.len() {
+                let view = view(&vec![None; lanes], &nodes[..count]);
+                let shares: Vec<usize> = nodes.iter().map(|node| view.share_of(*node)).collect();
+                assert_eq!(shares.iter().sum::<usize>(), lanes, "{lanes} lanes of {count} nodes");
+                let (least, most) = (shares[..count].iter().min(), shares[..count].iter().max());
+                assert!(most.zip(least).is_some_and(|(most, least)| most - least <= 1), "{shares:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_takes_no_more_than_its_share() {
+        let (me, other) = (NodeId::new(), NodeId::new());
+        let now = view(&[None, None, None, Some(me)], &[me, other]);
+        let writes = decide(&now, &keep(me, &[3], &[]));
+        assert_eq!(changes(&writes), [(3, 7, LaneChange::Renew), (0, 8, LaneChange::Take)]);
+    }
+
+    #[test]
+    fn a_lane_of_somebody_else_is_left_until_it_expires() {
+        let (me, other) = (NodeId::new(), NodeId::new());
+        let mut now = view(&[Some(other), Some(other)], &[me]);
+        assert_eq!(decide(&now, &keep(me, &[], &[])), []);
+        now.lanes[1].expires_in = Duration::ZERO;
+        let writes = decide(&now, &keep(me, &[], &[]));
+        assert_eq!(changes(&writes), [(1, 8, LaneChange::TakeOver)]);
+        let then = after(now, &keep(me, &[], &[]), &writes);
+        assert_eq!((then.lanes[1].owner, then.lanes[1].quiet_for), (Some(me), Duration::from_secs(25)));
+    }
+
+    #[test]
+    fn nothing_is_kept_or_given_up_under_another_fence() {
+        let me = NodeId::new();
+        let mut now = view(&[Some(me), Some(me)], &[me]);
+        now.lanes.iter_mut().for_each(|lane| lane.fence = 9);
+        let writes = decide(&now, &keep(me, &[0], &[1]));
+        assert_eq!(changes(&writes), [(0, 10, LaneChange::Take), (1, 10, LaneChange::Take)]);
+    }
+
+    #[test]
+    fn a_node_that_leaves_takes_nothing() {
+        let me = NodeId::new();
+        let now = view(&[Some(me), None], &[me]);
+        let writes = decide(&now, &LaneKeep { joins: false, ..keep(me, &[], &[0]) });
+        assert_eq!(changes(&writes), [(0, 7, LaneChange::Release)]);
+        assert_eq!(after(now, &keep(me, &[], &[0]), &writes).lanes[0].owner, None);
+    }
+}

@@ -1,0 +1,56 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::MemoryStore;
+use super::faults::Call;
+use crate::lane::NodeId;
+use crate::store::{
+    Dead, Failed, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey, StoreError,
+};
+
+#[async_trait]
+impl LaneStore for MemoryStore {
+    async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError> {
+        self.call(Call::PrepareLanes, |state| topics.iter().try_for_each(|topic| state.prepare_lanes(topic))).await?
+    }
+
+    async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
+        self.call(Call::LookAtLanes, |state| state.look_at_lanes(topic)).await
+    }
+
+    async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
+        self.call(Call::KeepLanes, |state| state.keep_lanes(keep)).await
+    }
+
+    async fn lane_entries(
+        &self,
+        topic: &Arc<str>,
+        scans: &[LaneScan],
+        rows_max: usize,
+    ) -> Result<Vec<LaneEntry>, StoreError> {
+        self.call(Call::LaneEntries, |state| state.lane_entries(topic, scans, rows_max)).await
+    }
+
+    async fn lane_rows(&self, _topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError> {
+        self.call(Call::LaneRows, |state| state.lane_rows(rows)).await
+    }
+
+    async fn fail_in_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        failed: &[InLane<Failed>],
+    ) -> Result<Vec<RowKey>, StoreError> {
+        self.call(Call::FailInLanes, |state| state.fail_in_lanes(topic, node, failed)).await
+    }
+
+    async fn bury_from_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        dead: &[InLane<Dead>],
+    ) -> Result<Vec<RowKey>, StoreError> {
+        self.call(Call::BuryFromLanes, |state| state.bury_from_lanes(topic, node, dead)).await
+    }
+}

@@ -1,0 +1,126 @@
+use std::sync::Arc;
+
+use super::{Lane, MemoryRow, Micros, State};
+use crate::lane::NodeId;
+use crate::store::lanes::{LaneChange, counted, decide, misplaced};
+use crate::store::{
+    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneView, Loaded, RowKey,
+    StoreError,
+};
+
+impl State {
+    pub(in crate::store::memory) fn prepare_lanes(&mut self, wanted: &LaneCount) -> Result<(), StoreError> {
+        let count = |state: &Self| state.lanes.lanes.keys().filter(|(topic, _)| *topic == wanted.topic).count();
+        if count(self) == 0 {
+            let rows = self.rows.values().filter(|row| row.envelope.topic == wanted.topic);
+            let keys = rows.filter_map(|row| Some((i32::from(row.lane?), row.envelope.key.as_deref())));
+            misplaced(wanted, keys)?;
+            for lane in 0..wanted.lanes {
+                let never = Lane { owner: None, fence: 0, expires_at: Micros(0), quiet_until: Micros(0) };
+                self.lanes.lanes.insert((Arc::clone(&wanted.topic), lane), never);
+            }
+        }
+        counted(wanted, count(self))
+    }
+
+    pub(in crate::store::memory) fn look_at_lanes(&self, topic: &Arc<str>) -> LaneView {
+        let now = self.clock.now();
+        let lanes = self.lanes.lanes.iter().filter(|((of, _), _)| of == topic);
+        let nodes = self.lanes.nodes.iter().filter(|((of, _), expires_at)| of == topic && **expires_at > now);
+        LaneView {
+            lanes: lanes
+                .map(|((_, number), lane)| LaneState {
+                    lane: *number,
+                    owner: lane.owner,
+                    fence: lane.fence,
+                    expires_in: now.until(lane.expires_at),
+                    quiet_for: now.until(lane.quiet_until),
+                })
+                .collect(),
+            nodes: nodes.map(|((_, node), _)| *node).collect(),
+        }
+    }
+
+    pub(in crate::store::memory) fn keep_lanes(&mut self, keep: &LaneKeep) -> LaneView {
+        let now = self.clock.now();
+        let expires_at = now.plus(keep.lease_duration);
+        self.lanes.nodes.retain(|_, expires_at| *expires_at > now);
+        if keep.joins {
+            self.lanes.nodes.insert((Arc::clone(&keep.topic), keep.node), expires_at);
+        } else {
+            self.lanes.nodes.remove(&(Arc::clone(&keep.topic), keep.node));
+        }
+        for write in decide(&self.look_at_lanes(&keep.topic), keep) {
+            let place = (Arc::clone(&keep.topic), write.lane);
+            let Some(lane) = self.lanes.lanes.get_mut(&place) else { continue };
+            let is_released = write.change == LaneChange::Release;
+            lane.fence = write.fence;
+            lane.owner = (!is_released).then_some(keep.node);
+            lane.expires_at = if is_released { now } else { expires_at };
+            if write.change == LaneChange::TakeOver {
+                lane.quiet_until = now.plus(keep.quiet_duration);
+            }
+        }
+        self.look_at_lanes(&keep.topic)
+    }
+
+    pub(in crate::store::memory) fn lane_entries(
+        &self,
+        topic: &Arc<str>,
+        scans: &[LaneScan],
+        rows_max: usize,
+    ) -> Vec<LaneEntry> {
+        let of_scan = |(place, scan): (usize, &LaneScan)| {
+            let (lane, after) = (Some(scan.lane), scan.after);
+            let rows = self.rows.values().filter(move |row| row.lane == lane && row.envelope.topic == *topic);
+            let entry = move |row: &MemoryRow| LaneEntry {
+                scan: place,
+                row: row.key,
+                key: row.envelope.key.clone(),
+                bytes: row.envelope.payload.as_ref().map_or(0, Vec::len),
+            };
+            rows.filter(move |row| row.key.id > after).take(rows_max).map(entry)
+        };
+        scans.iter().enumerate().flat_map(of_scan).collect()
+    }
+
+    pub(in crate::store::memory) fn lane_rows(&self, rows: &[RowKey]) -> Vec<Loaded> {
+        let mut found: Vec<_> = rows.iter().filter_map(|row| self.row(*row)).filter(|row| row.lane.is_some()).collect();
+        found.sort_unstable_by_key(|row| row.key.id);
+        found.into_iter().map(MemoryRow::load).collect()
+    }
+
+    pub(in crate::store::memory) fn fail_in_lanes(
+        &mut self,
+        topic: &Arc<str>,
+        node: NodeId,
+        failed: &[InLane<Failed>],
+    ) -> Vec<RowKey> {
+        let owned = failed.iter().filter(|row| self.is_owned(topic, node, row.what.held, row.fence));
+        let owned: Vec<Failed> = owned.map(|row| row.what.clone()).collect();
+        let noted = self.fail(&owned);
+        for row in &noted {
+            if let Some(row) = self.row_mut(*row) {
+                row.due_at = Micros(0);
+            }
+        }
+        noted
+    }
+
+    pub(in crate::store::memory) fn bury_from_lanes(
+        &mut self,
+        topic: &Arc<str>,
+        node: NodeId,
+        dead: &[InLane<Dead>],
+    ) -> Vec<RowKey> {
+        let owned = dead.iter().filter(|row| self.is_owned(topic, node, row.what.held, row.fence));
+        let owned: Vec<Dead> = owned.map(|row| row.what.clone()).collect();
+        self.dead(&owned)
+    }
+
+    fn is_owned(&self, topic: &Arc<str>, node: NodeId, held: Held, fence: i64) -> bool {
+        let lane = self.row(held.key).and_then(|row| row.lane);
+        let lane = lane.and_then(|lane| self.lanes.lanes.get(&(Arc::clone(topic), lane)));
+        lane.is_some_and(|lane| lane.owner == Some(node) && lane.fence == fence && lane.expires_at > self.clock.now())
+    }
+}

@@ -1,0 +1,117 @@
+use std::sync::Arc;
+
+use crate::naming::TableNames;
+use crate::store::schema::{IndexNaming, named};
+
+/// The statements of ordered topics, under the names of one outbox.
+#[derive(Debug)]
+pub(super) struct LaneTexts {
+    pub(super) count: Arc<str>,
+    pub(super) keys: Arc<str>,
+    pub(super) create: Arc<str>,
+    pub(super) look: Arc<str>,
+    pub(super) lock: Arc<str>,
+    pub(super) prune: Arc<str>,
+    pub(super) join: Arc<str>,
+    pub(super) leave: Arc<str>,
+    pub(super) write: Arc<str>,
+    pub(super) entries: Arc<str>,
+    pub(super) rows: Arc<str>,
+    pub(super) lock_owned: Arc<str>,
+    pub(super) fail: Arc<str>,
+}
+
+impl LaneTexts {
+    pub(super) fn new(names: &TableNames) -> Self {
+        let text = |sql: &str| named(sql, names, IndexNaming::ByTable).into();
+        Self {
+            count: text(COUNT),
+            keys: text(KEYS),
+            create: text(CREATE),
+            look: text(LOOK),
+            lock: text(LOCK),
+            prune: text(PRUNE),
+            join: text(JOIN),
+            leave: text(LEAVE),
+            write: text(WRITE),
+            entries: text(ENTRIES),
+            rows: text(ROWS),
+            lock_owned: text(LOCK_OWNED),
+            fail: text(FAIL),
+        }
+    }
+}
+
+const COUNT: &str = "SELECT COUNT(*) FROM outbox_lanes WHERE topic = ?";
+
+// Through the index: its lanes above -1 are all of the topic's ordered rows.
+const KEYS: &str = "
+SELECT CAST(lane AS SIGNED), `key` FROM outbox_messages FORCE INDEX (outbox_messages_due)
+WHERE topic = ? AND lane >= 0 ORDER BY lane LIMIT ?";
+
+const CREATE: &str = "
+INSERT IGNORE INTO outbox_lanes (topic, lane)
+SELECT ?, k.lane FROM JSON_TABLE(?, '$[*]' COLUMNS (lane int PATH '$')) k";
+
+// One statement for both tables, because an idle relay asks this and little else.
+const LOOK: &str = "
+SELECT CAST(lane AS SIGNED), owner, fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at),
+  TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), quiet_until)
+FROM outbox_lanes WHERE topic = ?
+UNION ALL
+SELECT -1, node, 0, 0, 0 FROM outbox_nodes WHERE topic = ? AND expires_at > UTC_TIMESTAMP(6)";
+
+// Whoever keeps lanes of a topic waits for whoever else does, so that shares are taken one after the other.
+const LOCK: &str = "SELECT CAST(lane AS SIGNED), NULL FROM outbox_lanes WHERE topic = ? ORDER BY lane FOR UPDATE";
+
+const PRUNE: &str = "DELETE FROM outbox_nodes WHERE topic = ? AND expires_at <= UTC_TIMESTAMP(6)";
+
+const JOIN: &str = "
+INSERT INTO outbox_nodes (topic, node, expires_at)
+VALUES (?, UNHEX(?), TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)))
+ON DUPLICATE KEY UPDATE expires_at = VALUES(expires_at)";
+
+const LEAVE: &str = "DELETE FROM outbox_nodes WHERE topic = ? AND node = UNHEX(?)";
+
+const WRITE: &str = "
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (lane int PATH '$[0]', fence bigint PATH '$[1]', `change` int PATH '$[2]')) k
+STRAIGHT_JOIN outbox_lanes l FORCE INDEX (PRIMARY) ON l.topic = ? AND l.lane = k.lane
+SET l.fence = k.fence, l.owner = IF(k.`change` = 3, NULL, UNHEX(?)),
+  l.expires_at = IF(k.`change` = 3, UTC_TIMESTAMP(6), TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))),
+  l.quiet_until = IF(k.`change` = 2, TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)), l.quiet_until)";
+
+// One scan: MariaDB has no LATERAL, with which a statement could limit each of several.
+const ENTRIES: &str = "
+SELECT CAST(id AS SIGNED), message_id, `key`, COALESCE(OCTET_LENGTH(payload), 0)
+FROM outbox_messages FORCE INDEX (outbox_messages_due)
+WHERE topic = ? AND lane = ? AND due_at = '1970-01-01 00:00:00' AND id > ? ORDER BY id LIMIT ?";
+
+const ROWS: &str = "
+SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, m.`key`, m.kind, m.headers, m.payload,
+  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', m.created_at)
+FROM JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
+STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id WHERE m.lane >= 0";
+
+// The lane's row is locked with the message's, so that nobody takes the lane before the write is there.
+const LOCK_OWNED: &str = "
+SELECT CAST(m.id AS SIGNED), m.message_id
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+  id bigint unsigned PATH '$[0]', message_id char(32) CHARACTER SET ascii PATH '$[1]', epoch int PATH '$[2]',
+  fence bigint PATH '$[3]'
+)) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY)
+  ON m.id = k.id AND m.message_id = UNHEX(k.message_id) AND m.epoch = k.epoch
+STRAIGHT_JOIN outbox_lanes l FORCE INDEX (PRIMARY)
+  ON l.topic = ? AND l.lane = m.lane AND l.owner = UNHEX(?) AND l.fence = k.fence AND l.expires_at > UTC_TIMESTAMP(6)
+FOR UPDATE SKIP LOCKED";
+
+// 10 is limits::ERRORS_KEPT_MAX. due_at stays: the lane's owner does the waiting, and a row out of its place in the index
+// would let a later one of its key pass.
+const FAIL: &str = "
+UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
+  id bigint unsigned PATH '$[0]', spends int PATH '$[1]',
+  class varchar(64) CHARACTER SET utf8mb4 PATH '$[2]', error varchar(1024) CHARACTER SET utf8mb4 PATH '$[3]'
+)) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
+SET m.epoch = m.epoch + 1, m.failures = m.failures + 1, m.attempts = m.attempts + k.spends,
+  m.errors = JSON_ARRAY_APPEND(
+    IF(JSON_LENGTH(m.errors) < 10, m.errors, JSON_REMOVE(m.errors, '$[0]')), '$',
+    JSON_OBJECT('at', DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ'), 'class', k.class, 'error', k.error))";

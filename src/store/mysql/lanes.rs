@@ -1,0 +1,261 @@
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::mysql::Mysql;
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use uuid::Uuid;
+
+use super::MysqlStore;
+use super::bind::Bind;
+use super::group::Write;
+use super::rows::{KeyRow, LiveRow, key, micros as duration};
+use super::texts::{COMMIT, begin};
+use crate::lane::NodeId;
+use crate::store::lanes::{KEYS_LOOKED_AT_MAX, after, counted, decide, misplaced};
+use crate::store::session::Sessions;
+use crate::store::statement::{Statement, count, limit, micros};
+use crate::store::stored::kept_text;
+use crate::store::{
+    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView, Loaded,
+    RowKey, StoreError,
+};
+
+/// A node that stops in the middle keeps no other from its lanes for longer than this.
+const SILENCE_SECS: u64 = 2;
+
+#[async_trait]
+impl<P: Sessions<Mysql>> LaneStore for MysqlStore<P> {
+    async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError> {
+        let tables = [(self.names.lanes(), "lanes"), (self.names.nodes(), "nodes")];
+        self.check_tables(&tables).await?;
+        for topic in topics {
+            self.prepare_topic(topic).await?;
+        }
+        Ok(())
+    }
+
+    async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
+        let binds = [Bind::Text(Arc::clone(topic)), Bind::Text(Arc::clone(topic))];
+        Ok(view(self.connections.poll(Statement::new(&self.lane_texts.look, binds)).await?))
+    }
+
+    async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
+        self.connections.within(self.keep_in_transaction(keep)).await
+    }
+
+    async fn lane_entries(
+        &self,
+        topic: &Arc<str>,
+        scans: &[LaneScan],
+        rows_max: usize,
+    ) -> Result<Vec<LaneEntry>, StoreError> {
+        let mut entries = Vec::new();
+        for (place, scan) in scans.iter().enumerate() {
+            let binds = [
+                Bind::Text(Arc::clone(topic)),
+                Bind::BigInt(scan.lane.into()),
+                Bind::BigInt(scan.after.max(0)),
+                Bind::BigInt(limit(rows_max)),
+            ];
+            let found: Vec<EntryRow> = self.connections.load(Statement::new(&self.lane_texts.entries, binds)).await?;
+            entries.extend(found.into_iter().map(|row| LaneEntry { scan: place, ..row.0 }));
+        }
+        Ok(entries)
+    }
+
+    async fn lane_rows(&self, topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted: HashSet<RowKey> = rows.iter().copied().collect();
+        let ids: HashSet<i64> = rows.iter().map(|row| row.id).collect();
+        let ids = Bind::json(ids.into_iter().map(|id| (id,)));
+        let found: Vec<LiveRow> = self.connections.load(Statement::new(&self.lane_texts.rows, [ids])).await?;
+        let ours = found.into_iter().filter(|found| wanted.contains(&found.0.key));
+        Ok(ours.map(|found| found.0.decode(topic)).collect())
+    }
+
+    async fn fail_in_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        failed: &[InLane<Failed>],
+    ) -> Result<Vec<RowKey>, StoreError> {
+        let by_key: HashMap<RowKey, &Failed> = failed.iter().map(|row| (row.what.held.key, &row.what)).collect();
+        let fail = |locked: &[RowKey]| {
+            let notes = locked
+                .iter()
+                .filter_map(|key| by_key.get(key))
+                .map(|row| (row.held.key.id, i32::from(row.spends_attempt), row.class, kept_text(&row.error)));
+            vec![(&self.lane_texts.fail, vec![Bind::json(notes)])]
+        };
+        let held = failed.iter().map(|row| (row.what.held, row.fence)).collect();
+        self.write_owned(topic, node, held, fail).await
+    }
+
+    async fn bury_from_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        dead: &[InLane<Dead>],
+    ) -> Result<Vec<RowKey>, StoreError> {
+        let by_key: HashMap<RowKey, &Dead> = dead.iter().map(|row| (row.what.held.key, &row.what)).collect();
+        let bury = |locked: &[RowKey]| {
+            let reasons = locked.iter().filter_map(|key| by_key.get(key));
+            let reasons = Bind::json(reasons.map(|row| (row.held.key.id, kept_text(&row.reason))));
+            let ids = Bind::ids(locked.iter().copied());
+            vec![(&self.texts.bury, vec![reasons]), (&self.texts.delete, vec![ids])]
+        };
+        let held = dead.iter().map(|row| (row.what.held, row.fence)).collect();
+        self.write_owned(topic, node, held, bury).await
+    }
+}
+
+impl<P: Sessions<Mysql>> MysqlStore<P> {
+    async fn prepare_topic(&self, wanted: &LaneCount) -> Result<(), StoreError> {
+        let topic = || Bind::Text(Arc::clone(&wanted.topic));
+        let count_lanes = || self.connections.load::<CountRow>(Statement::new(&self.lane_texts.count, [topic()]));
+        if count_lanes().await?.iter().all(|found| found.0 == 0) {
+            let sample = Bind::BigInt(limit(KEYS_LOOKED_AT_MAX));
+            let keys: Vec<LaneKeyRow> =
+                self.connections.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
+            misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
+            let lanes = Bind::json(0..wanted.lanes);
+            self.connections.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await?;
+        }
+        counted(wanted, count_lanes().await?.first().map_or(0, |found| found.0))
+    }
+
+    async fn keep_in_transaction(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
+        let texts = &self.lane_texts;
+        let topic = || Bind::Text(Arc::clone(&keep.topic));
+        let lease_micros = || Bind::BigInt(micros(keep.lease_duration));
+        let mut lease = self.connections.lease().await?;
+        lease.begin(begin(SILENCE_SECS)).await?;
+        lease.load::<LaneKeyRow>(Statement::new(&texts.lock, [topic()])).await?;
+        lease.execute(Statement::new(&texts.prune, [topic()])).await?;
+        if keep.joins {
+            lease.execute(Statement::new(&texts.join, [topic(), hex(keep.node), lease_micros()])).await?;
+        } else {
+            lease.execute(Statement::new(&texts.leave, [topic(), hex(keep.node)])).await?;
+        }
+        let now = view(lease.load(Statement::new(&texts.look, [topic(), topic()])).await?);
+        let writes = decide(&now, keep);
+        if !writes.is_empty() {
+            let group = Bind::json(writes.iter().map(|write| (write.lane, write.fence, write.change as i32)));
+            let quiet_micros = Bind::BigInt(micros(keep.quiet_duration));
+            let binds = [group, topic(), hex(keep.node), lease_micros(), quiet_micros];
+            lease.execute(Statement::new(&texts.write, binds)).await?;
+        }
+        lease.commit_by(COMMIT.into()).await?;
+        lease.give_back();
+        Ok(after(now, keep, &writes))
+    }
+
+    /// Locks rows with their lanes, where the node owns these, writes what could be locked, and returns that.
+    async fn write_owned<'a>(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        mut rows: Vec<(Held, i64)>,
+        writes: impl FnOnce(&[RowKey]) -> Vec<Write<'a>> + Send,
+    ) -> Result<Vec<RowKey>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Locked in the order in which they are named.
+        rows.sort_unstable_by_key(|(row, _)| row.key.id);
+        let group = Bind::json(
+            rows.iter()
+                .map(|(row, fence)| (row.key.id, row.key.message_id.as_uuid().simple().to_string(), row.epoch, fence)),
+        );
+        let binds = [group, Bind::Text(Arc::clone(topic)), hex(node)];
+        self.connections
+            .within(async {
+                let mut lease = self.connections.lease().await?;
+                lease.begin(begin(SILENCE_SECS)).await?;
+                let locked: Vec<KeyRow> = lease.load(Statement::new(&self.lane_texts.lock_owned, binds)).await?;
+                let locked: Vec<RowKey> = locked.into_iter().map(|row| row.0).collect();
+                if !locked.is_empty() {
+                    for (text, binds) in writes(&locked) {
+                        lease.execute(Statement::new(text, binds)).await?;
+                    }
+                }
+                lease.commit_by(COMMIT.into()).await?;
+                lease.give_back();
+                Ok(locked)
+            })
+            .await
+    }
+}
+
+fn hex(node: NodeId) -> Bind {
+    Bind::Text(node.as_uuid().simple().to_string().into())
+}
+
+struct CountRow(usize);
+
+impl QueryableByName<Mysql> for CountRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
+        row.get_value::<BigInt, _, _>(0).map(count).map(Self)
+    }
+}
+
+struct LaneKeyRow(i32, Option<String>);
+
+impl QueryableByName<Mysql> for LaneKeyRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
+        let lane: i64 = row.get_value::<BigInt, _, _>(0)?;
+        Ok(Self(i32::try_from(lane)?, row.get_value::<Nullable<Text>, _, _>(1)?))
+    }
+}
+
+/// A lane, or a node where the lane is -1.
+struct LookRow {
+    lane: i64,
+    owner: Option<NodeId>,
+    fence: i64,
+    expires_in: Duration,
+    quiet_for: Duration,
+}
+
+impl QueryableByName<Mysql> for LookRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
+        let owner: Option<Vec<u8>> = row.get_value::<Nullable<Binary>, _, _>(1)?;
+        Ok(Self {
+            lane: row.get_value::<BigInt, _, _>(0)?,
+            owner: owner.map(|id| Uuid::from_slice(&id)).transpose()?.map(NodeId::from),
+            fence: row.get_value::<BigInt, _, _>(2)?,
+            expires_in: duration(row.get_value::<BigInt, _, _>(3)?),
+            quiet_for: duration(row.get_value::<BigInt, _, _>(4)?),
+        })
+    }
+}
+
+fn view(rows: Vec<LookRow>) -> LaneView {
+    let mut view = LaneView::default();
+    for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
+        match u16::try_from(lane) {
+            Ok(lane) => view.lanes.push(LaneState { lane, owner, fence, expires_in, quiet_for }),
+            Err(_) => view.nodes.extend(owner),
+        }
+    }
+    view.sorted()
+}
+
+struct EntryRow(LaneEntry);
+
+impl QueryableByName<Mysql> for EntryRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
+        Ok(Self(LaneEntry {
+            scan: 0,
+            row: key(row)?,
+            key: row.get_value::<Nullable<Text>, _, _>(2)?,
+            bytes: count(row.get_value::<BigInt, _, _>(3)?),
+        }))
+    }
+}

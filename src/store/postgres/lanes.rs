@@ -1,0 +1,240 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::pg::Pg;
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Integer, Nullable, Text, Uuid as SqlUuid};
+use uuid::Uuid;
+
+use super::PostgresStore;
+use super::bind::Bind;
+use super::rows::{KeyRow, LiveRow, key, micros};
+use crate::lane::NodeId;
+use crate::store::lanes::{LaneWrite, after, counted, decide, misplaced};
+use crate::store::session::Sessions;
+use crate::store::statement::{Statement, count, limit, millis};
+use crate::store::stored::kept_text;
+use crate::store::{
+    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView, Loaded,
+    RowKey, StoreError,
+};
+
+/// A node that stops in the middle keeps no other from its lanes for longer than this.
+const BEGIN: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = 2000";
+
+#[async_trait]
+impl<P: Sessions<Pg>> LaneStore for PostgresStore<P> {
+    async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError> {
+        self.check_tables(vec![self.names.lanes(), self.names.nodes()]).await?;
+        for topic in topics {
+            self.prepare_topic(topic).await?;
+        }
+        Ok(())
+    }
+
+    async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
+        let statement = Statement::new(&self.lane_texts.look, [Bind::Text(Arc::clone(topic))]);
+        Ok(view(self.connections.poll(statement).await?))
+    }
+
+    async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
+        self.connections.within(self.keep_in_transaction(keep)).await
+    }
+
+    async fn lane_entries(
+        &self,
+        topic: &Arc<str>,
+        scans: &[LaneScan],
+        rows_max: usize,
+    ) -> Result<Vec<LaneEntry>, StoreError> {
+        if scans.is_empty() {
+            return Ok(Vec::new());
+        }
+        let binds = [
+            Bind::Text(Arc::clone(topic)),
+            Bind::Ints(scans.iter().map(|scan| i32::from(scan.lane)).collect()),
+            Bind::BigInts(scans.iter().map(|scan| scan.after).collect()),
+            Bind::BigInt(limit(rows_max)),
+        ];
+        let found: Vec<EntryRow> = self.connections.load(Statement::new(&self.lane_texts.entries, binds)).await?;
+        Ok(found.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn lane_rows(&self, topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted: HashSet<RowKey> = rows.iter().copied().collect();
+        let ids = rows.iter().map(|row| row.id).collect();
+        let found: Vec<LiveRow> =
+            self.connections.load(Statement::new(&self.lane_texts.rows, [Bind::BigInts(ids)])).await?;
+        let ours = found.into_iter().filter(|found| wanted.contains(&found.0.key));
+        Ok(ours.map(|found| found.0.decode(topic)).collect())
+    }
+
+    async fn fail_in_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        failed: &[InLane<Failed>],
+    ) -> Result<Vec<RowKey>, StoreError> {
+        let what = [
+            Bind::Ints(failed.iter().map(|row| i32::from(row.what.spends_attempt)).collect()),
+            Bind::Texts(failed.iter().map(|row| row.what.class.to_owned()).collect()),
+            Bind::Texts(failed.iter().map(|row| kept_text(&row.what.error)).collect()),
+        ];
+        self.write_owned(&self.lane_texts.fail, topic, node, failed, |row| row.held, what).await
+    }
+
+    async fn bury_from_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        dead: &[InLane<Dead>],
+    ) -> Result<Vec<RowKey>, StoreError> {
+        let reasons = [Bind::Texts(dead.iter().map(|row| kept_text(&row.what.reason)).collect())];
+        self.write_owned(&self.lane_texts.bury, topic, node, dead, |row| row.held, reasons).await
+    }
+}
+
+impl<P: Sessions<Pg>> PostgresStore<P> {
+    async fn prepare_topic(&self, wanted: &LaneCount) -> Result<(), StoreError> {
+        let topic = || Bind::Text(Arc::clone(&wanted.topic));
+        let count_lanes = || self.connections.load::<CountRow>(Statement::new(&self.lane_texts.count, [topic()]));
+        if count_lanes().await?.iter().all(|found| found.0 == 0) {
+            let sample = Bind::BigInt(limit(crate::store::lanes::KEYS_LOOKED_AT_MAX));
+            let keys: Vec<LaneKeyRow> =
+                self.connections.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
+            misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
+            let lanes = Bind::BigInt(i64::from(wanted.lanes));
+            self.connections.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await?;
+        }
+        counted(wanted, count_lanes().await?.first().map_or(0, |found| found.0))
+    }
+
+    async fn keep_in_transaction(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
+        let texts = &self.lane_texts;
+        let topic = || Bind::Text(Arc::clone(&keep.topic));
+        let node = || Bind::Uuid(*keep.node.as_uuid());
+        let lease_ms = || Bind::BigInt(millis(keep.lease_duration));
+        let mut lease = self.connections.lease().await?;
+        lease.begin(BEGIN.into()).await?;
+        lease.execute(Statement::new(&texts.lock, [topic()])).await?;
+        lease.execute(Statement::new(&texts.prune, [topic()])).await?;
+        if keep.joins {
+            lease.execute(Statement::new(&texts.join, [topic(), node(), lease_ms()])).await?;
+        } else {
+            lease.execute(Statement::new(&texts.leave, [topic(), node()])).await?;
+        }
+        let now = view(lease.load(Statement::new(&texts.look, [topic()])).await?);
+        let writes = decide(&now, keep);
+        if !writes.is_empty() {
+            let of = |number: fn(&LaneWrite) -> i32| Bind::Ints(writes.iter().map(number).collect());
+            let binds = [
+                topic(),
+                node(),
+                of(|write| i32::from(write.lane)),
+                Bind::BigInts(writes.iter().map(|write| write.fence).collect()),
+                of(|write| write.change as i32),
+                lease_ms(),
+                Bind::BigInt(millis(keep.quiet_duration)),
+            ];
+            lease.execute(Statement::new(&texts.write, binds)).await?;
+        }
+        lease.commit().await?;
+        lease.give_back();
+        Ok(after(now, keep, &writes))
+    }
+
+    /// Runs a statement whose first binds are the lanes' owner and then the rows, each with its epoch and fence.
+    async fn write_owned<T: Sync>(
+        &self,
+        text: &Arc<str>,
+        topic: &Arc<str>,
+        node: NodeId,
+        rows: &[InLane<T>],
+        held: impl Fn(&T) -> Held + Send,
+        what: impl IntoIterator<Item = Bind> + Send,
+    ) -> Result<Vec<RowKey>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let helds: Vec<Held> = rows.iter().map(|row| held(&row.what)).collect();
+        let owner = [Bind::Text(Arc::clone(topic)), Bind::Uuid(*node.as_uuid())];
+        let fences = Bind::BigInts(rows.iter().map(|row| row.fence).collect());
+        let binds: Vec<Bind> =
+            owner.into_iter().chain(Bind::held(helds.into_iter())).chain([fences]).chain(what).collect();
+        let written: Vec<KeyRow> = self.connections.load(Statement::new(text, binds)).await?;
+        Ok(written.into_iter().map(|row| row.0).collect())
+    }
+}
+
+struct CountRow(usize);
+
+impl QueryableByName<Pg> for CountRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        row.get_value::<BigInt, _, _>(0).map(count).map(Self)
+    }
+}
+
+struct LaneKeyRow(i32, Option<String>);
+
+impl QueryableByName<Pg> for LaneKeyRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        Ok(Self(row.get_value::<Integer, _, _>(0)?, row.get_value::<Nullable<Text>, _, _>(1)?))
+    }
+}
+
+/// A lane, or a node where the lane is -1.
+struct LookRow {
+    lane: i32,
+    owner: Option<Uuid>,
+    fence: i64,
+    expires_in: Duration,
+    quiet_for: Duration,
+}
+
+impl QueryableByName<Pg> for LookRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        Ok(Self {
+            lane: row.get_value::<Integer, _, _>(0)?,
+            owner: row.get_value::<Nullable<SqlUuid>, _, _>(1)?,
+            fence: row.get_value::<BigInt, _, _>(2)?,
+            expires_in: micros(row.get_value::<BigInt, _, _>(3)?),
+            quiet_for: micros(row.get_value::<BigInt, _, _>(4)?),
+        })
+    }
+}
+
+fn view(rows: Vec<LookRow>) -> LaneView {
+    let mut view = LaneView::default();
+    for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
+        match u16::try_from(lane) {
+            Ok(lane) => {
+                let owner = owner.map(NodeId::from);
+                view.lanes.push(LaneState { lane, owner, fence, expires_in, quiet_for });
+            }
+            Err(_) => view.nodes.extend(owner.map(NodeId::from)),
+        }
+    }
+    view.sorted()
+}
+
+struct EntryRow(LaneEntry);
+
+impl QueryableByName<Pg> for EntryRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        let place: i64 = row.get_value::<BigInt, _, _>(0)?;
+        let bytes: i32 = row.get_value::<Integer, _, _>(4)?;
+        Ok(Self(LaneEntry {
+            scan: count(place.saturating_sub(1)),
+            row: key(row, 1)?,
+            key: row.get_value::<Nullable<Text>, _, _>(3)?,
+            bytes: usize::try_from(bytes).unwrap_or(0),
+        }))
+    }
+}

@@ -1,0 +1,250 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use diesel::sqlite::Sqlite;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::SqliteStore;
+use super::bind::Bind;
+use super::claim::BEGIN;
+use super::lane_texts::LaneTexts;
+use super::rows::{KeyRow, LiveRow, key, ms};
+use crate::lane::NodeId;
+use crate::store::lanes::{KEYS_LOOKED_AT_MAX, after, counted, decide, misplaced};
+use crate::store::session::{Lease, Session, Sessions};
+use crate::store::statement::{Statement, count, limit, millis};
+use crate::store::stored::kept_text;
+use crate::store::{
+    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView, Loaded,
+    RowKey, StoreError,
+};
+
+#[async_trait]
+impl<P: Sessions<Sqlite>> LaneStore for SqliteStore<P> {
+    async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError> {
+        self.check_tables(&[("lanes", self.names.lanes()), ("nodes", self.names.nodes())]).await?;
+        for topic in topics {
+            self.prepare_topic(topic).await?;
+        }
+        Ok(())
+    }
+
+    async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
+        let statement = Statement::new(&self.lane_texts.look, [Bind::Text(Arc::clone(topic))]);
+        Ok(view(self.caller().load(statement).await?))
+    }
+
+    async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
+        let keeping = Keeping { texts: Arc::clone(&self.lane_texts), keep: keep.clone() };
+        self.caller().run(|lease| Box::pin(keeping.run(lease))).await
+    }
+
+    async fn lane_entries(
+        &self,
+        topic: &Arc<str>,
+        scans: &[LaneScan],
+        rows_max: usize,
+    ) -> Result<Vec<LaneEntry>, StoreError> {
+        let mut entries = Vec::new();
+        for (place, scan) in scans.iter().enumerate() {
+            let binds = [
+                Bind::Text(Arc::clone(topic)),
+                Bind::BigInt(scan.lane.into()),
+                Bind::BigInt(scan.after),
+                Bind::BigInt(limit(rows_max)),
+            ];
+            let found: Vec<EntryRow> = self.caller().load(Statement::new(&self.lane_texts.entries, binds)).await?;
+            entries.extend(found.into_iter().map(|row| LaneEntry { scan: place, ..row.0 }));
+        }
+        Ok(entries)
+    }
+
+    async fn lane_rows(&self, topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted: HashSet<RowKey> = rows.iter().copied().collect();
+        let ids: HashSet<i64> = rows.iter().map(|row| row.id).collect();
+        let ids = Bind::json(ids.into_iter().map(Value::from));
+        let found: Vec<LiveRow> = self.caller().load(Statement::new(&self.lane_texts.rows, [ids])).await?;
+        let ours = found.into_iter().filter(|found| wanted.contains(&found.0.key));
+        Ok(ours.map(|found| found.0.decode(topic)).collect())
+    }
+
+    async fn fail_in_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        failed: &[InLane<Failed>],
+    ) -> Result<Vec<RowKey>, StoreError> {
+        if failed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let what =
+            |row: &Failed| vec![u8::from(row.spends_attempt).into(), row.class.into(), kept_text(&row.error).into()];
+        let binds = owned(topic, node, failed, |row| row.held, what);
+        let written: Vec<KeyRow> = self.caller().load(Statement::new(&self.lane_texts.fail, binds)).await?;
+        Ok(written.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn bury_from_lanes(
+        &self,
+        topic: &Arc<str>,
+        node: NodeId,
+        dead: &[InLane<Dead>],
+    ) -> Result<Vec<RowKey>, StoreError> {
+        if dead.is_empty() {
+            return Ok(Vec::new());
+        }
+        let binds = || owned(topic, node, dead, |row| row.held, |row| vec![kept_text(&row.reason).into()]);
+        let bury = Statement::new(&self.lane_texts.bury, binds());
+        let remove = Statement::new(&self.lane_texts.remove, binds());
+        let caller = self.caller();
+        let moved = caller.run(|lease| {
+            Box::pin(async move {
+                lease.begin(BEGIN.into()).await?;
+                lease.execute(bury).await?;
+                let moved: Vec<KeyRow> = lease.load(remove).await?;
+                lease.commit().await?;
+                Ok(moved)
+            })
+        });
+        Ok(moved.await?.into_iter().map(|row| row.0).collect())
+    }
+}
+
+impl<P: Sessions<Sqlite>> SqliteStore<P> {
+    async fn prepare_topic(&self, wanted: &LaneCount) -> Result<(), StoreError> {
+        let caller = self.caller();
+        let topic = || Bind::Text(Arc::clone(&wanted.topic));
+        let count_lanes = || caller.load::<CountRow>(Statement::new(&self.lane_texts.count, [topic()]));
+        if count_lanes().await?.iter().all(|found| found.0 == 0) {
+            let sample = Bind::BigInt(limit(KEYS_LOOKED_AT_MAX));
+            let keys: Vec<LaneKeyRow> = caller.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
+            misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
+            let lanes = Bind::json((0..wanted.lanes).map(Value::from));
+            caller.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await?;
+        }
+        counted(wanted, count_lanes().await?.first().map_or(0, |found| found.0))
+    }
+}
+
+/// A keep on its way.
+struct Keeping {
+    texts: Arc<LaneTexts>,
+    keep: LaneKeep,
+}
+
+impl Keeping {
+    async fn run<S: Session<Sqlite>>(self, lease: &mut Lease<Sqlite, S>) -> Result<LaneView, StoreError> {
+        let Self { texts, keep } = self;
+        let topic = || Bind::Text(Arc::clone(&keep.topic));
+        let lease_ms = || Bind::BigInt(millis(keep.lease_duration));
+        lease.begin(BEGIN.into()).await?;
+        lease.execute(Statement::new(&texts.prune, [topic()])).await?;
+        if keep.joins {
+            lease.execute(Statement::new(&texts.join, [topic(), id(keep.node), lease_ms()])).await?;
+        } else {
+            lease.execute(Statement::new(&texts.leave, [topic(), id(keep.node)])).await?;
+        }
+        let now = view(lease.load(Statement::new(&texts.look, [topic()])).await?);
+        let writes = decide(&now, &keep);
+        if !writes.is_empty() {
+            let group = Bind::json(writes.iter().map(|write| json!([write.lane, write.fence, write.change as i32])));
+            let binds = [topic(), id(keep.node), group, lease_ms(), Bind::BigInt(millis(keep.quiet_duration))];
+            lease.execute(Statement::new(&texts.write, binds)).await?;
+        }
+        lease.commit().await?;
+        Ok(after(now, &keep, &writes))
+    }
+}
+
+fn id(node: NodeId) -> Bind {
+    Bind::MessageIds(node.as_uuid().as_bytes().to_vec())
+}
+
+/// `[[id, epoch, fence, ..], ..]`, the message ids, the topic and the lanes' owner.
+fn owned<T>(
+    topic: &Arc<str>,
+    node: NodeId,
+    rows: &[InLane<T>],
+    held: impl Fn(&T) -> Held,
+    rest: impl Fn(&T) -> Vec<Value>,
+) -> Vec<Bind> {
+    let columns = |row: &InLane<T>| {
+        let mut columns = vec![row.fence.into()];
+        columns.extend(rest(&row.what));
+        columns
+    };
+    let rows = Bind::held(rows, |row| held(&row.what), columns);
+    rows.into_iter().chain([Bind::Text(Arc::clone(topic)), id(node)]).collect()
+}
+
+struct CountRow(usize);
+
+impl QueryableByName<Sqlite> for CountRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
+        row.get_value::<BigInt, _, _>(0).map(count).map(Self)
+    }
+}
+
+struct LaneKeyRow(i32, Option<String>);
+
+impl QueryableByName<Sqlite> for LaneKeyRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
+        let lane: i64 = row.get_value::<BigInt, _, _>(0)?;
+        Ok(Self(i32::try_from(lane)?, row.get_value::<Nullable<Text>, _, _>(1)?))
+    }
+}
+
+/// A lane, or a node where the lane is -1.
+struct LookRow {
+    lane: i64,
+    owner: Option<NodeId>,
+    fence: i64,
+    expires_in: Duration,
+    quiet_for: Duration,
+}
+
+impl QueryableByName<Sqlite> for LookRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
+        let owner: Option<Vec<u8>> = row.get_value::<Nullable<Binary>, _, _>(1)?;
+        Ok(Self {
+            lane: row.get_value::<BigInt, _, _>(0)?,
+            owner: owner.map(|id| Uuid::from_slice(&id)).transpose()?.map(NodeId::from),
+            fence: row.get_value::<BigInt, _, _>(2)?,
+            expires_in: ms(row.get_value::<BigInt, _, _>(3)?),
+            quiet_for: ms(row.get_value::<BigInt, _, _>(4)?),
+        })
+    }
+}
+
+fn view(rows: Vec<LookRow>) -> LaneView {
+    let mut view = LaneView::default();
+    for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
+        match u16::try_from(lane) {
+            Ok(lane) => view.lanes.push(LaneState { lane, owner, fence, expires_in, quiet_for }),
+            Err(_) => view.nodes.extend(owner),
+        }
+    }
+    view.sorted()
+}
+
+struct EntryRow(LaneEntry);
+
+impl QueryableByName<Sqlite> for EntryRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
+        Ok(Self(LaneEntry {
+            scan: 0,
+            row: key(row, 0)?,
+            key: row.get_value::<Nullable<Text>, _, _>(2)?,
+            bytes: count(row.get_value::<BigInt, _, _>(3)?),
+        }))
+    }
+}

@@ -1,0 +1,299 @@
+//! Who owns which lane, and what may be written under it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::lane::{NodeId, lane_of};
+use crate::message::Envelope;
+use crate::store::{
+    Dead, Failed, Held, HeldLane, InLane, InsertOptions, LaneCount, LaneKeep, LaneScan, LaneState, LaneStore, LaneView,
+    Loaded, Locking, RowKey, SchemaProblem, StoreError,
+};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::{
+    DUE, LEASE, TOPIC, claim_and_close, dead_keys, decoded, insert, keys, live_keys, live_row, message, other_message,
+    sorted, spec, topics,
+};
+
+const LANES: u16 = 4;
+const QUIET: Duration = Duration::from_secs(20);
+
+fn topic() -> Arc<str> {
+    TOPIC.into()
+}
+
+/// The lanes of the topic, made; `None` where the store has none.
+async fn lanes(under_test: &dyn StoreUnderTest) -> Option<&dyn LaneStore> {
+    let lanes = under_test.store().lanes()?;
+    lanes.prepare_lanes(&[count(LANES)]).await.expect("prepare the lanes");
+    Some(lanes)
+}
+
+fn count(lanes: u16) -> LaneCount {
+    LaneCount { topic: topic(), lanes }
+}
+
+fn joining(node: NodeId) -> LaneKeep {
+    LaneKeep {
+        topic: topic(),
+        node,
+        renew: Vec::new(),
+        release: Vec::new(),
+        joins: true,
+        lease_duration: LEASE,
+        quiet_duration: QUIET,
+    }
+}
+
+fn owned(view: &LaneView, node: NodeId) -> Vec<HeldLane> {
+    let owned = view.lanes.iter().filter(|lane| lane.owner == Some(node));
+    owned.map(|lane| HeldLane { lane: lane.lane, fence: lane.fence }).collect()
+}
+
+/// A node that owns every lane.
+async fn sole_owner(lanes: &dyn LaneStore) -> (NodeId, Vec<HeldLane>) {
+    let node = NodeId::new();
+    let view = lanes.keep_lanes(&joining(node)).await.expect("keep");
+    let held = owned(&view, node);
+    assert_eq!(held.len(), usize::from(LANES), "a node by itself takes every lane");
+    (node, held)
+}
+
+fn keyed(key: &str) -> (Envelope, InsertOptions) {
+    let mut envelope = message(TOPIC);
+    envelope.key = Some(key.to_owned());
+    (envelope, InsertOptions::default().in_lane(lane_of(key, LANES)))
+}
+
+async fn insert_keyed(under_test: &dyn StoreUnderTest, key: &str) -> RowKey {
+    let (envelope, options) = keyed(key);
+    under_test.insert(&envelope, options).await
+}
+
+fn fence_of(held: &[HeldLane], key: &str) -> i64 {
+    let lane = lane_of(key, LANES);
+    held.iter().find(|held| held.lane == lane).expect("every lane is held").fence
+}
+
+fn failed(row: RowKey, fence: i64) -> InLane<Failed> {
+    let held = Held { key: row, epoch: 0 };
+    let wait = Duration::from_secs(10);
+    let what = Failed { held, wait, spends_attempt: true, class: "record", error: "refused".to_owned() };
+    InLane { fence, what }
+}
+
+fn dead(row: RowKey, fence: i64) -> InLane<Dead> {
+    InLane { fence, what: Dead { held: Held { key: row, epoch: 0 }, reason: "attempts".to_owned() } }
+}
+
+/// Lanes are made once, and their number is theirs from then on.
+pub async fn lanes_keep_their_number(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    lanes.prepare_lanes(&[count(LANES)]).await.expect("the same number again");
+    let view = lanes.look_at_lanes(&topic()).await.expect("look");
+    let numbers: Vec<u16> = view.lanes.iter().map(|lane| lane.lane).collect();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+    assert!(view.nodes.is_empty() && view.lanes.iter().all(|lane| lane.owner.is_none()), "{view:?}");
+    for other in [LANES - 1, LANES + 1] {
+        match lanes.prepare_lanes(&[count(other)]).await {
+            Err(StoreError::Schema(SchemaProblem::LaneCount { found: 4, configured, .. })) => {
+                assert_eq!(configured, other)
+            }
+            answer => panic!("{other} lanes instead of {LANES}: {answer:?}"),
+        }
+    }
+}
+
+/// A topic with rows that were enqueued for another number of lanes gets none.
+pub async fn lanes_fit_the_rows_that_wait(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = under_test.store().lanes() else { return };
+    for key in 0..20 {
+        insert_keyed(under_test, &key.to_string()).await;
+    }
+    match lanes.prepare_lanes(&[count(LANES + 1)]).await {
+        Err(StoreError::Schema(SchemaProblem::LaneOfRow { configured, .. })) => assert_eq!(configured, LANES + 1),
+        answer => panic!("rows of {LANES} lanes in {}: {answer:?}", LANES + 1),
+    }
+    lanes.prepare_lanes(&[count(LANES)]).await.expect("the number that they were enqueued with");
+}
+
+/// Each node takes its share of what is free, and no more.
+pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (first, held) = sole_owner(lanes).await;
+    let second = NodeId::new();
+    let view = lanes.keep_lanes(&joining(second)).await.expect("join");
+    assert!(owned(&view, second).is_empty(), "nothing is free");
+    assert_eq!(view.nodes.len(), 2);
+    assert_eq!(view.share_of(first), 2);
+    let give_up = LaneKeep { renew: held[..2].to_vec(), release: held[2..].to_vec(), ..joining(first) };
+    let view = lanes.keep_lanes(&give_up).await.expect("give up");
+    assert_eq!(owned(&view, first), held[..2]);
+    let view = lanes.keep_lanes(&joining(second)).await.expect("take");
+    let taken = owned(&view, second);
+    assert_eq!(taken.iter().map(|lane| lane.lane).collect::<Vec<_>>(), [2, 3]);
+    assert!(taken.iter().zip(&held[2..]).all(|(new, old)| new.fence > old.fence), "every owner has a fence of its own");
+    assert!(
+        view.lanes.iter().all(|lane| lane.quiet_for.is_zero()),
+        "what was handed over may be sent at once: {view:?}"
+    );
+    assert_eq!(lanes.look_at_lanes(&topic()).await.expect("look").nodes, view.nodes);
+}
+
+/// Many nodes that keep at once own every lane once.
+pub async fn concurrent_keeps_share_no_lane(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let nodes: Vec<NodeId> = (0..3).map(|_| NodeId::new()).collect();
+    let keeps =
+        nodes.iter().map(|node| async move { lanes.keep_lanes(&joining(*node)).await.map(|view| owned(&view, *node)) });
+    let taken: Vec<HeldLane> = futures_util::future::try_join_all(keeps).await.expect("keep").concat();
+    let mut numbers: Vec<u16> = taken.iter().map(|lane| lane.lane).collect();
+    numbers.sort_unstable();
+    let given = numbers.len();
+    numbers.dedup();
+    assert_eq!(numbers.len(), given, "a lane has one owner: {taken:?}");
+}
+
+/// A lane stays its owner's until its lease ends; whoever takes it then is quiet for a while.
+pub async fn lane_is_taken_over_when_its_lease_ends(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (first, held) = sole_owner(lanes).await;
+    under_test.pass(LEASE / 2).await;
+    let renew = LaneKeep { renew: held[..1].to_vec(), ..joining(first) };
+    // What it does not renew it does not lose by that: it takes it again, under the next fence.
+    let view = lanes.keep_lanes(&renew).await.expect("renew");
+    assert_eq!(view.lanes[0].fence, held[0].fence);
+    assert_eq!(owned(&view, first).len(), usize::from(LANES));
+    under_test.pass(LEASE + Duration::from_secs(1)).await;
+    let second = NodeId::new();
+    let view = lanes.keep_lanes(&joining(second)).await.expect("take over");
+    assert_eq!(view.nodes, [second], "a node that keeps nothing is gone");
+    let is_quiet = |lane: &LaneState| lane.quiet_for > QUIET - Duration::from_secs(10) && lane.quiet_for <= QUIET;
+    assert!(view.lanes.iter().all(|lane| lane.owner == Some(second) && is_quiet(lane)), "{view:?}");
+    let view = lanes.keep_lanes(&LaneKeep { renew: held, ..joining(first) }).await.expect("renew too late");
+    assert!(owned(&view, first).is_empty(), "another node has them");
+}
+
+/// A node that leaves gives its lanes up, and is no longer counted.
+pub async fn leaving_node_is_no_longer_counted(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (node, held) = sole_owner(lanes).await;
+    let leave = LaneKeep { release: held, joins: false, ..joining(node) };
+    let view = lanes.keep_lanes(&leave).await.expect("leave");
+    assert!(view.nodes.is_empty() && view.lanes.iter().all(|lane| lane.owner.is_none()), "{view:?}");
+    assert_eq!(view.share_of(node), 0);
+}
+
+/// Rows of a lane come by id, behind the id asked for, and no more than asked for of each scan.
+pub async fn lane_entries_come_by_id(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let mut rows = Vec::new();
+    for key in ["a", "b", "a", "c", "a"] {
+        rows.push((lane_of(key, LANES), insert_keyed(under_test, key).await, key));
+    }
+    insert(under_test, DUE).await;
+    under_test.insert(&message("payments"), InsertOptions::default().in_lane(rows[0].0)).await;
+    let lane = rows[0].0;
+    let expected: Vec<_> = rows.iter().filter(|row| row.0 == lane).collect();
+    let scan = |after| LaneScan { lane, after };
+    let entries = lanes.lane_entries(&topic(), &[scan(0)], 100).await.expect("entries");
+    let found: Vec<_> = entries.iter().map(|entry| (entry.row, entry.key.as_deref())).collect();
+    assert_eq!(found, expected.iter().map(|row| (row.1, Some(row.2))).collect::<Vec<_>>());
+    assert!(entries.iter().all(|entry| entry.bytes == 15), "{entries:?}");
+    let behind = expected[0].1.id;
+    let scans = [scan(behind), LaneScan { lane: LANES - 1 - lane, after: i64::MAX - 1 }, scan(0)];
+    let entries = lanes.lane_entries(&topic(), &scans, 1).await.expect("entries");
+    let found: Vec<_> = entries.iter().map(|entry| (entry.scan, entry.row)).collect();
+    assert_eq!(found, [(0, expected[1].1), (2, expected[0].1)]);
+}
+
+/// What a lane's row carries is read by its identity, and only what is still there.
+pub async fn lane_rows_are_those_still_there(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (envelope, options) = keyed("a");
+    let row = under_test.insert(&envelope, options).await;
+    let gone = insert_keyed(under_test, "a").await;
+    let poisoned = insert_keyed(under_test, "b").await;
+    under_test.poison(poisoned).await;
+    let settled = under_test.store().settle(&[gone], Locking::Skip).await.expect("settle");
+    assert_eq!(settled, [gone], "a lane's row is settled like any other");
+    let wanted = [row, gone, poisoned, other_message(row)];
+    let mut found = lanes.lane_rows(&topic(), &wanted).await.expect("rows");
+    assert_eq!(sorted(keys(&found)), [row, poisoned]);
+    assert!(found.iter().any(|row| matches!(row, Loaded::Poisoned(_))));
+    found.retain(|loaded| loaded.key() == row);
+    let read = decoded(found.remove(0));
+    assert_eq!((read.epoch, read.failures, read.envelope.attempt), (0, 0, 1));
+    assert_eq!((read.envelope.key, read.envelope.payload), (envelope.key, envelope.payload));
+}
+
+/// Nobody but a lane's owner is to send its rows: no claim takes them, and nothing says that they are due.
+pub async fn lane_rows_are_no_claims(under_test: &dyn StoreUnderTest) {
+    insert_keyed(under_test, "a").await;
+    let unordered = insert(under_test, DUE).await;
+    assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [unordered]);
+    under_test.store().settle(&[unordered], Locking::Skip).await.expect("settle");
+    let due = under_test.store().next_due(&topics(&[TOPIC])).await.expect("next due");
+    assert!(due.is_empty(), "{due:?}");
+}
+
+/// A failure counts under its owner and fence, and moves the row nowhere: its key waits behind it.
+pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (node, held) = sole_owner(lanes).await;
+    let row = insert_keyed(under_test, "a").await;
+    let fence = fence_of(&held, "a");
+    let noted = lanes.fail_in_lanes(&topic(), node, &[failed(row, fence)]).await.expect("fail");
+    assert_eq!(noted, [row]);
+    let live = live_row(under_test, row).await;
+    assert_eq!((live.epoch, live.attempts, live.failures, live.errors.len()), (1, 1, 1, 1));
+    assert_eq!(live.due_at, SystemTime::UNIX_EPOCH);
+    let entries = lanes.lane_entries(&topic(), &[LaneScan { lane: lane_of("a", LANES), after: 0 }], 9).await;
+    assert_eq!(entries.expect("entries").len(), 1);
+}
+
+/// A failed row stays in the live table or goes to the dead letters only on the word of its lane's owner.
+pub async fn lane_writes_want_owner_and_fence(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (node, held) = sole_owner(lanes).await;
+    let row = insert_keyed(under_test, "a").await;
+    let fence = fence_of(&held, "a");
+    let mut late = failed(row, fence);
+    late.what.held.epoch = 1;
+    let wrong = [(NodeId::new(), failed(row, fence)), (node, failed(row, fence + 1)), (node, late)];
+    for (node, failed) in wrong {
+        let answer = lanes.fail_in_lanes(&topic(), node, &[failed]).await.expect("fail");
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+    for (node, dead) in [(NodeId::new(), dead(row, fence)), (node, dead(row, fence - 1))] {
+        let answer = lanes.bury_from_lanes(&topic(), node, &[dead]).await.expect("bury");
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+    under_test.pass(LEASE + Duration::from_secs(1)).await;
+    let answer = lanes.fail_in_lanes(&topic(), node, &[failed(row, fence)]).await.expect("fail");
+    assert!(answer.is_empty(), "the lease is over: {answer:?}");
+    assert_eq!(live_row(under_test, row).await.failures, 0);
+}
+
+/// A given-up row of a lane becomes a dead letter, and the next of its key is free.
+pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (node, held) = sole_owner(lanes).await;
+    let row = insert_keyed(under_test, "a").await;
+    let next = insert_keyed(under_test, "a").await;
+    let moved = lanes.bury_from_lanes(&topic(), node, &[dead(row, fence_of(&held, "a"))]).await.expect("bury");
+    assert_eq!(moved, [row]);
+    assert_eq!((live_keys(under_test).await, dead_keys(under_test).await), (vec![next], vec![row]));
+}
+
+/// Calls about no lane and no row do nothing.
+pub async fn empty_lane_calls_do_nothing(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    lanes.prepare_lanes(&[]).await.expect("prepare");
+    assert!(lanes.lane_entries(&topic(), &[], 10).await.expect("entries").is_empty());
+    assert!(lanes.lane_rows(&topic(), &[]).await.expect("rows").is_empty());
+    assert!(lanes.fail_in_lanes(&topic(), NodeId::new(), &[]).await.expect("fail").is_empty());
+    assert!(lanes.bury_from_lanes(&topic(), NodeId::new(), &[]).await.expect("bury").is_empty());
+    let nobody = lanes.look_at_lanes(&"nobody's".into()).await.expect("look");
+    assert_eq!(nobody, LaneView::default());
+}
