@@ -30,12 +30,11 @@ where
     C: AsyncConnectionCore<Backend = Self>,
 {
     async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::postgres::{InsertMany, InsertOne, inserted};
-        let rows = match InsertOne::new(&insertion) {
-            Some(one) => one.load(conn).await?,
-            None => InsertMany::new(&insertion).load(conn).await?,
-        };
-        Ok(inserted(&insertion, rows))
+        use super::statement::postgres::{InsertMany, InsertOne, inserted, inserted_one};
+        match InsertOne::new(&insertion) {
+            Some(one) => Ok(one.load(conn).await?.into_iter().map(inserted_one).collect()),
+            None => Ok(inserted(&insertion, InsertMany::new(&insertion).load(conn).await?)),
+        }
     }
 }
 

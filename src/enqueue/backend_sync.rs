@@ -25,12 +25,11 @@ where
     C: LoadConnection<Backend = Self>,
 {
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::postgres::{InsertMany, InsertOne, inserted};
-        let rows = match InsertOne::new(&insertion) {
-            Some(one) => one.load(conn)?,
-            None => InsertMany::new(&insertion).load(conn)?,
-        };
-        Ok(inserted(&insertion, rows))
+        use super::statement::postgres::{InsertMany, InsertOne, inserted, inserted_one};
+        match InsertOne::new(&insertion) {
+            Some(one) => Ok(one.load(conn)?.into_iter().map(inserted_one).collect()),
+            None => Ok(inserted(&insertion, InsertMany::new(&insertion).load(conn)?)),
+        }
     }
 }
 

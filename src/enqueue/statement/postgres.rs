@@ -2,20 +2,23 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use diesel::pg::Pg;
+use diesel::pg::data_types::PgTimestamp;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::QueryResult;
-use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
 use super::{Binds, Dialect, Inserted, Insertion};
 
-/// A returned row: id, message id, `created_at` in microseconds since 1970.
-pub(in crate::enqueue) type Returned = (i64, Uuid, i64);
+/// A returned row: id, `created_at`.
+pub(in crate::enqueue) type ReturnedOne = (i64, PgTimestamp);
+/// A returned row of many: message id, id, `created_at`.
+pub(in crate::enqueue) type Returned = (Uuid, i64, PgTimestamp);
 
 const COLUMNS: &str = " (message_id, topic, key, kind, headers, payload, due_at) ";
 
-// clock_timestamp(), not now(): the lease counts from the INSERT, and now() is when the transaction began.
-const RETURNING: &str = " RETURNING id, message_id, (extract(epoch FROM created_at) * 1000000)::bigint";
+/// Microseconds from 1970 to 2000, from where PostgreSQL counts.
+const PG_EPOCH_US: i64 = 946_684_800_000_000;
 
 impl Dialect for Pg {
     const ROW_COUNTS: &'static [usize] = &[];
@@ -25,7 +28,8 @@ impl Dialect for Pg {
     const COMMIT_PROVES: bool = true;
 }
 
-/// One row, which is what most calls write: half the server's time of the array form (16 against 33 µs).
+/// One row, which is what most calls write: half the server's time of the array form (16 against 33 µs). It returns no
+/// more than it has to: a third column, and microseconds made of `created_at` by `extract`, cost a transaction 4 %.
 pub(in crate::enqueue) struct InsertOne<'a> {
     table: &'a str,
     row: Binds<'a>,
@@ -56,10 +60,10 @@ impl QueryFragment<Pg> for InsertOne<'_> {
         out.push_bind_param::<Text, _>(row.headers)?;
         out.push_sql(", ");
         out.push_bind_param::<Nullable<Binary>, _>(&row.payload)?;
+        // Not now(): the lease counts from the INSERT, and now() is when the transaction began.
         out.push_sql(", clock_timestamp() + ");
         out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
-        out.push_sql(" * interval '1 millisecond')");
-        out.push_sql(RETURNING);
+        out.push_sql(" * interval '1 millisecond') RETURNING id, created_at");
         Ok(())
     }
 }
@@ -72,7 +76,7 @@ impl QueryId for InsertOne<'_> {
 impl<C> diesel::RunQueryDsl<C> for InsertOne<'_> {}
 
 impl Query for InsertOne<'_> {
-    type SqlType = (BigInt, SqlUuid, BigInt);
+    type SqlType = (BigInt, Timestamptz);
 }
 
 /// Any number of rows with one text: a column is an array. `ORDER BY` makes ids grow in the order of the messages.
@@ -122,8 +126,7 @@ impl QueryFragment<Pg> for InsertMany<'_> {
         out.push_bind_param::<Array<Nullable<Binary>>, _>(&self.payloads)?;
         out.push_sql(", ");
         out.push_bind_param::<Array<BigInt>, _>(&self.leases_ms)?;
-        out.push_sql(") WITH ORDINALITY AS r (m, t, k, i, h, p, l, n) ORDER BY n");
-        out.push_sql(RETURNING);
+        out.push_sql(") WITH ORDINALITY AS r (m, t, k, i, h, p, l, n) ORDER BY n RETURNING message_id, id, created_at");
         Ok(())
     }
 }
@@ -136,19 +139,19 @@ impl QueryId for InsertMany<'_> {
 impl<C> diesel::RunQueryDsl<C> for InsertMany<'_> {}
 
 impl Query for InsertMany<'_> {
-    type SqlType = (BigInt, SqlUuid, BigInt);
+    type SqlType = (SqlUuid, BigInt, Timestamptz);
+}
+
+/// What became of the message of an [`InsertOne`].
+pub(in crate::enqueue) fn inserted_one((id, PgTimestamp(created_us)): ReturnedOne) -> Inserted {
+    let since_epoch = Duration::from_micros(u64::try_from(created_us.saturating_add(PG_EPOCH_US)).unwrap_or(0));
+    Inserted { id: Some(id), created_at: Some(SystemTime::UNIX_EPOCH + since_epoch) }
 }
 
 /// What became of each message of `insertion`; PostgreSQL promises no order of the returned rows.
 pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, returned: Vec<Returned>) -> Vec<Inserted> {
-    let returned: HashMap<Uuid, (i64, i64)> =
-        returned.into_iter().map(|(id, message_id, created_us)| (message_id, (id, created_us))).collect();
-    let inserted = |message_id: &Uuid| match returned.get(message_id) {
-        Some((id, created_us)) => {
-            let since_epoch = Duration::from_micros(u64::try_from(*created_us).unwrap_or(0));
-            Inserted { id: Some(*id), created_at: Some(SystemTime::UNIX_EPOCH + since_epoch) }
-        }
-        None => Inserted::default(),
-    };
+    let returned: HashMap<Uuid, ReturnedOne> =
+        returned.into_iter().map(|(message_id, id, created_at)| (message_id, (id, created_at))).collect();
+    let inserted = |message_id: &Uuid| returned.get(message_id).copied().map(inserted_one).unwrap_or_default();
     insertion.rows.iter().map(|row| inserted(row.message_id.as_uuid())).collect()
 }
