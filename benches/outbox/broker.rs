@@ -17,7 +17,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 /// Partitions of every topic here.
 const PARTITIONS: i32 = 3;
 const WITHIN: Duration = Duration::from_secs(60);
-const WARM_UP: Duration = Duration::from_secs(15);
+const WARM_UP: Duration = Duration::from_secs(40);
 const WARM_UP_MESSAGES: usize = 1_000_000;
 const WARM_UP_BURST: usize = 20;
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout};
 
 use super::breaker::BreakerState;
-use super::engine::{Engine, Offer, Offered};
+use super::engine::Engine;
 use super::entry::{Holder, Lease};
 use super::failures;
 use super::ledger::Reservation;
+use super::outgoing::{Offer, Offered, Outgoing};
 use super::pace::Pace;
 use super::path::Path;
 use super::queue::{Carried, Queued, lost};
@@ -69,17 +70,19 @@ async fn take(engine: &Engine, room: &Reservation) -> Vec<Queued> {
 
 async fn send(engine: &Arc<Engine>, taken: Vec<Queued>, mut room: Reservation) {
     let mut unproven = Vec::new();
+    let mut outgoing = Outgoing::new(engine);
     for Queued { handed, committed_at } in taken {
         match handed.carried {
             Some(carried) => {
                 let Carried { row, inserted_at } = *carried;
                 let ends_at = inserted_at + handed.staleness - engine.limits.term_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at: inserted_at, ends_at };
-                offer(engine, row, lease, Path::Direct, Some(committed_at), &mut room);
+                offer(engine, row, lease, Path::Direct, Some(committed_at), &mut outgoing, &mut room);
             }
             None => unproven.push((handed.row, committed_at)),
         }
     }
+    outgoing.send();
     if !unproven.is_empty() {
         confirm(engine, unproven, &mut room).await;
     }
@@ -106,17 +109,19 @@ async fn confirm(engine: &Arc<Engine>, unproven: Vec<(RowRef, BootInstant)>, roo
     confirmed.sort_unstable_by_key(|confirmed| place(&confirmed.row));
     let mut poisoned = Vec::new();
     let mut sent = 0_usize;
+    let mut outgoing = Outgoing::new(engine);
     for Confirmed { row, lease_left } in confirmed {
         let committed_at = place(&row).map(|place| unproven[place].1);
         match row {
             Loaded::Row(row) => {
                 let ends_at = began_at + lease_left - engine.limits.term_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at, ends_at };
-                sent += usize::from(offer(engine, row, lease, Path::Confirmed, committed_at, room));
+                sent += usize::from(offer(engine, row, lease, Path::Confirmed, committed_at, &mut outgoing, room));
             }
             Loaded::Poisoned(row) => poisoned.push(give_up(&row)),
         }
     }
+    outgoing.send();
     if sent == 0 {
         engine.breaker.trial_unused();
     }
@@ -131,6 +136,7 @@ fn offer(
     lease: Lease,
     path: Path,
     committed_at: Option<BootInstant>,
+    outgoing: &mut Outgoing<'_>,
     room: &mut Reservation,
 ) -> bool {
     let Some(topic) = engine.topics.get(&row.envelope.topic).map(Arc::clone) else {
@@ -152,7 +158,7 @@ fn offer(
         alone: false,
         again: false,
     };
-    engine.offer(offer, room) == Offered::Sent
+    outgoing.offer(offer, room) == Offered::Sent
 }
 
 /// A row that nobody can decode becomes a dead letter on its own, under the epoch it was read with.

@@ -1,5 +1,4 @@
-//! What every task for one transport shares, and the two moments all paths have in common: a row is offered to the transport,
-//! and its outcome comes back.
+//! What every task for one transport shares, and where outcomes come back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +6,19 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::breaker::Breaker;
-use super::entry::{Entry, Holder, Progress};
+use super::entry::{Entry, Holder};
 use super::inbox::{Fate, Inbox};
-use super::ledger::{Ledger, Reservation};
-use super::path::Path;
+use super::ledger::Ledger;
 use super::queue::Queue;
 use super::stop::Stop;
-use super::topics::{TopicState, Topics};
+use super::topics::Topics;
 use super::wakes::Wakes;
-use crate::clock::{BootInstant, Clock};
+use crate::clock::Clock;
 use crate::crash_points::crash_point;
 use crate::limits::{Limits, RETRY_AFTER_MAX};
 use crate::metrics;
-use crate::store::{Row, RowKey, Store};
-use crate::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport};
+use crate::store::{RowKey, Store};
+use crate::transport::{FailureClass, Outcome, ReceiptSink, Transport};
 
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -40,70 +38,7 @@ pub(crate) struct Engine {
     pub(crate) wakes: Arc<Wakes>,
 }
 
-/// A row to send, with everything that decides whether it may be.
-#[derive(Debug)]
-pub(crate) struct Offer<'a> {
-    pub(crate) row: Row,
-    pub(crate) topic: &'a Arc<TopicState>,
-    pub(crate) holder: Holder,
-    pub(crate) term_ends_at: BootInstant,
-    pub(crate) path: Path,
-    pub(crate) committed_at: Option<BootInstant>,
-    pub(crate) alone: bool,
-    /// Whether it failed or was held before, so that an earlier copy may have been stored.
-    pub(crate) again: bool,
-}
-
-/// What became of an offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Offered {
-    Sent,
-    /// Its term is over: another holder may have it.
-    Late,
-    /// This process knows the row already.
-    Known(Progress),
-}
-
 impl Engine {
-    /// Hands a row to the transport, if its term still runs and the row is not known here.
-    pub(crate) fn offer(self: &Arc<Self>, offer: Offer<'_>, room: &mut Reservation) -> Offered {
-        let Offer { row, topic, holder, term_ends_at, path, committed_at, alone, again } = offer;
-        // Checked here, at the last moment before the client has it, and not when the row was read.
-        if self.clock.now() >= term_ends_at {
-            ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
-            return Offered::Late;
-        }
-        let batch = match &holder {
-            Holder::Batch(batch) => Some(Arc::clone(batch)),
-            Holder::Lease(_) | Holder::Lost => None,
-        };
-        let entry = Entry {
-            topic: Arc::clone(topic),
-            holder,
-            progress: Progress::InFlight,
-            path,
-            failures: row.failures,
-            attempt: row.envelope.attempt,
-            bytes: row.envelope.size_bytes().max(1),
-            committed_at,
-            alone,
-        };
-        if let Err(known) = self.ledger.enter(row.key, entry, room) {
-            return Offered::Known(known);
-        }
-        if let Some(batch) = batch {
-            batch.expect();
-        }
-        if again {
-            topic.meters.resent.increment(1);
-        }
-        let sink: Arc<dyn ReceiptSink> = Arc::clone(self) as _;
-        self.transport.send(row.envelope, Receipt::new(row.key, sink));
-        topic.meters.sent(path).increment(1);
-        crash_point!(SENT);
-        Offered::Sent
-    }
-
     /// Whether nothing is left to do for what was handed over or claimed.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.len() == 0 && self.ledger.is_idle() && self.inbox.len() == 0

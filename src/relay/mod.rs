@@ -24,6 +24,7 @@ mod inbox;
 mod keeper;
 mod ledger;
 mod meters;
+mod outgoing;
 mod pace;
 mod panicked;
 mod path;

@@ -8,11 +8,12 @@ use tokio::time::{Instant, timeout_at};
 use super::batch::{BatchOutcomes, Collected};
 use super::breaker::BreakerState;
 use super::dispatcher::give_up;
-use super::engine::{Engine, Offer, Offered};
+use super::engine::Engine;
 use super::entry::{Holder, Lease, Progress};
 use super::failures;
 use super::inbox::Fate;
 use super::ledger::Reservation;
+use super::outgoing::{Offer, Offered, Outgoing};
 use super::path::Path;
 use super::topics::TopicState;
 use crate::clock::BootInstant;
@@ -64,6 +65,7 @@ impl<'a> Round<'a> {
 
     /// Sends the claimed rows, and keeps suspects back.
     pub(crate) fn send(&mut self, rows: Vec<Loaded>, room: &mut Reservation) {
+        let mut outgoing = Outgoing::new(self.engine);
         for row in rows {
             match row {
                 Loaded::Poisoned(row) => drop(self.poisoned.insert(row.key, give_up(&row))),
@@ -71,15 +73,16 @@ impl<'a> Round<'a> {
                     if self.topic.is_suspect(row.key.message_id) {
                         self.suspects.push(row);
                     } else {
-                        self.send_one(row, false, room);
+                        self.offer(row, false, &mut outgoing, room);
                     }
                 }
             }
         }
+        outgoing.send();
     }
 
     /// What is not sent is given back by the close: no row of a claim needs to be released.
-    fn send_one(&mut self, row: Row, alone: bool, room: &mut Reservation) {
+    fn offer(&mut self, row: Row, alone: bool, outgoing: &mut Outgoing<'_>, room: &mut Reservation) {
         let key = row.key;
         let others_send_alone = !alone && self.topic.is_gated();
         let waits = others_send_alone || self.topic.is_parked(self.engine.clock.now());
@@ -98,7 +101,7 @@ impl<'a> Round<'a> {
             alone,
             again,
         };
-        match self.engine.offer(offer, room) {
+        match outgoing.offer(offer, room) {
             Offered::Sent => drop(self.sent.insert(key)),
             Offered::Late => {}
             Offered::Known(Progress::InFlight) => self.in_flight.push(key),
@@ -129,7 +132,9 @@ impl<'a> Round<'a> {
         };
         for row in suspects {
             if alone && self.topic.in_flight() == 0 && Instant::now() < deadline {
-                self.send_one(row, true, room);
+                let mut outgoing = Outgoing::new(self.engine);
+                self.offer(row, true, &mut outgoing, room);
+                outgoing.send();
                 self.wait(deadline).await;
             }
         }

@@ -46,6 +46,16 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// an order reach the broker in it, as long as none of them fails.
     fn send(&self, envelope: Envelope, receipt: Receipt);
 
+    /// Hands several messages to the client, as [`send`](Self::send) does each of them, in this order.
+    ///
+    /// A client that sends whatever it has as soon as it has something sends fewer and larger requests when it gets a group
+    /// without pauses in between; for such a client this is to be overridden.
+    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+        for (envelope, receipt) in messages {
+            self.send(envelope, receipt);
+        }
+    }
+
     /// Asks the broker for a sign of life, for instance its metadata.
     ///
     /// # Errors

@@ -3,6 +3,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::World;
+use crate::limits::SEND_GROUP_ROWS_MAX;
 use crate::store::{Call, Fault, MemoryStore, StoreError, Term};
 use crate::transport::{Answer, FailureClass};
 
@@ -81,20 +82,21 @@ async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_la
 async fn rows_of_a_claim_that_were_not_sent_go_back_with_its_close() {
     for (term, world) in both_terms() {
         world.broker.answer_matching(Answer::Fail(FailureClass::Topic), |_| true);
-        for _ in 0..5 {
+        let rows = SEND_GROUP_ROWS_MAX + 5;
+        for _ in 0..rows {
             world.commit("orders");
         }
         let _relay = world.start().await;
         world.until("the claim is closed", || world.store.calls(Call::Close) > 0).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.broker.sends(), 1, "{term:?}: the first refusal parks the topic");
+        assert_eq!(world.broker.sends(), SEND_GROUP_ROWS_MAX, "{term:?}: the first refusal parks the topic");
         let written = if term == Term::Leased { 2 } else { 0 };
         for row in world.store.live_rows() {
             assert_eq!((row.epoch, row.failures), (written, 0), "{term:?}: {row:?}");
             assert!(row.due_at <= world.store.now(), "{term:?}: {row:?}");
         }
         world.broker.forget_answers();
-        world.delivered(5).await;
+        world.delivered(rows).await;
     }
 }
 

@@ -53,21 +53,29 @@ impl Client {
         &self.config
     }
 
-    /// Hands a record to the producer; gives it back with what is to be said of it where that fails.
-    pub(super) fn send(&self, record: Record<'_>) -> Result<(), (Box<Ticket>, Outcome)> {
-        // The lock is held for the call only, which does not block; the outcome is reported outside of it, because a
-        // sink may send again.
-        let producer = self.producer();
-        if let Some(outage) = producer.health.refuses() {
-            return Err((record.delivery_opaque, Outcome::Failed(outage)));
+    /// Hands records to the producer, and reports those that it does not take.
+    pub(super) fn send(&self, records: Vec<Record<'_>>) {
+        // The lock is held for the calls only, which do not block; outcomes are reported outside of it, because a sink
+        // may send again.
+        for (ticket, outcome) in self.hand_over(records) {
+            ticket.give_back(outcome);
         }
-        producer.inner().send(record).map_err(|(error, record)| {
+    }
+
+    fn hand_over(&self, records: Vec<Record<'_>>) -> Vec<(Box<Ticket>, Outcome)> {
+        let producer = self.producer();
+        let hand_over = |record: Record<'_>| {
+            if let Some(outage) = producer.health.refuses() {
+                return Some((record.delivery_opaque, Outcome::Failed(outage)));
+            }
+            let (error, record) = producer.inner().send(record).err()?;
             let code = error.rdkafka_error_code().unwrap_or(Code::InvalidArgument);
             if class_of(code) == FailureClass::Topic {
                 self.look_ups.ask(Ask::Topic(Arc::clone(&record.delivery_opaque.topic)));
             }
-            (record.delivery_opaque, refused(code))
-        })
+            Some((record.delivery_opaque, refused(code)))
+        };
+        records.into_iter().filter_map(hand_over).collect()
     }
 
     /// Asks the brokers for a sign of life, and replaces a broken producer before. Blocks.

@@ -146,15 +146,26 @@ impl Transport for KafkaTransport {
     }
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
-        let (partition, slot) = match self.place(&envelope) {
-            Ok(place) => place,
-            Err(error) => return receipt.settle(Outcome::Failed(error)),
-        };
-        let receipt = receipt.counted_by(&self.client.unanswered);
-        let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), slot });
-        if let Err((ticket, outcome)) = self.client.send(record::record(&envelope, partition, ticket)) {
-            ticket.give_back(outcome);
+        self.send_all(vec![(envelope, receipt)]);
+    }
+
+    /// All records are made before the first one is handed over: the client's thread starts to send with the first.
+    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+        let (mut envelopes, mut places) = (Vec::with_capacity(messages.len()), Vec::with_capacity(messages.len()));
+        for (envelope, receipt) in messages {
+            match self.place(&envelope) {
+                Ok((partition, slot)) => {
+                    let receipt = receipt.counted_by(&self.client.unanswered);
+                    let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), slot });
+                    places.push((partition, ticket));
+                    envelopes.push(envelope);
+                }
+                Err(error) => receipt.settle(Outcome::Failed(error)),
+            }
         }
+        let records = envelopes.iter().zip(places);
+        self.client
+            .send(records.map(|(envelope, (partition, ticket))| record::record(envelope, partition, ticket)).collect());
     }
 
     async fn probe(&self) -> Result<(), TransportError> {

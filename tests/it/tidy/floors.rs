@@ -134,6 +134,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::ledger",
             "relay::queue",
             "relay::engine",
+            "relay::outgoing",
             "relay::engines",
             "relay::failures",
             "relay::dispatcher",

@@ -1,0 +1,110 @@
+//! The way out, common to all paths: rows are offered, and those that may be sent go to the transport in groups.
+
+use std::sync::Arc;
+
+use super::engine::Engine;
+use super::entry::{Entry, Holder, Progress};
+use super::ledger::Reservation;
+use super::path::Path;
+use super::topics::TopicState;
+use crate::clock::BootInstant;
+use crate::crash_points::crash_point;
+use crate::limits::SEND_GROUP_ROWS_MAX;
+use crate::message::Envelope;
+use crate::metrics;
+use crate::store::Row;
+use crate::transport::{Receipt, ReceiptSink};
+
+/// A row to send, with everything that decides whether it may be.
+#[derive(Debug)]
+pub(crate) struct Offer<'a> {
+    pub(crate) row: Row,
+    pub(crate) topic: &'a Arc<TopicState>,
+    pub(crate) holder: Holder,
+    pub(crate) term_ends_at: BootInstant,
+    pub(crate) path: Path,
+    pub(crate) committed_at: Option<BootInstant>,
+    pub(crate) alone: bool,
+    /// Whether it failed or was held before, so that an earlier copy may have been stored.
+    pub(crate) again: bool,
+}
+
+/// What became of an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    Sent,
+    /// Its term is over: another holder may have it.
+    Late,
+    /// This process knows the row already.
+    Known(Progress),
+}
+
+/// Rows on their way to the transport, a group at a time.
+///
+/// One by one, with the books of each in between, the client would send the first of a group alone and the rest in small
+/// requests. What is in it when it is dropped, by a panic, is reported as a temporary failure.
+#[must_use = "the last group goes with `send`"]
+pub(crate) struct Outgoing<'a> {
+    engine: &'a Arc<Engine>,
+    group: Vec<(Envelope, Receipt)>,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(crate) fn new(engine: &'a Arc<Engine>) -> Self {
+        Self { engine, group: Vec::new() }
+    }
+
+    /// Takes a row to be sent, if its term still runs and the row is not known here.
+    pub(crate) fn offer(&mut self, offer: Offer<'_>, room: &mut Reservation) -> Offered {
+        let engine = self.engine;
+        let Offer { row, topic, holder, term_ends_at, path, committed_at, alone, again } = offer;
+        // Checked here, a group before the client has it, and not when the row was read.
+        if engine.clock.now() >= term_ends_at {
+            ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
+            return Offered::Late;
+        }
+        let batch = match &holder {
+            Holder::Batch(batch) => Some(Arc::clone(batch)),
+            Holder::Lease(_) | Holder::Lost => None,
+        };
+        let entry = Entry {
+            topic: Arc::clone(topic),
+            holder,
+            progress: Progress::InFlight,
+            path,
+            failures: row.failures,
+            attempt: row.envelope.attempt,
+            bytes: row.envelope.size_bytes().max(1),
+            committed_at,
+            alone,
+        };
+        if let Err(known) = engine.ledger.enter(row.key, entry, room) {
+            return Offered::Known(known);
+        }
+        if let Some(batch) = batch {
+            batch.expect();
+        }
+        if again {
+            topic.meters.resent.increment(1);
+        }
+        topic.meters.sent(path).increment(1);
+        let sink: Arc<dyn ReceiptSink> = Arc::clone(engine) as _;
+        self.group.push((row.envelope, Receipt::new(row.key, sink)));
+        if self.group.len() >= SEND_GROUP_ROWS_MAX {
+            self.send_group();
+        }
+        Offered::Sent
+    }
+
+    /// Hands the last group over.
+    pub(crate) fn send(mut self) {
+        self.send_group();
+    }
+
+    fn send_group(&mut self) {
+        if !self.group.is_empty() {
+            self.engine.transport.send_all(std::mem::take(&mut self.group));
+            crash_point!(SENT);
+        }
+    }
+}
