@@ -15,6 +15,7 @@ macro_rules! guides {
             /// [guarantees]: crate::guide::guarantees
             /// [operations]: crate::guide::operations
             /// [performance]: crate::guide::performance
+            /// [rocketmq]: crate::guide::rocketmq
             /// [testing]: crate::guide::testing
             /// [upgrading]: crate::guide::upgrading
             #[doc = concat!("\n", include_str!($file))]
@@ -38,6 +39,8 @@ guides! {
     operations = "../docs/operations.md";
     /// What it costs, measured, and what to turn.
     performance = "../docs/performance.md";
+    /// RocketMQ: settings, guarantees, errors.
+    rocketmq = "../docs/rocketmq.md";
     /// Tests of your application, and of your own stores and transports.
     testing = "../docs/testing.md";
     /// From one version to the next.

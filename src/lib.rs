@@ -81,6 +81,7 @@
 //! | `deadpool`, `bb8`, `mobc` | async connections for the relay, from one of these pools |
 //! | `kafka` | the Kafka transport |
 //! | `kafka-ssl` | TLS and SASL for it; needs OpenSSL's headers to build |
+//! | `rocketmq` | the RocketMQ transport; a hundred crates more to build, no C library |
 //! | `testing` | conformance suites for stores and transports of your own |
 //!
 //! # What it is not for
@@ -88,6 +89,8 @@
 //! It promises no order of messages, delays none, and reads none: it has no inbox for consumers. It spans one database and
 //! one broker, without two-phase commit. Exactly once is not to be had: consumers recognise a second copy by its id.
 #![forbid(unsafe_code)]
+// The types of RocketMQ's client are nested deeper than the compiler looks by itself.
+#![cfg_attr(feature = "rocketmq", recursion_limit = "256")]
 
 pub mod clock;
 pub mod codec;

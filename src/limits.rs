@@ -210,3 +210,42 @@ pub const KAFKA_SUSPICION_DURATION: Duration = Duration::from_secs(30);
 
 /// Messages that a stalled Kafka partition may hold: enough that it goes on by itself once it can.
 pub const KAFKA_PARTITION_STALLED_MAX: u32 = 64;
+
+/// The longest that a RocketMQ broker may take for one request, by default: its clients' own.
+pub const ROCKETMQ_REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// From hand-over to outcome at most, by default: four steps of a request's length that may follow each other, and eight
+/// seconds of waiting for a turn. With the term's margin below the lease.
+pub const ROCKETMQ_DELIVERY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The largest payload for RocketMQ, by default: what its brokers take by default.
+pub const ROCKETMQ_MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Messages that the RocketMQ transport holds, by default: as many as a relay has in flight.
+pub const ROCKETMQ_IN_FLIGHT_MAX: usize = 20_000;
+
+/// Messages of one RocketMQ request. Measured: 100 in one request are 40 times as many a second as 100 requests, 1,000 are
+/// hardly more than 500.
+pub const ROCKETMQ_BATCH_MESSAGES_MAX: usize = 1_000;
+
+/// Bytes of one RocketMQ request of several messages: a quarter of what brokers take, so that no batch is refused for its size.
+pub const ROCKETMQ_BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of a RocketMQ message's properties: a broker stores 32,767 and adds a few of its own.
+pub const ROCKETMQ_PROPERTIES_BYTES_MAX: usize = 32_000;
+
+/// From which size RocketMQ's client would compress a payload: above any. Consumers in other languages then read what was
+/// written whatever they can decompress.
+pub const ROCKETMQ_COMPRESS_BYTES_MIN: u32 = 64 << 20;
+
+/// What RocketMQ's client may take beyond its own time-out until it is given up.
+pub const ROCKETMQ_CALL_SLACK: Duration = Duration::from_millis(500);
+
+/// How often the queues of a RocketMQ topic in use are read again: as often as its other clients do it.
+pub const ROCKETMQ_ROUTE_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The least time between two readings of a RocketMQ topic's queues after failures.
+pub const ROCKETMQ_ROUTE_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// For how long probes may fail until RocketMQ's client is replaced, in case that it is what does not find back.
+pub const ROCKETMQ_REPLACE_AFTER: Duration = Duration::from_secs(10);

@@ -6,6 +6,8 @@ mod kafka;
 mod memory;
 mod outcome;
 mod receipt;
+#[cfg(feature = "rocketmq")]
+mod rocketmq;
 mod unanswered;
 
 #[cfg(feature = "kafka")]
@@ -13,6 +15,8 @@ pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, Kafka
 pub use memory::{Answer, MemoryTransport, NotReached};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use receipt::{Receipt, ReceiptSink};
+#[cfg(feature = "rocketmq")]
+pub use rocketmq::{RocketMqConfig, RocketMqConfigError, RocketMqTopic, RocketMqTransport, RocketMqTransportBuilder};
 pub use unanswered::Unanswered;
 
 use std::fmt;

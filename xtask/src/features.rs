@@ -12,6 +12,7 @@ pub(crate) const CHOICES: &[&str] = &[
     "r2d2",
     "async",
     "kafka-ssl",
+    "rocketmq",
     "testing",
     "postgres,r2d2",
     "postgres,deadpool,kafka-ssl",

@@ -2,6 +2,7 @@
 
 mod acl;
 mod broker;
+mod java;
 mod kafka;
 mod kafka_access;
 mod kafka_config;
@@ -11,3 +12,9 @@ mod kafka_mock;
 mod kafka_partitions;
 mod kafka_topics;
 mod memory;
+#[cfg(feature = "_test")]
+mod rocketmq;
+#[cfg(feature = "_test")]
+mod rocketmq_broker;
+#[cfg(feature = "_test")]
+mod rocketmq_down;

@@ -57,7 +57,7 @@ impl Part {
         match self {
             Self::Postgres => &["postgresql"],
             Self::Mariadb => &["mariadb-server"],
-            Self::Kafka => &["default-jre-headless", "maven", "openssl"],
+            Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
             Self::Rocketmq => &["default-jdk-headless", "maven"],
         }
     }
@@ -135,7 +135,13 @@ pub(super) fn kafka_tools() -> Result<PathBuf, Unavailable> {
 /// The path of `java`, where everything else that RocketMQ takes is there too: also `javac`, for the consumer that reads
 /// what the tests wrote.
 pub(super) fn rocketmq_tools() -> Result<PathBuf, Unavailable> {
-    java_tools(Part::Rocketmq, "javac", &ROCKETMQ_JARS)
+    java(Part::Rocketmq)
+}
+
+/// The path of `java` that can compile what it runs.
+pub(super) fn java(part: Part) -> Result<PathBuf, Unavailable> {
+    let jars = if part == Part::Rocketmq { &ROCKETMQ_JARS } else { &KAFKA_JARS };
+    java_tools(part, "javac", jars)
 }
 
 fn java_tools(part: Part, compiler: &str, jars: &Jars) -> Result<PathBuf, Unavailable> {

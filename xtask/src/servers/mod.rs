@@ -16,6 +16,7 @@
 mod account;
 mod folder;
 pub mod install;
+pub mod java;
 pub mod kafka;
 mod kafka_access;
 mod kafka_wire;

@@ -1,0 +1,175 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::classify::Trouble;
+use super::client::Client;
+use super::link::Link;
+use super::nodes::Node;
+use crate::transport::{FailureClass, TransportError};
+
+const UPDATE_AND_CREATE_TOPIC: i32 = 17;
+const GET_TOPIC_CONFIG: i32 = 351;
+
+/// A topic as it is to be on the cluster, for
+/// [`create_topic`](super::RocketMqTransportBuilder::create_topic) and
+/// [`check_topic`](super::RocketMqTransportBuilder::check_topic).
+///
+/// ```
+/// use diesel_outbox::transport::RocketMqTopic;
+/// let orders = RocketMqTopic::new("orders").queues(8).attribute("message.type", "FIFO");
+/// ```
+#[derive(Debug, Clone)]
+pub struct RocketMqTopic {
+    name: Arc<str>,
+    cluster: Option<String>,
+    queues: Option<u32>,
+    attributes: BTreeMap<String, String>,
+}
+
+impl RocketMqTopic {
+    /// A topic on every broker. Its name is the outbox's; the namespace of the configuration is put before it.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self { name: name.into(), cluster: None, queues: None, attributes: BTreeMap::new() }
+    }
+
+    /// Only on the brokers of one cluster.
+    #[must_use]
+    pub fn cluster(mut self, cluster: impl Into<String>) -> Self {
+        self.cluster = Some(cluster.into());
+        self
+    }
+
+    /// How many queues it has on each broker, to be written and to be read; 8 where it is made and nothing is said. Keys are
+    /// spread over them: a topic whose order counts keeps their number.
+    #[must_use]
+    pub fn queues(mut self, queues: u32) -> Self {
+        self.queues = Some(queues);
+        self
+    }
+
+    /// An attribute, such as `message.type` with `NORMAL`, `FIFO`, `DELAY` or `TRANSACTION`.
+    #[must_use]
+    pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.attributes.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// A topic that somebody registered.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub(super) topic: RocketMqTopic,
+    pub(super) create: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    read_queue_nums: u32,
+    write_queue_nums: u32,
+    #[serde(default)]
+    attributes: BTreeMap<String, String>,
+}
+
+/// Makes or checks the topics on every broker they are to be on.
+pub(super) async fn prepare(client: &Client, wanted: &[Wanted]) -> Result<(), TransportError> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let failed = |trouble: Trouble| trouble.into_outage().error();
+    let (link, masters) = (client.link().await.map_err(failed)?, client.masters().await.map_err(failed)?);
+    let mut differences = Vec::new();
+    for Wanted { topic, create } in wanted {
+        let wire_name = client.config.wire_name(&topic.name);
+        let is_its = |node: &&Node| topic.cluster.as_ref().is_none_or(|cluster| node.cluster == *cluster);
+        let mut nodes = masters.iter().filter(is_its).peekable();
+        if nodes.peek().is_none() {
+            differences.push(Difference::new(topic, "the cluster", "cluster", "to have brokers", None));
+        }
+        for node in nodes {
+            match look(&*link, node, &wire_name).await? {
+                Some(found) => differences.extend(compare(topic, node, &found)),
+                None if *create => make(&*link, node, &wire_name, topic).await.map_err(failed)?,
+                None => differences.push(Difference::new(topic, &node.name, "topic", "to be there", None)),
+            }
+        }
+    }
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(TransportError::new(FailureClass::Topic, TopicsDiffer(differences))),
+    }
+}
+
+async fn look(link: &dyn Link, node: &Node, wire_name: &str) -> Result<Option<Found>, TransportError> {
+    let asked = link.ask(&node.address, GET_TOPIC_CONFIG, &[("topic", wire_name.to_owned())], Vec::new()).await;
+    let Some(body) = asked.map_err(|trouble| trouble.into_outage().error())? else { return Ok(None) };
+    let found = serde_json::from_slice(&body).map_err(|error| TransportError::new(FailureClass::Topic, error))?;
+    Ok(Some(found))
+}
+
+async fn make(link: &dyn Link, node: &Node, wire_name: &str, topic: &RocketMqTopic) -> Result<(), Trouble> {
+    const QUEUES: u32 = 8;
+    let queues = topic.queues.unwrap_or(QUEUES).to_string();
+    // A plus adds an attribute to what there is, which is nothing.
+    let attributes: Vec<_> = topic.attributes.iter().map(|(name, value)| format!("+{name}={value}")).collect();
+    let fields = [
+        ("topic", wire_name.to_owned()),
+        ("defaultTopic", "TBW102".to_owned()),
+        ("readQueueNums", queues.clone()),
+        ("writeQueueNums", queues),
+        ("perm", "6".to_owned()),
+        ("topicFilterType", "SINGLE_TAG".to_owned()),
+        ("topicSysFlag", "0".to_owned()),
+        ("order", "false".to_owned()),
+        ("attributes", attributes.join(",")),
+    ];
+    link.ask(&node.address, UPDATE_AND_CREATE_TOPIC, &fields, Vec::new()).await.map(drop)
+}
+
+fn compare(topic: &RocketMqTopic, node: &Node, found: &Found) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let mut expect = |field: &str, wanted: &str, found: Option<&str>| {
+        if found != Some(wanted) {
+            differences.push(Difference::new(topic, &node.name, field, wanted, found.map(str::to_owned)));
+        }
+    };
+    if let Some(queues) = topic.queues.map(|queues| queues.to_string()) {
+        expect("queues to write", &queues, Some(&found.write_queue_nums.to_string()));
+        expect("queues to read", &queues, Some(&found.read_queue_nums.to_string()));
+    }
+    for (name, value) in &topic.attributes {
+        expect(name, value, found.attributes.get(name).map(String::as_str));
+    }
+    differences
+}
+
+/// A field of a topic that is not as it was configured.
+#[derive(Debug)]
+struct Difference(String);
+
+impl Difference {
+    fn new(topic: &RocketMqTopic, broker: &str, field: &str, wanted: &str, found: Option<String>) -> Self {
+        let found = found.as_deref().unwrap_or("nothing");
+        Self(format!("topic {:?} on {broker}: {field} wanted {wanted}, found {found}", topic.name))
+    }
+}
+
+#[derive(Debug)]
+struct TopicsDiffer(Vec<Difference>);
+
+impl std::error::Error for TopicsDiffer {}
+
+impl fmt::Display for TopicsDiffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the cluster differs from what is configured: ")?;
+        self.0.iter().enumerate().try_for_each(|(index, Difference(text))| {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            f.write_str(text)
+        })
+    }
+}

@@ -1,0 +1,213 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use rocketmq_client_rust::{ClientError, MQClientException, SendStatus};
+
+use super::error::Said;
+use crate::transport::{FailureClass, TransportError};
+
+/// What went wrong with one call of the client library.
+#[derive(Debug, Clone)]
+pub(super) struct Trouble {
+    pub(super) class: FailureClass,
+    pub(super) text: Arc<str>,
+    pub(super) voice: Voice,
+}
+
+/// Who said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Voice {
+    /// The broker answered, with this code.
+    Broker(i32),
+    /// Nobody, in the time there was.
+    Nobody,
+    /// The client library.
+    Client,
+}
+
+/// The code with which a broker refuses who it does not know, and what one has no right to.
+pub(super) const NO_PERMISSION: i32 = 16;
+/// The code of a topic that is not there.
+pub(super) const TOPIC_NOT_EXIST: i32 = 17;
+
+impl Trouble {
+    pub(super) fn new(class: FailureClass, text: impl Into<Arc<str>>) -> Self {
+        Self { class, text: text.into(), voice: Voice::Client }
+    }
+
+    /// A broker's or name server's answer with this code.
+    pub(super) fn answered(code: i32) -> Self {
+        let (class, name) = of_code(code);
+        Self { class, text: format!("the broker answered {code}, {name}").into(), voice: Voice::Broker(code) }
+    }
+
+    /// The call took longer than the client library was given.
+    pub(super) fn overdue(after: Duration) -> Self {
+        let text = format!("the client did not answer within {after:?}").into();
+        Self { class: FailureClass::Temporary, text, voice: Voice::Nobody }
+    }
+
+    /// A task of the client library panicked. What it held may be stored, and its state is nothing to build on.
+    pub(super) fn panicked() -> Self {
+        Self::new(FailureClass::Fatal, "the client library panicked")
+    }
+
+    /// A message that the broker has taken, but not as safely as it was asked to.
+    pub(super) fn status(status: SendStatus) -> Self {
+        let text = format!("the broker has it, with {status:?}").into();
+        Self { class: FailureClass::Temporary, text, voice: Voice::Broker(0) }
+    }
+
+    /// The same of one whose whole point was an answer: that there is none is an outage.
+    pub(super) fn into_outage(self) -> Self {
+        match (self.voice, self.class) {
+            (Voice::Nobody, _) => Self { class: FailureClass::Connection, ..self },
+            // Of a login: no topic was asked for.
+            (Voice::Broker(NO_PERMISSION), _) => Self { class: FailureClass::Authentication, ..self },
+            _ => self,
+        }
+    }
+
+    pub(super) fn error(&self) -> TransportError {
+        TransportError::new(self.class, Said(Arc::clone(&self.text)))
+    }
+}
+
+impl From<&ClientError> for Trouble {
+    fn from(error: &ClientError) -> Self {
+        let exception = error.source_ref::<MQClientException>().map(MQClientException::response_code);
+        if let Some(code) = error.broker_response_code().or(exception.filter(|code| (1..CLIENT_CODES).contains(code))) {
+            return Self::answered(code);
+        }
+        let descriptor = error.descriptor().code();
+        let descriptor = descriptor.as_str();
+        match exception.and_then(of_client_code) {
+            Some((class, text)) => Self::new(class, text),
+            None => {
+                let is_late = descriptor.ends_with(".timed_out") || descriptor.ends_with(".timeout");
+                let voice = if is_late { Voice::Nobody } else { Voice::Client };
+                Self { class: of_descriptor(descriptor), text: format!("the client said {descriptor}").into(), voice }
+            }
+        }
+    }
+}
+
+impl From<ClientError> for Trouble {
+    fn from(error: ClientError) -> Self {
+        Self::from(&error)
+    }
+}
+
+/// From here on codes are the client's own.
+const CLIENT_CODES: i32 = 10_000;
+
+fn of_client_code(code: i32) -> Option<(FailureClass, &'static str)> {
+    Some(match code {
+        10_001 => (FailureClass::Connection, "the broker cannot be connected"),
+        10_002 => (FailureClass::Temporary, "the broker did not answer in time"),
+        10_003 => (FailureClass::Connection, "no address of the broker is known"),
+        10_004 => (FailureClass::Connection, "no name server is known"),
+        10_005 => (FailureClass::Topic, "the name servers know no such topic"),
+        _ => return None,
+    })
+}
+
+/// A broker's code: what it is about, and its name.
+fn of_code(code: i32) -> (FailureClass, &'static str) {
+    match code {
+        // Said of a disk that is full and of files that cannot be mapped as well: nothing that a message can help.
+        1 => (FailureClass::Temporary, "SYSTEM_ERROR"),
+        2 => (FailureClass::Temporary, "SYSTEM_BUSY"),
+        3 => (FailureClass::Topic, "REQUEST_CODE_NOT_SUPPORTED"),
+        10 => (FailureClass::Temporary, "FLUSH_DISK_TIMEOUT"),
+        11 => (FailureClass::Temporary, "SLAVE_NOT_AVAILABLE"),
+        12 => (FailureClass::Temporary, "FLUSH_SLAVE_TIMEOUT"),
+        13 => (FailureClass::RecordRefused, "MESSAGE_ILLEGAL"),
+        14 => (FailureClass::Temporary, "SERVICE_NOT_AVAILABLE"),
+        15 => (FailureClass::Topic, "VERSION_NOT_SUPPORTED"),
+        NO_PERMISSION => (FailureClass::Topic, "NO_PERMISSION"),
+        TOPIC_NOT_EXIST => (FailureClass::Topic, "TOPIC_NOT_EXIST"),
+        215 => (FailureClass::Temporary, "FLOW_CONTROL"),
+        // What else a broker says counts as said of the record, so that no message is tried for ever.
+        _ => (FailureClass::Record, "an answer that is none of the usual"),
+    }
+}
+
+/// The client's own identities of errors.
+fn of_descriptor(code: &str) -> FailureClass {
+    match code {
+        "core.operation.timed_out" | "transport.response.timeout" | "transport.write.timeout" => {
+            FailureClass::Temporary
+        }
+        "transport.admission.queue_saturated" | "transport.remote.rate_limited" => FailureClass::Temporary,
+        "transport.response.failed" => FailureClass::Temporary,
+        "broker.message.too_large" | "broker.message.invalid" => FailureClass::RecordRefused,
+        "route.topic.not_found" | "broker.topic.not_found" | "broker.queue.not_found" => FailureClass::Topic,
+        "broker.lookup.not_found" | "rpc.broker_address.not_found" => FailureClass::Connection,
+        code if code.starts_with("transport.") => FailureClass::Connection,
+        code if code.starts_with("auth.") => FailureClass::Authentication,
+        // The library is not running, or has lost a part of itself: it says so of every call from then on.
+        code if code.starts_with("client.") => FailureClass::Fatal,
+        "core.lifecycle.not_initialized" | "core.service.failed" | "core.internal.failure" => FailureClass::Fatal,
+        _ => FailureClass::Record,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(error: ClientError) -> FailureClass {
+        Trouble::from(error).class
+    }
+
+    #[test]
+    fn every_answer_has_its_class() {
+        use FailureClass as Class;
+        let answers = [
+            (1, Class::Temporary),
+            (2, Class::Temporary),
+            (13, Class::RecordRefused),
+            (14, Class::Temporary),
+            (16, Class::Topic),
+            (17, Class::Topic),
+            (215, Class::Temporary),
+            (9_999, Class::Record),
+        ];
+        for (code, expected) in answers {
+            assert_eq!(class(ClientError::broker_operation_failed("send", code, "a remark")), expected, "{code}");
+            let exception = MQClientException::new_with_code(code, "a remark".to_owned());
+            assert_eq!(class(ClientError::from(exception)), expected, "{code} by the client");
+        }
+        let denied = Trouble::from(ClientError::broker_operation_failed("send", 16, ""));
+        assert_eq!((denied.voice, denied.into_outage().class), (Voice::Broker(NO_PERMISSION), Class::Authentication));
+        let late = Trouble::from(ClientError::timeout("send", 3_000));
+        assert_eq!((late.voice, late.into_outage().class), (Voice::Nobody, Class::Connection));
+    }
+
+    #[test]
+    fn what_the_client_says_itself_has_its_class() {
+        use FailureClass as Class;
+        let said = [
+            (ClientError::timeout("send", 3_000), Class::Temporary),
+            (ClientError::not_started(), Class::Fatal),
+            (ClientError::shutting_down(), Class::Fatal),
+            (ClientError::service_failed("send"), Class::Fatal),
+            (ClientError::broker_not_found("broker-a"), Class::Connection),
+            (ClientError::dns_failed(), Class::Connection),
+            (ClientError::route_not_found("orders"), Class::Topic),
+            (ClientError::from(MQClientException::new_with_code(10_003, String::new())), Class::Connection),
+            (ClientError::illegal_argument("x"), Class::Record),
+        ];
+        for (error, expected) in said {
+            let text = error.to_string();
+            assert_eq!(class(error), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_broker_echoes_is_not_repeated() {
+        let error = ClientError::broker_operation_failed("send", 16, "user secret-words is unknown");
+        assert!(!Trouble::from(error).error().to_string().contains("secret-words"));
+    }
+}

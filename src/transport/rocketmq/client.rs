@@ -1,0 +1,186 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use rocketmq_client_rust::SendStatus;
+use rocketmq_model::common::message::message_single::Message;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
+
+use super::classify::{NO_PERMISSION, Trouble, Voice};
+use super::config::RocketMqConfig;
+use super::health::Health;
+use super::line::Entry;
+use super::link::{Guarded, Link, Open};
+use super::nodes::{self, Node};
+use super::queues::Queue;
+use super::room::Room;
+use super::topics::Topics;
+use crate::limits::{ROCKETMQ_CALL_SLACK, ROCKETMQ_REPLACE_AFTER};
+use crate::transport::Unanswered;
+
+/// What every message of a transport shares.
+pub(super) struct Client {
+    pub(super) config: RocketMqConfig,
+    /// The library's own runtime. Nothing of it runs on the application's: a call of it that blocks, blocks itself.
+    pub(super) runtime: Handle,
+    pub(super) health: Health,
+    pub(super) room: Arc<Room>,
+    pub(super) unanswered: Unanswered,
+    pub(super) topics: Topics,
+    open: Open,
+    link: RwLock<Option<Arc<dyn Link>>>,
+    /// Held by whoever opens a link.
+    opening: tokio::sync::Mutex<()>,
+    /// Where each broker is, as the name servers said last.
+    addresses: Mutex<HashMap<Arc<str>, String>>,
+    failing_since: Mutex<Option<Instant>>,
+    is_closed: AtomicBool,
+}
+
+impl Client {
+    pub(super) fn new(config: RocketMqConfig, runtime: Handle, open: Open) -> Self {
+        Self {
+            room: Room::new(config.in_flight_max),
+            config,
+            runtime,
+            health: Health::default(),
+            unanswered: Unanswered::new(),
+            topics: Topics::default(),
+            open,
+            link: RwLock::default(),
+            opening: tokio::sync::Mutex::default(),
+            addresses: Mutex::default(),
+            failing_since: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The library, begun where it is not.
+    pub(super) async fn link(&self) -> Result<Arc<dyn Link>, Trouble> {
+        let present = || self.link.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(link) = present() {
+            return Ok(link);
+        }
+        let _one_at_a_time = self.opening.lock().await;
+        if let Some(link) = present() {
+            return Ok(link);
+        }
+        let patience = self.config.request_timeout + ROCKETMQ_CALL_SLACK.min(self.config.request_timeout);
+        let link: Arc<dyn Link> = Arc::new(Guarded::open(&self.open, patience).await?);
+        *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
+        self.health.replaced();
+        Ok(link)
+    }
+
+    /// Ends this life of the library; whoever needs it next begins another.
+    pub(super) fn replace(&self) {
+        let link = self.link.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(link) = link {
+            self.runtime.spawn(async move { link.close().await });
+        }
+        self.health.replaced();
+    }
+
+    pub(super) async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
+        let sent = match self.link().await {
+            Ok(link) => link.send(messages, topic, queue).await,
+            Err(trouble) => Err(trouble),
+        };
+        match sent {
+            Ok(status) => {
+                self.health.answered(&queue.broker);
+                Ok(status)
+            }
+            Err(trouble) => {
+                let trouble = self.about(trouble, &queue.broker).await;
+                match trouble.voice {
+                    Voice::Broker(_) if !trouble.class.is_outage() => self.health.answered(&queue.broker),
+                    _ => self.health.failed(&queue.broker, &trouble),
+                }
+                Err(trouble)
+            }
+        }
+    }
+
+    /// What a failure is about, where that takes another question: a broker that says nothing may be slow or gone, and one
+    /// that says no may mean the topic or everything.
+    async fn about(&self, trouble: Trouble, broker: &str) -> Trouble {
+        let is_open = trouble.voice == Voice::Nobody || trouble.voice == Voice::Broker(NO_PERMISSION);
+        let address = is_open.then(|| self.addresses().get(broker).cloned()).flatten();
+        let (Some(address), Ok(link)) = (address, self.link().await) else { return trouble };
+        let node = Node { name: broker.into(), cluster: String::new(), address };
+        let greeted = timeout(self.config.request_timeout, nodes::greet(&*link, &node, &self.config.group)).await;
+        match greeted
+            .unwrap_or_else(|_| Err(Trouble::overdue(self.config.request_timeout)))
+            .map_err(Trouble::into_outage)
+        {
+            Err(outage) if outage.class.is_outage() => outage,
+            _ => trouble,
+        }
+    }
+
+    /// The brokers that messages can be sent to.
+    pub(super) async fn masters(&self) -> Result<Vec<Node>, Trouble> {
+        let link = self.link().await?;
+        let masters = nodes::masters(&*link, &self.config.name_servers).await?;
+        let mut addresses = self.addresses();
+        addresses.extend(masters.iter().map(|node| (Arc::clone(&node.name), node.address.clone())));
+        drop(addresses);
+        Ok(masters)
+    }
+
+    /// Asks for a broker that lets us in.
+    pub(super) async fn probe(&self) -> Result<(), Trouble> {
+        if self.health.is_broken() {
+            self.replace();
+        }
+        let probed = self.find_one().await;
+        let mut since = self.failing_since.lock().unwrap_or_else(PoisonError::into_inner);
+        match &probed {
+            Ok(()) => {
+                *since = None;
+                self.health.recovered();
+            }
+            // Perhaps it is the library that does not find back.
+            Err(_) if since.is_some_and(|since| since.elapsed() >= ROCKETMQ_REPLACE_AFTER) => {
+                *since = Some(Instant::now());
+                self.replace();
+            }
+            Err(trouble) => {
+                since.get_or_insert_with(Instant::now);
+                self.health.lost_names(trouble);
+            }
+        }
+        probed
+    }
+
+    async fn find_one(&self) -> Result<(), Trouble> {
+        let masters = self.masters().await.map_err(Trouble::into_outage)?;
+        let link = self.link().await?;
+        let mut failed = None;
+        for node in &masters {
+            match nodes::greet(&*link, node, &self.config.group).await.map_err(Trouble::into_outage) {
+                Ok(()) => return Ok(()),
+                Err(trouble) => failed = Some(trouble),
+            }
+        }
+        Err(failed.unwrap_or_else(nodes::none_known))
+    }
+
+    /// Gives up what waits: its receipts report it.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        for topic in self.topics.all() {
+            topic.take().into_iter().for_each(Entry::give_up);
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, HashMap<Arc<str>, String>> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

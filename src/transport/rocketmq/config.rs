@@ -1,0 +1,248 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::limits::{
+    ROCKETMQ_DELIVERY_TIMEOUT, ROCKETMQ_IN_FLIGHT_MAX, ROCKETMQ_MESSAGE_BYTES_MAX, ROCKETMQ_REQUEST_TIMEOUT,
+};
+
+/// Characters of a producer group at most, as brokers have it.
+const GROUP_CHARS_MAX: usize = 120;
+
+/// Settings of a [`RocketMqTransport`](super::RocketMqTransport).
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::transport::RocketMqConfig;
+///
+/// let config = RocketMqConfig::new("10.0.0.1:9876;10.0.0.2:9876")
+///     .group("shop-outbox")
+///     .credentials("shop", "a secret")
+///     .delivery_timeout(Duration::from_secs(15));
+/// assert!(!format!("{config:?}").contains("a secret"));
+/// ```
+#[derive(Clone)]
+pub struct RocketMqConfig {
+    pub(super) name_servers: String,
+    pub(super) group: String,
+    pub(super) namespace: Option<String>,
+    pub(super) credentials: Option<Credentials>,
+    pub(super) request_timeout: Duration,
+    pub(super) delivery_timeout: Duration,
+    pub(super) message_bytes_max: usize,
+    pub(super) in_flight_max: usize,
+    pub(super) tag_header: Option<String>,
+    pub(super) broker_delays: HashMap<Arc<str>, Duration>,
+    pub(super) accepts_unreplicated: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct Credentials {
+    pub(super) access_key: String,
+    pub(super) secret_key: String,
+}
+
+impl RocketMqConfig {
+    /// Settings for the cluster of these name servers, `host:port` each, separated by `;`.
+    pub fn new(name_servers: impl Into<String>) -> Self {
+        Self {
+            name_servers: name_servers.into(),
+            group: "diesel-outbox".to_owned(),
+            namespace: None,
+            credentials: None,
+            request_timeout: ROCKETMQ_REQUEST_TIMEOUT,
+            delivery_timeout: ROCKETMQ_DELIVERY_TIMEOUT,
+            message_bytes_max: ROCKETMQ_MESSAGE_BYTES_MAX,
+            in_flight_max: ROCKETMQ_IN_FLIGHT_MAX,
+            tag_header: None,
+            broker_delays: HashMap::new(),
+            accepts_unreplicated: false,
+        }
+    }
+
+    /// The producer group, `diesel-outbox` by default: under it the broker's tools list this producer.
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = group.into();
+        self
+    }
+
+    /// The namespace: topic `orders` of the outbox is `namespace%orders` of the cluster.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Signs every request. The secret is in no log, no error and no `Debug`.
+    #[must_use]
+    pub fn credentials(mut self, access_key: impl Into<String>, secret_key: impl Into<String>) -> Self {
+        self.credentials = Some(Credentials { access_key: access_key.into(), secret_key: secret_key.into() });
+        self
+    }
+
+    /// The longest that a broker may take for one request, 3 seconds by default.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = timeout;
+        self
+    }
+
+    /// The longest time from hand-over to outcome, waiting for a turn included: 20 seconds by default. At least five times
+    /// [`request_timeout`](Self::request_timeout), and with the term's margin below the lease.
+    #[must_use]
+    pub fn delivery_timeout(mut self, timeout: Duration) -> Self {
+        self.delivery_timeout = timeout;
+        self
+    }
+
+    /// The largest payload that is sent at all, 4 MiB by default, as brokers have it (`maxMessageSize`). Above it a message
+    /// is [`RecordRefused`](crate::transport::FailureClass::RecordRefused) without having been sent: a broker closes the
+    /// connection on a frame that is far too large, and its neighbours would fail as well.
+    #[must_use]
+    pub fn message_bytes_max(mut self, bytes: usize) -> Self {
+        self.message_bytes_max = bytes;
+        self
+    }
+
+    /// Messages handed over and not answered; further ones are [`Busy`](crate::transport::Outcome::Busy). 20,000 by default.
+    #[must_use]
+    pub fn in_flight_max(mut self, messages: usize) -> Self {
+        self.in_flight_max = messages;
+        self
+    }
+
+    /// Takes a message's tag from this header of it, where it has one; the kind is the tag otherwise.
+    #[must_use]
+    pub fn tag_from_header(mut self, name: impl Into<String>) -> Self {
+        self.tag_header = Some(name.into());
+        self
+    }
+
+    /// Lets the broker hold the messages of a topic for this long, which it does to the second and for three days at most.
+    ///
+    /// For a topic whose consumers are always to be late; the broker stores each message twice for it, and sends none in
+    /// batches. The messages of one key may come out in another order.
+    #[must_use]
+    pub fn broker_delay(mut self, topic: impl Into<Arc<str>>, delay: Duration) -> Self {
+        self.broker_delays.insert(topic.into(), delay);
+        self
+    }
+
+    /// Takes a message as delivered that the master has and its replicas do not (`SLAVE_NOT_AVAILABLE`,
+    /// `FLUSH_SLAVE_TIMEOUT`). By default it is sent again until they do.
+    #[must_use]
+    pub fn accept_unreplicated(mut self) -> Self {
+        self.accepts_unreplicated = true;
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<(), RocketMqConfigError> {
+        let malformed = |server: &&str| {
+            !server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        };
+        if let Some(server) = self.name_servers.split(';').find(malformed) {
+            return Err(RocketMqConfigError::NameServer { given: server.to_owned() });
+        }
+        let names = [Some(&self.group), self.namespace.as_ref()].into_iter().flatten();
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        for name in names {
+            if name.is_empty() || name.len() > GROUP_CHARS_MAX || !name.chars().all(legal) {
+                return Err(RocketMqConfigError::Name { given: name.clone() });
+            }
+        }
+        if self.credentials.as_ref().is_some_and(|given| given.access_key.is_empty() || given.secret_key.is_empty()) {
+            return Err(RocketMqConfigError::Credentials);
+        }
+        if self.request_timeout < Duration::from_millis(100) || self.delivery_timeout < self.request_timeout * 5 {
+            let (request, delivery) = (self.request_timeout, self.delivery_timeout);
+            return Err(RocketMqConfigError::Timeouts { request, delivery });
+        }
+        if self.message_bytes_max == 0 || self.in_flight_max == 0 {
+            return Err(RocketMqConfigError::Nothing);
+        }
+        Ok(())
+    }
+
+    /// The topic's name on the cluster.
+    pub(super) fn wire_name(&self, topic: &str) -> String {
+        self.namespace.as_ref().map_or_else(|| topic.to_owned(), |namespace| format!("{namespace}%{topic}"))
+    }
+}
+
+impl fmt::Debug for RocketMqConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access_key = self.credentials.as_ref().map(|credentials| credentials.access_key.as_str());
+        f.debug_struct("RocketMqConfig")
+            .field("name_servers", &self.name_servers)
+            .field("group", &self.group)
+            .field("namespace", &self.namespace)
+            .field("access_key", &access_key)
+            .field("request_timeout", &self.request_timeout)
+            .field("delivery_timeout", &self.delivery_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a [`RocketMqTransport`](super::RocketMqTransport) cannot be made from a configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RocketMqConfigError {
+    /// No address of a name server.
+    #[error("{given:?} is no name server; give host:port, several separated by ;")]
+    NameServer {
+        /// What was given.
+        given: String,
+    },
+    /// A name that brokers do not take.
+    #[error("{given:?} is no group or namespace; it has 1 to 120 of a-z, A-Z, 0-9, _ and -")]
+    Name {
+        /// What was given.
+        given: String,
+    },
+    /// Credentials without one of their halves.
+    #[error("the access key or the secret key is empty")]
+    Credentials,
+    /// Times that leave no room.
+    #[error("request_timeout {request:?} is below 100 ms, or delivery_timeout {delivery:?} below five times it")]
+    Timeouts {
+        /// For one request.
+        request: Duration,
+        /// From hand-over to outcome.
+        delivery: Duration,
+    },
+    /// Limits that let nothing through.
+    #[error("message_bytes_max or in_flight_max is 0")]
+    Nothing,
+    /// The client library cannot be set up on this machine.
+    #[error("the client cannot be set up: {problem}")]
+    Client {
+        /// In the system's words.
+        problem: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let wrong = [
+            RocketMqConfig::new(""),
+            RocketMqConfig::new("localhost"),
+            RocketMqConfig::new("a:1;b"),
+            RocketMqConfig::new("a:1").group("my group"),
+            RocketMqConfig::new("a:1").namespace(""),
+            RocketMqConfig::new("a:1").credentials("me", ""),
+            RocketMqConfig::new("a:1").delivery_timeout(Duration::from_secs(14)),
+            RocketMqConfig::new("a:1").request_timeout(Duration::from_millis(1)),
+            RocketMqConfig::new("a:1").in_flight_max(0),
+        ];
+        for config in wrong {
+            assert!(config.check().is_err(), "{config:?}");
+        }
+        RocketMqConfig::new("a:1;b:2").namespace("shop").credentials("me", "x").check().expect("a good one");
+    }
+}

@@ -1,0 +1,155 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::classify::Trouble;
+use super::error::Said;
+use crate::transport::{FailureClass, TransportError};
+
+/// What is known of the brokers that the used topics are on.
+///
+/// One of them that is down is no outage: the others' queues take messages. All of them are, and until a topic is known so
+/// are the name servers.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    /// Whether there is anything to forget; keeps the lock out of the way of deliveries.
+    troubled: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Each broker by name, with what keeps it from answering.
+    brokers: HashMap<Arc<str>, Option<Trouble>>,
+    names: Option<Trouble>,
+    /// The client library itself is broken; nothing but another life of it heals that.
+    fatal: Option<Trouble>,
+}
+
+impl Health {
+    /// A topic is on these brokers; the name servers said so.
+    pub(super) fn found<'a>(&self, brokers: impl Iterator<Item = &'a Arc<str>>) {
+        let mut state = self.state();
+        state.names = None;
+        for broker in brokers {
+            state.brokers.entry(Arc::clone(broker)).or_default();
+        }
+    }
+
+    /// A broker answered, whatever it was.
+    pub(super) fn answered(&self, broker: &str) {
+        if self.troubled.load(Ordering::Acquire) {
+            let mut state = self.state();
+            if let Some(trouble) = state.brokers.get_mut(broker) {
+                *trouble = None;
+            }
+            self.keep(&state);
+        }
+    }
+
+    /// A call for a broker failed.
+    pub(super) fn failed(&self, broker: &str, trouble: &Trouble) {
+        if trouble.class.is_outage() {
+            let mut state = self.state();
+            match trouble.class {
+                FailureClass::Fatal => state.fatal = Some(trouble.clone()),
+                _ => drop(state.brokers.insert(Arc::from(broker), Some(trouble.clone()))),
+            }
+            self.keep(&state);
+        }
+    }
+
+    /// The name servers gave no answer that says where a topic is.
+    pub(super) fn lost_names(&self, trouble: &Trouble) {
+        if trouble.class.is_outage() {
+            let mut state = self.state();
+            match trouble.class {
+                FailureClass::Fatal => state.fatal = Some(trouble.clone()),
+                _ => state.names = Some(trouble.clone()),
+            }
+            self.keep(&state);
+        }
+    }
+
+    /// A probe succeeded: everything but the broken client is forgotten, and found again if it is still so.
+    pub(super) fn recovered(&self) {
+        let mut state = self.state();
+        state.names = None;
+        state.brokers.values_mut().for_each(|trouble| *trouble = None);
+        self.keep(&state);
+    }
+
+    /// The client library began another life.
+    pub(super) fn replaced(&self) {
+        let mut state = self.state();
+        state.fatal = None;
+        self.keep(&state);
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.troubled.load(Ordering::Acquire) && self.state().fatal.is_some()
+    }
+
+    /// Whether a broker is known not to answer.
+    pub(super) fn is_down(&self, broker: &str) -> bool {
+        self.troubled.load(Ordering::Acquire) && self.state().brokers.get(broker).is_some_and(Option::is_some)
+    }
+
+    /// Why nothing should be handed to the client now.
+    pub(super) fn outage(&self) -> Option<TransportError> {
+        if !self.troubled.load(Ordering::Acquire) {
+            return None;
+        }
+        let state = self.state();
+        let is_lost = state.brokers.values().all(Option::is_some);
+        let lost = state.brokers.values().flatten().next().or(state.names.as_ref()).filter(|_| is_lost);
+        let trouble = state.fatal.as_ref().or(lost)?;
+        Some(TransportError::new(trouble.class, Said(Arc::clone(&trouble.text))))
+    }
+
+    fn keep(&self, state: &State) {
+        let troubled = state.fatal.is_some() || state.names.is_some() || state.brokers.values().any(Option::is_some);
+        self.troubled.store(troubled, Ordering::Release);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_when_no_broker_is_left() {
+        let (health, brokers) = (Health::default(), [Arc::from("a"), Arc::from("b")]);
+        let gone = Trouble::new(FailureClass::Connection, "gone");
+        health.lost_names(&gone);
+        assert!(health.outage().is_some(), "no topic can be found");
+        health.found(brokers.iter());
+        assert!(health.outage().is_none());
+        health.failed("a", &gone);
+        assert!(health.outage().is_none() && health.is_down("a") && !health.is_down("b"));
+        health.lost_names(&gone);
+        assert!(health.outage().is_none(), "what is known of the topics still holds");
+        health.failed("b", &Trouble::new(FailureClass::Temporary, "slow"));
+        assert!(health.outage().is_none());
+        health.failed("b", &gone);
+        assert_eq!(health.outage().map(|outage| outage.class()), Some(FailureClass::Connection));
+        health.answered("b");
+        assert!(health.outage().is_none());
+        health.recovered();
+        assert!(!health.is_down("a"));
+    }
+
+    #[test]
+    fn a_broken_client_is_one_until_it_is_replaced() {
+        let health = Health::default();
+        health.failed("a", &Trouble::panicked());
+        health.recovered();
+        assert_eq!(health.outage().map(|outage| outage.class()), Some(FailureClass::Fatal));
+        health.replaced();
+        assert!(health.outage().is_none());
+    }
+}

@@ -1,0 +1,67 @@
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rocketmq_client_rust::{ClientRuntime, ClientRuntimeConfig};
+use rocketmq_observability::TelemetryHandle;
+use rocketmq_runtime::{RuntimeConfig, RuntimeOwner, ShutdownDeadline};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::config::{RocketMqConfig, RocketMqConfigError};
+use super::life;
+use super::link::Open;
+
+/// How long the library's tasks may take to end, once nobody needs them.
+const END_DURATION_MAX: Duration = Duration::from_secs(2);
+
+/// The client library's runtime, on threads of its own: its calls that block, its panics and its end are then nobody
+/// else's. Dropping this ends it, without waiting.
+pub(super) struct Library {
+    _end: oneshot::Sender<()>,
+}
+
+impl Library {
+    pub(super) fn start(config: &RocketMqConfig) -> Result<(Self, Handle, Open), RocketMqConfigError> {
+        let (begun, beginning) = mpsc::sync_channel(1);
+        let (end, ended) = oneshot::channel();
+        let config = config.clone();
+        // A thread, because a runtime can be neither made nor ended inside of another one.
+        let run = move || match begin() {
+            Ok((owner, runtime, clients)) => {
+                // Nobody waits for it any more only where `start` has panicked.
+                let _ = begun.send(Ok((runtime, life::opener(Arc::clone(&clients), config))));
+                owner.block_on(async {
+                    // The sender says nothing; it is dropped.
+                    let _ = ended.await;
+                    let _ = clients.shutdown_until(ShutdownDeadline::after(END_DURATION_MAX)).await;
+                    let _ = owner.shutdown_tasks_until(ShutdownDeadline::after(END_DURATION_MAX)).await;
+                });
+                let _ = owner.shutdown_background();
+            }
+            Err(problem) => drop(begun.send(Err(problem))),
+        };
+        let problem = |problem: String| RocketMqConfigError::Client { problem };
+        thread::Builder::new()
+            .name("outbox-rocketmq".to_owned())
+            .spawn(run)
+            .map_err(|error| problem(error.to_string()))?;
+        let begun = beginning.recv().map_err(|_| problem("it panicked".to_owned()))?;
+        let (runtime, open) = begun.map_err(problem)?;
+        Ok((Self { _end: end }, runtime, open))
+    }
+}
+
+fn begin() -> Result<(RuntimeOwner, Handle, Arc<ClientRuntime>), String> {
+    let config = RuntimeConfig::for_parallelism("outbox-rocketmq", 2);
+    let owner = RuntimeOwner::plan(config).map_err(|error| error.to_string())?.build();
+    let owner = owner.map_err(|error| error.to_string())?;
+    let runtime = owner.block_on(async { Handle::current() });
+    let clients = ClientRuntime::try_new(
+        owner.root_context().component("client"),
+        ClientRuntimeConfig::default(),
+        TelemetryHandle::noop(),
+    );
+    Ok((owner, runtime, clients.map_err(|error| error.to_string())?))
+}

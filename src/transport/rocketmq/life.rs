@@ -1,0 +1,118 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cheetah_string::CheetahString;
+use rocketmq_client_rust::{
+    AclClientRPCHook, ClientConfig, ClientInstanceHandle, ClientRpcHook, ClientRuntime, DefaultMQProducer, SendStatus,
+    SessionCredentials,
+};
+use rocketmq_model::common::message::message_queue::MessageQueue;
+use rocketmq_model::common::message::message_single::Message;
+use rocketmq_protocol::protocol::remoting_command::RemotingCommand;
+use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
+
+use super::classify::{TOPIC_NOT_EXIST, Trouble};
+use super::config::RocketMqConfig;
+use super::link::{Fields, Link, Open};
+use super::queues::Queue;
+use crate::limits::ROCKETMQ_COMPRESS_BYTES_MIN;
+
+pub(super) fn opener(library: Arc<ClientRuntime>, config: RocketMqConfig) -> Open {
+    Box::new(move || {
+        let (library, config) = (Arc::clone(&library), config.clone());
+        Box::pin(async move { Ok(Arc::new(Life::open(&library, &config).await?) as Arc<dyn Link>) })
+    })
+}
+
+/// A producer, and a second instance for questions, so that none of them stands in line behind messages.
+struct Life {
+    producer: DefaultMQProducer,
+    questions: ClientInstanceHandle,
+    request_timeout: Duration,
+}
+
+impl Life {
+    async fn open(library: &Arc<ClientRuntime>, config: &RocketMqConfig) -> Result<Self, Trouble> {
+        let request_timeout = config.request_timeout;
+        let hook = config.credentials.as_ref().map(|given| -> Arc<ClientRpcHook> {
+            let keys = SessionCredentials::with_keys(given.access_key.as_str(), given.secret_key.as_str());
+            Arc::new(AclClientRPCHook::new(keys))
+        });
+        // Two lives of one process are two clients to a broker.
+        static LIVES: AtomicU64 = AtomicU64::new(0);
+        let life = LIVES.fetch_add(1, Ordering::Relaxed);
+        let mut client = ClientConfig::new();
+        client.set_namesrv_addr(config.name_servers.as_str().into());
+        client.set_instance_name(format!("outbox-{}-{life}", std::process::id()).into());
+        client.set_vip_channel_enabled(false);
+        client.set_mq_client_api_timeout(millis(request_timeout));
+        let mut builder = DefaultMQProducer::builder(Arc::clone(library))
+            .client_config(client.clone())
+            .producer_group(config.group.as_str())
+            .send_msg_timeout(u32::try_from(millis(request_timeout)).unwrap_or(u32::MAX))
+            .retry_times_when_send_failed(0)
+            .max_message_size(u32::try_from(config.message_bytes_max).unwrap_or(u32::MAX))
+            .compress_msg_body_over_howmuch(ROCKETMQ_COMPRESS_BYTES_MIN);
+        if let Some(hook) = &hook {
+            builder = builder.rpc_hook(Arc::clone(hook));
+        }
+        let mut producer = builder.build();
+        Box::pin(producer.start()).await?;
+        let questions = ClientInstanceHandle::get_or_create(library, life, client, hook)?;
+        Box::pin(questions.start()).await?;
+        Ok(Self { producer, questions, request_timeout })
+    }
+}
+
+#[async_trait]
+impl Link for Life {
+    async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
+        let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
+        let (within, mut messages) = (millis(self.request_timeout), messages);
+        let single = if messages.len() == 1 { messages.pop() } else { None };
+        let Some(single) = single else {
+            let sent = Box::pin(self.producer.send_batch_to_queue_with_timeout(messages, target, within)).await?;
+            return Ok(sent.send_status);
+        };
+        let sent = Box::pin(self.producer.send_to_queue_with_timeout(single, target, within)).await?;
+        sent.map(|sent| sent.send_status).ok_or_else(|| Trouble::overdue(self.request_timeout))
+    }
+
+    async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
+        Ok(Box::pin(self.questions.topic_route(topic, millis(self.request_timeout))).await?)
+    }
+
+    async fn ask(
+        &self,
+        address: &str,
+        code: i32,
+        fields: Fields<'_>,
+        body: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, Trouble> {
+        let text = |text: &str| CheetahString::from_slice(text);
+        let mut request = RemotingCommand::create_remoting_command(code);
+        request = request.set_ext_fields(fields.iter().map(|(name, value)| (text(name), text(value))).collect());
+        if !body.is_empty() {
+            request.set_body_mut_ref(body);
+        }
+        let address = text(address);
+        let answer = Box::pin(self.questions.invoke_remoting(&address, request, millis(self.request_timeout))).await?;
+        match answer.code() {
+            0 => Ok(Some(answer.body().map(|body| body.to_vec()).unwrap_or_default())),
+            TOPIC_NOT_EXIST => Ok(None),
+            code => Err(Trouble::answered(code)),
+        }
+    }
+
+    async fn close(&self) {
+        let mut producer = self.producer.clone();
+        Box::pin(producer.shutdown()).await;
+        self.questions.shutdown_owned().await;
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

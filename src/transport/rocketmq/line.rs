@@ -1,0 +1,97 @@
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::error::NotSent;
+use super::queues::Queue;
+use super::record;
+use super::room::Place;
+use crate::limits::{ROCKETMQ_BATCH_BYTES_MAX, ROCKETMQ_BATCH_MESSAGES_MAX};
+use crate::message::Envelope;
+use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
+
+/// A message on its way.
+pub(super) struct Entry {
+    pub(super) envelope: Envelope,
+    pub(super) receipt: Receipt,
+    pub(super) handed_at: Instant,
+    /// Given up behind the report.
+    pub(super) place: Place,
+}
+
+impl Entry {
+    pub(super) fn settle(self, outcome: Outcome) {
+        let Self { receipt, place, .. } = self;
+        receipt.settle(outcome);
+        drop(place);
+    }
+
+    /// The transport goes away with it.
+    pub(super) fn give_up(self) {
+        self.settle(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Closing)));
+    }
+}
+
+/// What waits for one queue of a topic. One request is on its way at a time, or two batches could overtake each other; what
+/// comes meanwhile goes with the next, so batches grow with the load and a message that comes alone goes at once.
+pub(super) struct Line {
+    pub(super) queue: Queue,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: VecDeque<Entry>,
+    is_worked_on: bool,
+}
+
+impl Line {
+    pub(super) fn new(queue: Queue) -> Arc<Self> {
+        Arc::new(Self { queue, state: Mutex::default() })
+    }
+
+    /// Adds entries in order; says whether a worker has to be started for them.
+    pub(super) fn push(&self, entries: impl IntoIterator<Item = Entry>) -> bool {
+        let mut state = self.state();
+        state.entries.extend(entries);
+        let starts = !state.is_worked_on && !state.entries.is_empty();
+        state.is_worked_on |= starts;
+        starts
+    }
+
+    /// What goes next, at most one request's worth; empty ends the worker.
+    pub(super) fn next(&self, batches: bool) -> Vec<Entry> {
+        let mut state = self.state();
+        let (mut bytes, mut count) = (0, 0);
+        let messages_max = if batches { ROCKETMQ_BATCH_MESSAGES_MAX } else { 1 };
+        for entry in state.entries.iter().take(messages_max) {
+            bytes += record::size_bytes(&entry.envelope);
+            if count > 0 && bytes > ROCKETMQ_BATCH_BYTES_MAX {
+                break;
+            }
+            count += 1;
+        }
+        state.is_worked_on = count > 0;
+        state.entries.drain(..count).collect()
+    }
+
+    /// Everything that waits.
+    pub(super) fn take(&self) -> VecDeque<Entry> {
+        std::mem::take(&mut self.state().entries)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.state().entries.len()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Those that may still be sent, and those that have waited too long for it.
+pub(super) fn split_overdue(entries: Vec<Entry>, wait_max: Duration) -> (Vec<Entry>, Vec<Entry>) {
+    entries.into_iter().partition(|entry| entry.handed_at.elapsed() < wait_max)
+}

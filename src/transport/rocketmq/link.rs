@@ -1,0 +1,93 @@
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rocketmq_client_rust::SendStatus;
+use rocketmq_model::common::message::message_single::Message;
+use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
+use tokio::time::timeout;
+
+use super::classify::Trouble;
+use super::queues::Queue;
+
+/// One life of the client library, as the transport needs it. A trait object, so that the library's types, which are nested
+/// beyond the compiler's usual limit, end here; and so that tests can have a life that goes wrong.
+#[async_trait]
+pub(super) trait Link: Send + Sync {
+    /// Sends messages of one topic, which go into one request.
+    async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble>;
+
+    /// Where a topic is; `None` where the name servers know no such topic.
+    async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, Trouble>;
+
+    /// Asks the node at `address`; the answer's body, `None` where it answers that there is no such topic.
+    async fn ask(
+        &self,
+        address: &str,
+        code: i32,
+        fields: Fields<'_>,
+        body: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, Trouble>;
+
+    async fn close(&self);
+}
+
+/// Names and values of a request.
+pub(super) type Fields<'a> = &'a [(&'a str, String)];
+
+/// Begins a life of the library.
+pub(super) type Open = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Link>, Trouble>> + Send + Sync>;
+
+/// A life whose own time-outs are not relied on: neither an answer that it forgets nor a panic may keep a message.
+pub(super) struct Guarded {
+    inner: Arc<dyn Link>,
+    patience: Duration,
+}
+
+impl Guarded {
+    /// Opens a life, and guards it by giving each call as long as `patience`.
+    pub(super) async fn open(open: &Open, patience: Duration) -> Result<Self, Trouble> {
+        Ok(Self { inner: guarded(open(), patience).await?, patience })
+    }
+}
+
+#[async_trait]
+impl Link for Guarded {
+    async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
+        guarded(self.inner.send(messages, topic, queue), self.patience).await
+    }
+
+    async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
+        guarded(self.inner.route(topic), self.patience).await
+    }
+
+    async fn ask(
+        &self,
+        address: &str,
+        code: i32,
+        fields: Fields<'_>,
+        body: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, Trouble> {
+        guarded(self.inner.ask(address, code, fields, body), self.patience).await
+    }
+
+    async fn close(&self) {
+        let closed = async {
+            self.inner.close().await;
+            Ok(())
+        };
+        // It is given up either way; what it leaves behind ends with the runtime that it runs on.
+        let _ = guarded(Box::pin(closed), self.patience).await;
+    }
+}
+
+async fn guarded<T>(call: BoxFuture<'_, Result<T, Trouble>>, within: Duration) -> Result<T, Trouble> {
+    match timeout(within, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(_panic)) => Err(Trouble::panicked()),
+        Err(_elapsed) => Err(Trouble::overdue(within)),
+    }
+}

@@ -1,0 +1,202 @@
+//! RocketMQ, through its client library in Rust.
+
+mod admin;
+mod classify;
+mod client;
+mod config;
+mod error;
+mod health;
+mod library;
+mod life;
+mod line;
+mod link;
+mod nodes;
+mod queues;
+mod record;
+mod room;
+#[cfg(test)]
+mod tests;
+mod topics;
+mod work;
+
+pub use admin::RocketMqTopic;
+pub use config::{RocketMqConfig, RocketMqConfigError};
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use self::admin::Wanted;
+use self::classify::Trouble;
+use self::client::Client;
+use self::error::NotSent;
+use self::library::Library;
+use self::line::Entry;
+use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
+use crate::message::Envelope;
+use crate::topic::Topic;
+
+/// Publishes to RocketMQ, by its remoting protocol; tested with Apache RocketMQ 5.3.3.
+///
+/// ```no_run
+/// use diesel_outbox::transport::{RocketMqConfig, RocketMqTopic, RocketMqTransport};
+///
+/// let rocketmq = RocketMqTransport::builder(RocketMqConfig::new("10.0.0.1:9876;10.0.0.2:9876").group("shop"))
+///     .create_topic(RocketMqTopic::new("orders").queues(8))
+///     .build()?;
+/// # Ok::<_, diesel_outbox::transport::RocketMqConfigError>(())
+/// ```
+///
+/// **A message** has the payload as its body, the kind as its tag, the message id and the key as its keys, the key as its
+/// sharding key, and the [headers](super::header) as properties. `docs/rocketmq.md` has what happens to those that no property
+/// can hold.
+///
+/// **Order.** Messages of one key are in one queue, the one in which every RocketMQ client puts that sharding key, and in the
+/// order they were handed over as long as none fails. Adding queues or brokers moves keys.
+///
+/// **Batches.** Each queue has one request on its way; what comes meanwhile goes with the next one. A message that comes alone
+/// goes alone, at once.
+///
+/// **Durability.** Delivered is what the broker says it has: with `SYNC_FLUSH` it is on its disk, with `ASYNC_FLUSH`, which
+/// is the broker's default, in its memory.
+///
+/// **The end.** Dropping it gives up what it still holds: receipts report it as failed. [`flush`](Transport::flush) before;
+/// the relay's `shutdown` does.
+pub struct RocketMqTransport {
+    client: Arc<Client>,
+    topics: Vec<Wanted>,
+    _library: Library,
+}
+
+impl RocketMqTransport {
+    /// A transport with these settings. Connects in the background; a cluster that is away is no error.
+    ///
+    /// # Errors
+    /// A setting that cannot work, or a machine on which the client library cannot run.
+    pub fn new(config: RocketMqConfig) -> Result<Self, RocketMqConfigError> {
+        Self::builder(config).build()
+    }
+
+    /// A transport with these settings and more.
+    pub fn builder(config: RocketMqConfig) -> RocketMqTransportBuilder {
+        RocketMqTransportBuilder { config, topics: Vec::new() }
+    }
+
+    /// Runs what talks to the cluster where its client library does.
+    async fn there<T, F>(&self, run: impl FnOnce(Arc<Client>) -> F) -> Result<T, TransportError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, TransportError>> + Send + 'static,
+    {
+        let ran = self.client.runtime.spawn(run(Arc::clone(&self.client))).await;
+        ran.unwrap_or_else(|error| Err(TransportError::new(FailureClass::Temporary, error)))
+    }
+}
+
+#[async_trait]
+impl Transport for RocketMqTransport {
+    /// As configured.
+    fn delivery_timeout(&self) -> Duration {
+        self.client.config.delivery_timeout
+    }
+
+    /// Makes or checks the topics given to the builder, and reads the queues of `topics`.
+    ///
+    /// A topic that the cluster does not have and that is to be neither made nor checked is no error: its messages
+    /// fail as [`FailureClass::Topic`].
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        let names: Vec<Arc<str>> = topics.iter().map(Topic::shared_name).collect();
+        if let Some(name) = names.iter().find(|name| !self.client.topics.of(name, &self.client.config).is_legal) {
+            return Err(TransportError::new(FailureClass::Topic, NotSent::TopicName { topic: Arc::clone(name) }));
+        }
+        self.probe().await?;
+        let wanted = self.topics.clone();
+        self.there(|client| async move {
+            admin::prepare(&client, &wanted).await?;
+            for name in &names {
+                work::read(Arc::clone(&client), client.topics.of(name, &client.config)).await;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        hand_over(&self.client, envelope, receipt);
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.there(|client| async move { client.probe().await.map_err(|trouble: Trouble| trouble.error()) }).await
+    }
+
+    fn outage(&self) -> Option<FailureClass> {
+        self.client.health.outage().map(|outage| outage.class())
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.client.unanswered.none_within(within).await
+    }
+}
+
+/// Takes a message, unless it is clear already what becomes of it.
+fn hand_over(client: &Arc<Client>, envelope: Envelope, receipt: Receipt) {
+    if let Some(outage) = client.health.outage() {
+        return receipt.settle(Outcome::Failed(outage));
+    }
+    let Some(place) = client.room.enter() else { return receipt.settle(Outcome::Busy) };
+    let receipt = receipt.counted_by(&client.unanswered);
+    work::hand_over(client, Entry { envelope, receipt, handed_at: Instant::now(), place });
+}
+
+impl Drop for RocketMqTransport {
+    fn drop(&mut self) {
+        // What a request has taken already is heard of, or ends with the library's runtime.
+        self.client.close();
+    }
+}
+
+impl fmt::Debug for RocketMqTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RocketMqTransport").field("config", &self.client.config).finish_non_exhaustive()
+    }
+}
+
+/// Puts a [`RocketMqTransport`] together.
+#[derive(Debug)]
+pub struct RocketMqTransportBuilder {
+    config: RocketMqConfig,
+    topics: Vec<Wanted>,
+}
+
+impl RocketMqTransportBuilder {
+    /// Makes the topic when the relay starts, on the brokers that do not have it; on the others it is
+    /// [checked](Self::check_topic).
+    #[must_use]
+    pub fn create_topic(mut self, topic: RocketMqTopic) -> Self {
+        self.topics.push(Wanted { topic, create: true });
+        self
+    }
+
+    /// Checks when the relay starts that the topic is there and is as given; it does not start otherwise, and the
+    /// error lists every difference.
+    #[must_use]
+    pub fn check_topic(mut self, topic: RocketMqTopic) -> Self {
+        self.topics.push(Wanted { topic, create: false });
+        self
+    }
+
+    /// Makes the transport. Connects in the background; a cluster that is away is no error.
+    ///
+    /// # Errors
+    /// A setting that cannot work, or a machine on which the client library cannot run.
+    pub fn build(self) -> Result<RocketMqTransport, RocketMqConfigError> {
+        let Self { config, topics } = self;
+        config.check()?;
+        let (library, runtime, open) = Library::start(&config)?;
+        let client = Arc::new(Client::new(config, runtime, open));
+        Ok(RocketMqTransport { client, topics, _library: library })
+    }
+}

@@ -1,0 +1,101 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::classify::Trouble;
+use super::link::Link;
+use crate::transport::FailureClass;
+
+const GET_BROKER_CLUSTER_INFO: i32 = 106;
+const HEART_BEAT: i32 = 34;
+
+/// A broker that messages can be sent to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Node {
+    pub(super) name: Arc<str>,
+    pub(super) cluster: String,
+    pub(super) address: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Clusters {
+    #[serde(default)]
+    broker_addr_table: BTreeMap<String, Broker>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Broker {
+    cluster: String,
+    /// By number; the master's is 0.
+    broker_addrs: BTreeMap<String, String>,
+}
+
+/// The masters of which the first name server that answers knows.
+pub(super) async fn masters(link: &dyn Link, name_servers: &str) -> Result<Vec<Node>, Trouble> {
+    let mut failed = None;
+    for server in name_servers.split(';') {
+        match link.ask(server, GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await {
+            Ok(body) => return parse(&String::from_utf8_lossy(&body.unwrap_or_default())),
+            Err(trouble) => failed = Some(trouble),
+        }
+    }
+    Err(failed.unwrap_or_else(none_known).into_outage())
+}
+
+/// Says hello to a broker as any client does, in a group of its own: the request that needs no right but to be let in.
+pub(super) async fn greet(link: &dyn Link, node: &Node, group: &str) -> Result<(), Trouble> {
+    let body = serde_json::json!({
+        "clientID": format!("{group}-probe"),
+        "producerDataSet": [{ "groupName": format!("{group}-probe") }],
+        "consumerDataSet": [],
+    });
+    link.ask(&node.address, HEART_BEAT, &[], body.to_string().into_bytes()).await.map(drop)
+}
+
+pub(super) fn none_known() -> Trouble {
+    Trouble::new(FailureClass::Connection, "the name servers know no broker")
+}
+
+fn parse(text: &str) -> Result<Vec<Node>, Trouble> {
+    let unread = |_| Trouble::new(FailureClass::Temporary, "the name server's list of brokers cannot be read");
+    let clusters: Clusters = serde_json::from_str(&with_quoted_names(text)).map_err(unread)?;
+    let node = |(name, broker): (String, Broker)| {
+        let address = broker.broker_addrs.get("0")?.clone();
+        Some(Node { name: name.into(), cluster: broker.cluster, address })
+    };
+    Ok(clusters.broker_addr_table.into_iter().filter_map(node).collect())
+}
+
+/// Name servers write the numbers of brokers as names without quotes, which is no JSON.
+fn with_quoted_names(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 16);
+    let (mut in_text, mut rest) = (false, text);
+    while let Some(c) = rest.chars().next() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let begins_name = !in_text && quoted.ends_with(['{', ',']) && digits > 0 && rest[digits..].starts_with(':');
+        let length = if begins_name { digits } else { c.len_utf8() };
+        in_text ^= c == '"';
+        let quote = if begins_name { "\"" } else { "" };
+        quoted.extend([quote, &rest[..length], quote]);
+        rest = &rest[length..];
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_brokers_is_read_as_name_servers_write_it() {
+        let text = r#"{"brokerAddrTable":{"a,1:":{"brokerAddrs":{0:"127.0.0.1:10911",1:"127.0.0.2:10911"},"brokerName":"a,1:",
+            "cluster":"one","enableActingMaster":false},"replica":{"brokerAddrs":{1:"h:1"},"cluster":"one"}},"clusterAddrTable":{}}"#;
+        let node = Node { name: "a,1:".into(), cluster: "one".to_owned(), address: "127.0.0.1:10911".to_owned() };
+        assert_eq!(parse(text).expect("nodes"), [node]);
+        assert_eq!(parse("{}").expect("none"), []);
+        assert!(parse("<html>").is_err());
+    }
+}

@@ -1,0 +1,214 @@
+use std::collections::HashMap;
+use std::time::UNIX_EPOCH;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use cheetah_string::CheetahString;
+use rocketmq_model::common::message::message_single::Message;
+use rocketmq_model::common::message::{MessageConst, MessageTrait as _, STRING_HASH_SET};
+
+use super::config::RocketMqConfig;
+use super::error::NotSent;
+use crate::limits::ROCKETMQ_PROPERTIES_BYTES_MAX;
+use crate::message::Envelope;
+use crate::transport::header;
+
+/// When the row was written, in milliseconds since 1970. A broker keeps only when it was sent and stored.
+const CREATED_AT: &str = "outbox-created-at";
+/// Every header in order, as in the `headers` column; there where a property cannot hold one of them.
+const HEADERS: &str = "outbox-headers";
+/// The key in base64, where no property can hold it as it is.
+const KEY: &str = "outbox-key";
+/// `none` for a tombstone and `empty` for a payload without bytes: a broker takes neither, so the body is one zero byte.
+const PAYLOAD: &str = "outbox-payload";
+
+/// What is written between the name, the value and the next name.
+const SEPARATORS: [char; 2] = ['\u{1}', '\u{2}'];
+
+/// The message of an envelope.
+pub(super) fn message(envelope: Envelope, wire_topic: &str, config: &RocketMqConfig) -> Result<Message, NotSent> {
+    let mut properties = Properties::default();
+    let id = envelope.message_id.to_string();
+    properties.put(header::MESSAGE_ID, &id);
+    properties.put(header::ATTEMPT, &envelope.attempt.to_string());
+    properties.put(header::KIND, &envelope.kind);
+    let created_at = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    properties.put(CREATED_AT, &created_at.as_millis().to_string());
+    let tag = config.tag_header.as_ref().and_then(|name| std::str::from_utf8(envelope.headers.get(name)?).ok());
+    // A tag with the operator of a subscription in it could not be subscribed to.
+    properties.put(
+        MessageConst::PROPERTY_TAGS,
+        Some(tag.unwrap_or(&envelope.kind)).filter(|tag| !tag.contains("||")).unwrap_or_default(),
+    );
+    match &envelope.key {
+        Some(key) if fits(key) => {
+            properties.put(MessageConst::PROPERTY_KEYS, &format!("{id} {key}"));
+            properties.put(MessageConst::PROPERTY_SHARDING_KEY, key);
+        }
+        Some(key) => {
+            properties.put(MessageConst::PROPERTY_KEYS, &id);
+            // Never empty, or an empty key would be none.
+            properties.put(KEY, &format!("={}", BASE64.encode(key)));
+        }
+        None => properties.put(MessageConst::PROPERTY_KEYS, &id),
+    }
+    if let Some(delay) = config.broker_delays.get(&envelope.topic) {
+        properties.put(MessageConst::PROPERTY_TIMER_DELAY_MS, &delay.as_millis().to_string());
+    }
+    properties.put_headers(&envelope);
+    let body = match envelope.payload {
+        Some(payload) if !payload.is_empty() => payload,
+        without => {
+            properties.put(PAYLOAD, if without.is_some() { "empty" } else { "none" });
+            vec![0]
+        }
+    };
+    if body.len() > config.message_bytes_max {
+        return Err(NotSent::TooLarge { bytes: body.len() });
+    }
+    if properties.bytes > ROCKETMQ_PROPERTIES_BYTES_MAX {
+        return Err(NotSent::PropertiesTooLarge { bytes: properties.bytes });
+    }
+    let mut message = Message::default();
+    message.set_topic(CheetahString::from_slice(wire_topic));
+    message.set_body(Some(body.into()));
+    message.set_properties(properties.held);
+    message.set_wait_store_msg_ok(true);
+    Ok(message)
+}
+
+/// Bytes that a message takes in a batch, at most about.
+pub(super) fn size_bytes(envelope: &Envelope) -> usize {
+    const OVERHEAD: usize = 512;
+    envelope.size_bytes() + envelope.key.as_ref().map_or(0, String::len) + 2 * envelope.kind.len() + OVERHEAD
+}
+
+#[derive(Default)]
+struct Properties {
+    held: HashMap<CheetahString, CheetahString>,
+    bytes: usize,
+}
+
+impl Properties {
+    /// Adds a property, unless the value is empty or cannot be one.
+    fn put(&mut self, name: &str, value: &str) {
+        if fits(value) {
+            self.bytes += name.len() + value.len() + SEPARATORS.len();
+            self.held.insert(CheetahString::from_slice(name), CheetahString::from_slice(value));
+        }
+    }
+
+    fn put_headers(&mut self, envelope: &Envelope) {
+        let mut whole = true;
+        for (name, value) in envelope.headers.iter() {
+            let is_free = !STRING_HASH_SET.contains(name) && !name.starts_with("outbox-") && !name.starts_with("__");
+            let value = std::str::from_utf8(value).ok().filter(|value| is_free && fits(name) && fits(value));
+            match value {
+                Some(value) if !self.held.contains_key(name) => self.put(name, value),
+                _ => whole = false,
+            }
+        }
+        if !whole {
+            self.put(HEADERS, &envelope.headers.to_json());
+        }
+    }
+}
+
+/// Whether a property can hold the text: a broker drops an empty one.
+fn fits(text: &str) -> bool {
+    !text.is_empty() && !text.contains(SEPARATORS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::message::MessageId;
+
+    fn envelope() -> Envelope {
+        let created_at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_234);
+        let mut envelope = Envelope::new(MessageId::new(), "orders".into(), created_at);
+        envelope.payload = Some(b"{}".to_vec());
+        envelope
+    }
+
+    fn properties(envelope: &Envelope, config: &RocketMqConfig) -> Vec<(String, String)> {
+        let message = message(envelope.clone(), "orders", config).expect("a message");
+        let mut properties: Vec<_> =
+            message.get_properties().iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        properties.sort();
+        properties
+    }
+
+    fn held(envelope: &Envelope, config: &RocketMqConfig, name: &str) -> Option<String> {
+        properties(envelope, config).into_iter().find(|(held, _)| held == name).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn key_kind_and_headers_are_properties() {
+        let (config, mut envelope) = (RocketMqConfig::new("a:1"), envelope());
+        envelope.key = Some("customer 7".to_owned());
+        envelope.kind = "order.placed".to_owned();
+        envelope.headers.push("source", "shop");
+        let id = envelope.message_id.to_string();
+        let keys = format!("{id} customer 7");
+        let expected = [
+            ("KEYS", keys.as_str()),
+            ("TAGS", "order.placed"),
+            ("WAIT", "true"),
+            ("__SHARDINGKEY", "customer 7"),
+            ("outbox-attempt", "1"),
+            ("outbox-created-at", "1234"),
+            ("outbox-kind", "order.placed"),
+            ("outbox-message-id", &id),
+            ("source", "shop"),
+        ];
+        assert_eq!(properties(&envelope, &config), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn what_no_property_can_hold_is_told_whole() {
+        let config = RocketMqConfig::new("a:1");
+        let cases: [(&str, &[u8]); 6] = [
+            ("bytes", &[0xff]),
+            ("empty", b""),
+            ("KEYS", b"mine"),
+            ("outbox-attempt", b"9"),
+            ("a\u{1}", b"x"),
+            ("__x", b"y"),
+        ];
+        for (name, value) in cases {
+            let mut envelope = envelope();
+            envelope.headers.push("plain", "text");
+            envelope.headers.push(name, value);
+            let held = |name| held(&envelope, &config, name);
+            assert_eq!(held(HEADERS), Some(envelope.headers.to_json()), "{name:?}");
+            assert_eq!(held("plain").as_deref(), Some("text"));
+            assert_eq!(held("outbox-attempt").as_deref(), Some("1"), "the outbox's own properties are nobody else's");
+        }
+    }
+
+    #[test]
+    fn a_tag_may_come_from_a_header() {
+        let config = RocketMqConfig::new("a:1").tag_from_header("tag");
+        let mut envelope = envelope();
+        envelope.kind = "order.placed".to_owned();
+        assert_eq!(held(&envelope, &config, "TAGS").as_deref(), Some("order.placed"));
+        envelope.headers.push("tag", "urgent");
+        assert_eq!(held(&envelope, &config, "TAGS").as_deref(), Some("urgent"));
+        envelope.headers = [("tag", "a||b")].into_iter().collect();
+        assert_eq!(held(&envelope, &config, "TAGS"), None, "nobody could subscribe to it");
+    }
+
+    #[test]
+    fn what_the_broker_would_refuse_is_not_sent() {
+        let config = RocketMqConfig::new("a:1").message_bytes_max(10);
+        let mut large = envelope();
+        large.payload = Some(vec![b'x'; 11]);
+        assert!(matches!(message(large, "orders", &config), Err(NotSent::TooLarge { bytes: 11 })));
+        let mut wide = envelope();
+        wide.headers.push("wide", "x".repeat(33_000));
+        assert!(matches!(message(wide, "orders", &config), Err(NotSent::PropertiesTooLarge { .. })));
+    }
+}

@@ -1,0 +1,156 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use tokio::time::Instant;
+
+use super::config::RocketMqConfig;
+use super::health::Health;
+use super::line::{Entry, Line};
+use super::queues::{self, Queue};
+use crate::limits::{ROCKETMQ_ROUTE_INTERVAL, ROCKETMQ_ROUTE_INTERVAL_MIN};
+
+/// The topics that messages were handed over for.
+#[derive(Default)]
+pub(super) struct Topics(RwLock<HashMap<Arc<str>, Arc<Topic>>>);
+
+/// What is known of one topic, and its messages.
+pub(super) struct Topic {
+    pub(super) name: Arc<str>,
+    pub(super) wire_name: String,
+    /// Whether brokers take a topic of this name. They have no dots, which the outbox's may have.
+    pub(super) is_legal: bool,
+    /// Whether its messages may go in batches.
+    pub(super) batches: bool,
+    turn: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// One for each queue; none while they are not known.
+    lines: Vec<Arc<Line>>,
+    /// What came meanwhile, in order.
+    waiting: Vec<Entry>,
+    read_at: Option<Instant>,
+    is_read: bool,
+}
+
+/// What handing a message over leaves to do.
+#[derive(Default)]
+pub(super) struct Next {
+    /// A line without a worker.
+    pub(super) starts: Option<Arc<Line>>,
+    /// Whether the queues are to be read.
+    pub(super) reads: bool,
+}
+
+impl Topics {
+    pub(super) fn of(&self, name: &Arc<str>, config: &RocketMqConfig) -> Arc<Topic> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
+        known.unwrap_or_else(|| {
+            let mut topics = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(topics.entry(Arc::clone(name)).or_insert_with(|| Arc::new(Topic::new(name, config))))
+        })
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Topic>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
+    }
+}
+
+impl Topic {
+    fn new(name: &Arc<str>, config: &RocketMqConfig) -> Self {
+        const CHARS_MAX: usize = 127;
+        let wire_name = config.wire_name(name);
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '%' | '|');
+        Self {
+            is_legal: (1..=CHARS_MAX).contains(&wire_name.len()) && wire_name.chars().all(legal),
+            name: Arc::clone(name),
+            wire_name,
+            batches: !config.broker_delays.contains_key(name),
+            turn: AtomicUsize::new(0),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Puts a message behind the others of its queue; under one lock, so that the order of the calls is that of the line.
+    pub(super) fn hand_over(&self, entry: Entry, health: &Health) -> Next {
+        let mut state = self.state();
+        let Some(line) = self.choose(&state.lines, &entry, health) else {
+            state.waiting.push(entry);
+            return Next { starts: None, reads: !std::mem::replace(&mut state.is_read, true) };
+        };
+        let starts = line.push([entry]).then_some(line);
+        let is_old = state.read_at.is_none_or(|at| at.elapsed() >= ROCKETMQ_ROUTE_INTERVAL);
+        let reads = is_old && !std::mem::replace(&mut state.is_read, true);
+        Next { starts, reads }
+    }
+
+    /// Wants the queues to be read again soon, because one of them failed. Says whether to begin.
+    pub(super) fn suspect(&self) -> bool {
+        let mut state = self.state();
+        let is_old = state.read_at.is_none_or(|at| at.elapsed() >= ROCKETMQ_ROUTE_INTERVAL_MIN);
+        is_old && !std::mem::replace(&mut state.is_read, true)
+    }
+
+    /// Takes what the name servers say, and the messages that waited for it; returns the lines without a worker. A queue
+    /// that was there keeps its line, and what waits in one that is gone still goes its way.
+    pub(super) fn found(&self, queues: Vec<Queue>, health: &Health) -> Vec<Arc<Line>> {
+        let mut state = self.state();
+        let known = std::mem::take(&mut state.lines);
+        let line =
+            |queue: Queue| known.iter().find(|line| line.queue == queue).map_or_else(|| Line::new(queue), Arc::clone);
+        let lines: Vec<_> = queues.into_iter().map(line).collect();
+        let mut starts = Vec::new();
+        for entry in std::mem::take(&mut state.waiting) {
+            if let Some(line) = self.choose(&lines, &entry, health)
+                && line.push([entry])
+            {
+                starts.push(line);
+            }
+        }
+        state.lines = lines;
+        state.read_at = Some(Instant::now());
+        state.is_read = false;
+        starts
+    }
+
+    /// Reading said nothing that can be used: what was known is kept; the messages that waited for it are returned.
+    pub(super) fn not_found(&self) -> Vec<Entry> {
+        let mut state = self.state();
+        state.is_read = false;
+        state.read_at = Some(Instant::now());
+        std::mem::take(&mut state.waiting)
+    }
+
+    /// A broker says that it has no such topic: its queues are to be read before the next message.
+    pub(super) fn forget(&self) {
+        let mut state = self.state();
+        // What waits in the lines keeps its place there: the worker that heard it goes on with them.
+        state.lines.clear();
+        state.read_at = None;
+    }
+
+    /// Everything that waits, to be dropped.
+    pub(super) fn take(&self) -> Vec<Entry> {
+        let mut state = self.state();
+        let mut entries = std::mem::take(&mut state.waiting);
+        entries.extend(state.lines.iter().flat_map(|line| line.take()));
+        entries
+    }
+
+    /// The line of a message: by its key, else the next one whose broker answers and that holds the least.
+    fn choose(&self, lines: &[Arc<Line>], entry: &Entry, health: &Health) -> Option<Arc<Line>> {
+        if let Some(key) = &entry.envelope.key {
+            return lines.get(queues::index_of(key, lines.len())).map(Arc::clone);
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let turned = lines.iter().cycle().skip(turn % lines.len().max(1)).take(lines.len());
+        turned.min_by_key(|line| (health.is_down(&line.queue.broker), line.len())).map(Arc::clone)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

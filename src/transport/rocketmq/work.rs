@@ -1,0 +1,150 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use rocketmq_client_rust::SendStatus;
+
+use super::classify::{TOPIC_NOT_EXIST, Trouble, Voice};
+use super::client::Client;
+use super::error::NotSent;
+use super::line::{Entry, Line, split_overdue};
+use super::nodes;
+use super::queues::{self, Queue};
+use super::record;
+use super::topics::Topic;
+use crate::message::Envelope;
+use crate::transport::{FailureClass, Outcome, TransportError};
+
+/// Puts a message in its line, and sees to it that somebody works there.
+pub(super) fn hand_over(client: &Arc<Client>, entry: Entry) {
+    let topic = client.topics.of(&entry.envelope.topic, &client.config);
+    if !topic.is_legal {
+        let error = NotSent::TopicName { topic: Arc::clone(&topic.name) };
+        return entry.settle(Outcome::Failed(TransportError::new(FailureClass::Topic, error)));
+    }
+    let next = topic.hand_over(entry, &client.health);
+    if next.reads {
+        client.runtime.spawn(read(Arc::clone(client), Arc::clone(&topic)));
+    }
+    if let Some(line) = next.starts {
+        start(client, &topic, line);
+    }
+}
+
+fn start(client: &Arc<Client>, topic: &Arc<Topic>, line: Arc<Line>) {
+    client.runtime.spawn(work(Arc::clone(client), Arc::clone(topic), line));
+}
+
+/// Sends what is in a line until it is empty.
+async fn work(client: Arc<Client>, topic: Arc<Topic>, line: Arc<Line>) {
+    loop {
+        let entries = line.next(topic.batches);
+        if entries.is_empty() {
+            return;
+        }
+        if client.is_closed() {
+            return entries.into_iter().for_each(Entry::give_up);
+        }
+        deliver(&client, &topic, &line.queue, entries).await;
+    }
+}
+
+async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entries: Vec<Entry>) {
+    if let Some(class) = client.health.outage().map(|outage| outage.class()) {
+        return fail(entries, || {
+            client.health.outage().unwrap_or_else(|| Trouble::new(class, "an outage that is over").error())
+        });
+    }
+    let (entries, overdue) = split_overdue(entries, wait_max(client));
+    for entry in overdue {
+        let waited = entry.handed_at.elapsed();
+        entry.settle(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Overdue { waited })));
+    }
+    let (mut sent, mut messages) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
+    for mut entry in entries {
+        // The content goes its way; what is left of the entry is who wants to hear of it.
+        let empty = Envelope::new(entry.envelope.message_id, Arc::clone(&topic.name), entry.envelope.created_at);
+        let envelope = std::mem::replace(&mut entry.envelope, empty);
+        match record::message(envelope, &topic.wire_name, &client.config) {
+            Ok(message) => {
+                messages.push(message);
+                sent.push(entry);
+            }
+            Err(error) => entry.settle(Outcome::Failed(TransportError::new(FailureClass::RecordRefused, error))),
+        }
+    }
+    if messages.is_empty() {
+        return;
+    }
+    match client.send(messages, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
+        Ok(()) => sent.into_iter().for_each(|entry| entry.settle(Outcome::Delivered)),
+        Err(trouble) => {
+            if trouble.voice == Voice::Broker(TOPIC_NOT_EXIST) {
+                topic.forget();
+            }
+            let is_stale = matches!(trouble.class, FailureClass::Topic | FailureClass::Connection);
+            if is_stale && topic.suspect() {
+                client.runtime.spawn(read(Arc::clone(client), Arc::clone(topic)));
+            }
+            fail(sent, || trouble.error());
+        }
+    }
+}
+
+/// What the broker has is only delivered if it has it as safely as it was configured to.
+fn accepted(client: &Client, status: SendStatus) -> Result<(), Trouble> {
+    match status {
+        SendStatus::SendOk => Ok(()),
+        SendStatus::FlushSlaveTimeout | SendStatus::SlaveNotAvailable if client.config.accepts_unreplicated => Ok(()),
+        status => Err(Trouble::status(status)),
+    }
+}
+
+/// How long a message may wait for its turn: what follows is a life of the library to begin, the request, what that may
+/// take longer than it should, and a question about why it failed.
+fn wait_max(client: &Client) -> Duration {
+    client.config.delivery_timeout.saturating_sub(client.config.request_timeout * 4)
+}
+
+/// Reads which queues a topic has.
+pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
+    let within = client.config.request_timeout * 3;
+    let looked_up = tokio::time::timeout(within, look_up(&client, &topic)).await;
+    let error: Box<dyn Fn() -> TransportError + Send> = match looked_up
+        .unwrap_or_else(|_| Err(Trouble::overdue(within).into_outage()))
+    {
+        Ok(queues) if !queues.is_empty() => {
+            client.health.found(queues.iter().map(|queue| &queue.broker));
+            let lines = topic.found(queues, &client.health);
+            lines.into_iter().for_each(|line| start(&client, &topic, line));
+            return;
+        }
+        Ok(_none) => {
+            let name = Arc::clone(&topic.name);
+            Box::new(move || TransportError::new(FailureClass::Topic, NotSent::NoQueue { topic: Arc::clone(&name) }))
+        }
+        Err(trouble) => {
+            client.health.lost_names(&trouble);
+            Box::new(move || trouble.error())
+        }
+    };
+    fail(topic.not_found(), error);
+}
+
+async fn look_up(client: &Client, topic: &Topic) -> Result<Vec<Queue>, Trouble> {
+    let link = client.link().await?;
+    if let Some(route) = link.route(&topic.wire_name).await.map_err(Trouble::into_outage)? {
+        // For the questions that a failure may leave open.
+        client.masters().await?;
+        return Ok(queues::of(&route));
+    }
+    // A name server that lost its brokers, or that just began, says the same of every topic.
+    if client.masters().await?.is_empty() {
+        return Err(nodes::none_known());
+    }
+    let error = NotSent::UnknownTopic { topic: Arc::clone(&topic.name) };
+    Err(Trouble::new(FailureClass::Topic, error.to_string()))
+}
+
+fn fail(entries: Vec<Entry>, error: impl Fn() -> TransportError) {
+    entries.into_iter().for_each(|entry| entry.settle(Outcome::Failed(error())));
+}

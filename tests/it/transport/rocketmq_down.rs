@@ -1,0 +1,186 @@
+//! RocketMQ that goes away and comes back: a broker for each case. None of the servers' data is lost meanwhile.
+
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel_outbox::MessageId;
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
+use diesel_outbox::transport::{FailureClass, RocketMqTopic, RocketMqTransport, Transport};
+use xtask::parts;
+use xtask::servers::Rocketmq;
+use xtask::servers::rocketmq::{Access, Options};
+
+use super::broker::{PATIENCE, envelope};
+use super::rocketmq::{config, fresh, transport};
+use super::rocketmq_broker;
+
+struct Own {
+    server: Mutex<Rocketmq>,
+    name_server: String,
+}
+
+impl Own {
+    fn open() -> Option<Self> {
+        let server = parts::own(Rocketmq::start(&Options::default()))?;
+        Some(Self { name_server: server.name_server(), server: Mutex::new(server) })
+    }
+
+    fn with<T>(&self, run: impl FnOnce(&mut Rocketmq) -> T) -> T {
+        run(&mut self.server.lock().expect("no panic"))
+    }
+}
+
+#[async_trait]
+impl TransportUnderTest for Own {
+    fn transport(&self) -> Box<dyn Transport> {
+        transport(config(&self.name_server))
+    }
+
+    async fn stored(&self, topic: &str) -> Vec<Stored> {
+        rocketmq_broker::read(&self.name_server, topic).iter().map(rocketmq_broker::Message::stored).collect()
+    }
+
+    async fn new_topic(&self) -> String {
+        let name = fresh("taken");
+        self.with(|server| server.create_topic(&name)).expect("a topic");
+        name
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE * 2
+    }
+
+    async fn go_down(&self) -> bool {
+        self.with(Rocketmq::kill9).expect("kill -9");
+        true
+    }
+
+    async fn go_up(&self) {
+        self.with(Rocketmq::start_again).expect("start again");
+    }
+}
+
+mod conformance {
+    async fn open() -> Option<super::Own> {
+        super::Own::open()
+    }
+
+    diesel_outbox::transport_conformance_tests! { open;
+        an_absent_broker_is_an_outage_until_it_is_back,
+        send_never_blocks,
+        a_dropped_transport_reports_what_it_held,
+    }
+}
+
+/// What was answered as delivered is there after the broker died under load, three times over.
+#[tokio::test]
+async fn kill_9_under_load_loses_nothing() {
+    let Some(own) = Own::open() else { return };
+    let (topic, rocketmq) = (own.new_topic().await, own.transport());
+    let (mut delivered, mut id) = (BTreeSet::new(), 0);
+    for _ in 0..3 {
+        let outcomes = Outcomes::new();
+        let mut sent: Vec<MessageId> = Vec::new();
+        let mut send = |count: usize| {
+            for _ in 0..count {
+                let envelope = envelope(&topic, Some(&format!("key-{}", sent.len() % 7)));
+                sent.push(envelope.message_id);
+                outcomes.send(&*rocketmq, i64::try_from(sent.len() - 1).expect("few"), envelope);
+            }
+        };
+        send(4_000);
+        outcomes.wait_until(PATIENCE, |seen| seen.iter().any(|(_, seen)| *seen == Seen::Delivered)).await;
+        send(4_000);
+        own.with(Rocketmq::kill9).expect("kill -9");
+        let within = rocketmq.delivery_timeout() + Duration::from_secs(1);
+        let seen = outcomes.wait_for(8_000, within).await;
+        let numbers: BTreeSet<_> = seen.iter().map(|(id, _)| *id).collect();
+        assert_eq!((seen.len(), numbers.len()), (8_000, 8_000), "one outcome each");
+        let ok = seen.iter().filter(|(_, seen)| *seen == Seen::Delivered);
+        delivered.extend(ok.map(|(id, _)| sent[usize::try_from(*id).expect("small")]));
+        id += sent.len();
+
+        own.with(Rocketmq::start_again).expect("start again");
+        let back = async { while rocketmq.probe().await.is_err() {} };
+        tokio::time::timeout(own.patience(), back).await.expect("the broker is back and no probe succeeds");
+    }
+    let stored: BTreeSet<_> = own.stored(&topic).await.iter().filter_map(Stored::message_id).collect();
+    let lost: Vec<_> = delivered.difference(&stored).collect();
+    assert!(lost.is_empty(), "{} of {} delivered are lost: {lost:?}", lost.len(), delivered.len());
+    assert!(delivered.len() < id, "the broker died behind the load");
+}
+
+/// Where a topic is, is known: its messages need no name server.
+#[tokio::test]
+async fn a_name_server_that_dies_stops_nothing() {
+    let Some(own) = Own::open() else { return };
+    let (topic, rocketmq, outcomes) = (own.new_topic().await, own.transport(), Outcomes::new());
+    outcomes.send(&*rocketmq, 0, envelope(&topic, Some("key")));
+    outcomes.wait_for(1, PATIENCE).await;
+    own.with(Rocketmq::kill9_name_server).expect("kill -9");
+    (1..500).for_each(|id| outcomes.send(&*rocketmq, id, envelope(&topic, Some("key"))));
+    let seen = outcomes.wait_for(500, PATIENCE).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "{:?}", seen.last());
+}
+
+/// Something that takes connections and says nothing: every call ends in time.
+#[tokio::test]
+async fn a_name_server_that_hangs_is_an_outage() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let rocketmq = transport(config(&silent.local_addr().expect("an address").to_string()));
+    let outcomes = Outcomes::new();
+    (0..100).for_each(|id| outcomes.send(&*rocketmq, id, envelope("hung", Some("key"))));
+    let within = rocketmq.delivery_timeout() + Duration::from_secs(1);
+    let seen = outcomes.wait_for(100, within).await;
+    assert!(seen.iter().all(|(_, seen)| seen.class() == Some(FailureClass::Connection)), "{:?}", seen.last());
+    let probed = rocketmq.probe().await.expect_err("nobody answers");
+    assert_eq!((probed.class(), rocketmq.outage()), (FailureClass::Connection, Some(FailureClass::Connection)));
+}
+
+struct Guarded {
+    server: Rocketmq,
+}
+
+#[async_trait]
+impl TransportUnderTest for Guarded {
+    fn transport(&self) -> Box<dyn Transport> {
+        let owner = self.server.credentials().expect("logins");
+        transport(config(&self.server.name_server()).credentials(&owner.access_key, &owner.secret_key))
+    }
+
+    async fn stored(&self, _topic: &str) -> Vec<Stored> {
+        unreachable!("the reader has no login")
+    }
+
+    async fn new_topic(&self) -> String {
+        let (owner, name) = (self.server.credentials().expect("logins"), fresh("guarded"));
+        let config = config(&self.server.name_server()).credentials(&owner.access_key, &owner.secret_key);
+        let builder = RocketMqTransport::builder(config).create_topic(RocketMqTopic::new(&*name));
+        builder.build().expect("a transport").prepare(&[]).await.expect("a topic");
+        name
+    }
+
+    fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
+        let secret = "wrong-secret-words".to_owned();
+        let config = config(&self.server.name_server()).credentials("owner", &secret);
+        Some((transport(config), vec![secret]))
+    }
+}
+
+mod logins {
+    use super::*;
+
+    async fn open() -> Option<Guarded> {
+        let options = Options { access: Access::Signed, ..Options::default() };
+        parts::own(Rocketmq::start(&options)).map(|server| Guarded { server })
+    }
+
+    diesel_outbox::transport_conformance_tests! { open;
+        prepares_and_probes,
+        flush_waits_for_every_outcome,
+        who_is_not_let_in_hears_so_without_secrets,
+    }
+}
