@@ -5,7 +5,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use xtask::servers::{Kafka, Postgres, kafka, postgres};
+use xtask::servers::rocketmq::{Flush, create_topic};
+use xtask::servers::{Kafka, Postgres, Rocketmq, kafka, postgres, rocketmq};
 
 use crate::stop::Stop;
 use crate::tools::{cargo, run, workspace};
@@ -39,6 +40,8 @@ enum Row {
     Memory,
     /// Statements of a relay without work
     Idle,
+    /// A backlog and single messages into RocketMQ, against its bare client; builds a hundred crates more
+    Rocketmq,
 }
 
 impl Row {
@@ -50,7 +53,18 @@ impl Row {
             Self::Latency => "latency",
             Self::Memory => "memory",
             Self::Idle => "idle",
+            Self::Rocketmq => "rocketmq",
         }
+    }
+
+    fn program(self, arguments: &[&str]) -> Command {
+        let mut command = cargo(&["bench", "--quiet", "--package", "diesel-outbox"]);
+        match self {
+            Self::Rocketmq => command.args(["--bench", "rocketmq", "--features", "rocketmq"]),
+            _ => command.args(["--bench", "outbox"]),
+        };
+        command.args(arguments);
+        command
     }
 
     fn database(self) -> postgres::Options {
@@ -83,19 +97,25 @@ impl Row {
 ///
 /// A server cannot be had, or a leg failed. A figure below its floor is none.
 pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
-    ensure!(run(&mut program(&["--no-run"]), stop, |_| {})?, "the bench does not build");
     let rows = if bench.only.is_empty() { Row::value_variants() } else { &bench.only };
+    for &row in rows {
+        ensure!(run(&mut row.program(&["--no-run"]), stop, |_| {})?, "the bench does not build");
+    }
     let results = workspace().join("target/bench");
     fs::create_dir_all(&results).context("make the folder of the results")?;
-    let kafka = Kafka::start(&kafka::Options::default())?;
+    let needs_kafka = rows.iter().any(|row| *row != Row::Rocketmq);
+    let kafka = needs_kafka.then(|| Kafka::start(&kafka::Options::default())).transpose()?;
     let mut table = String::new();
     for &row in rows {
         let database = row.start_database()?;
         let mut arguments = vec!["--".to_owned(), "--row".to_owned(), row.name().to_owned()];
         arguments.extend(bench.seconds.iter().flat_map(|seconds| ["--seconds".to_owned(), seconds.to_string()]));
         arguments.extend(bench.rounds.iter().flat_map(|rounds| ["--rounds".to_owned(), rounds.to_string()]));
-        let mut program = program(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        program.env("OUTBOX_BENCH_POSTGRES_URL", database.url()).env("OUTBOX_BENCH_KAFKA", kafka.bootstrap());
+        let mut program = row.program(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        program.env("OUTBOX_BENCH_POSTGRES_URL", database.url());
+        program.envs(kafka.iter().map(|kafka| ("OUTBOX_BENCH_KAFKA", kafka.bootstrap())));
+        let rocketmq = (row == Row::Rocketmq).then(start_rocketmq).transpose()?;
+        program.envs(rocketmq.iter().map(|rocketmq| ("OUTBOX_BENCH_ROCKETMQ", rocketmq.name_server())));
         program.env("OUTBOX_BENCH_ROOT", std::process::id().to_string()).env("OUTBOX_BENCH_RESULTS", &results);
         ensure!(run(&mut program, stop, |_| {})?, "the row {} failed", row.name());
         let text = fs::read_to_string(results.join(row.name()).with_extension("txt")).context("read a row's result")?;
@@ -107,8 +127,10 @@ pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn program(arguments: &[&str]) -> Command {
-    let mut command = cargo(&["bench", "--quiet", "--package", "diesel-outbox", "--bench", "outbox"]);
-    command.args(arguments);
-    command
+/// In its own default, `ASYNC_FLUSH`: the slower the disk, the less would a difference between two clients show.
+fn start_rocketmq() -> Result<Rocketmq> {
+    let options = rocketmq::Options { flush: Flush::Async, ..rocketmq::Options::default() };
+    let rocketmq = Rocketmq::start(&options)?;
+    create_topic(&rocketmq.name_server(), "bench")?;
+    Ok(rocketmq)
 }

@@ -1,0 +1,76 @@
+//! The client library alone, as an application would use it that wants speed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use rocketmq_client_rust::{ClientRuntime, ClientRuntimeConfig, DefaultMQProducer};
+use rocketmq_model::common::message::message_queue::MessageQueue;
+use rocketmq_model::common::message::message_single::Message;
+use rocketmq_observability::TelemetryHandle;
+use rocketmq_runtime::{RuntimeConfig, RuntimeOwner};
+
+const BATCH: usize = 1_000;
+const TIMEOUT_MS: u64 = 10_000;
+
+pub(crate) struct Raw {
+    producer: DefaultMQProducer,
+    queues: Vec<MessageQueue>,
+    topic: &'static str,
+    /// Dropped last: everything above runs on it.
+    _owner: RuntimeOwner,
+}
+
+impl Raw {
+    pub(crate) async fn start(name_server: &str, topic: &'static str) -> Result<Self> {
+        let owner =
+            RuntimeOwner::plan(RuntimeConfig::for_parallelism("bare", 2)).map_err(|error| anyhow!("{error}"))?;
+        let owner = owner.build().map_err(|error| anyhow!("{error}"))?;
+        let context = owner.root_context().component("client");
+        let runtime = ClientRuntime::try_new(context, ClientRuntimeConfig::default(), TelemetryHandle::noop())?;
+        let builder = DefaultMQProducer::builder(Arc::clone(&runtime)).producer_group("bare");
+        let builder = builder.name_server_addr(name_server.to_owned()).compress_msg_body_over_howmuch(64 << 20);
+        let mut producer = builder.build();
+        Box::pin(producer.start()).await?;
+        let queues = Box::pin(producer.fetch_publish_message_queues(topic)).await?;
+        Ok(Self { producer, queues, topic, _owner: owner })
+    }
+
+    fn message(&self, key: usize, payload_bytes: usize) -> Message {
+        let mut message = Message::default();
+        message.set_topic(self.topic.into());
+        message.set_tags("order.placed".into());
+        message.set_keys(key.to_string().into());
+        message.set_body(Some(vec![b'x'; payload_bytes].into()));
+        message
+    }
+
+    /// Messages a second, in batches, one on its way to each queue.
+    pub(crate) async fn drain(&self, messages: usize, payload_bytes: usize) -> Result<f64> {
+        let started = Instant::now();
+        let each = messages / self.queues.len();
+        let queues = self.queues.iter().map(|queue| async move {
+            for begin in (0..each).step_by(BATCH) {
+                let batch = (begin..each.min(begin + BATCH)).map(|key| self.message(key, payload_bytes)).collect();
+                Box::pin(self.producer.send_batch_to_queue_with_timeout(batch, queue.clone(), TIMEOUT_MS)).await?;
+            }
+            anyhow::Ok(())
+        });
+        futures_util::future::try_join_all(queues).await?;
+        Ok(messages as f64 / started.elapsed().as_secs_f64())
+    }
+
+    /// One message after the other: microseconds each.
+    pub(crate) async fn singles(&self, messages: usize, payload_bytes: usize) -> Result<Vec<f64>> {
+        let mut waits = Vec::with_capacity(messages);
+        for number in 0..messages {
+            let (message, queue) =
+                (self.message(number, payload_bytes), self.queues[number % self.queues.len()].clone());
+            let started = Instant::now();
+            let sent = Box::pin(self.producer.send_to_queue_with_timeout(message, queue, TIMEOUT_MS)).await?;
+            sent.context("an answer")?;
+            waits.push(started.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok(waits)
+    }
+}
