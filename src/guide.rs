@@ -14,6 +14,7 @@ macro_rules! guides {
             /// [glossary]: crate::guide::glossary
             /// [guarantees]: crate::guide::guarantees
             /// [operations]: crate::guide::operations
+            /// [ordering]: crate::guide::ordering
             /// [performance]: crate::guide::performance
             /// [rocketmq]: crate::guide::rocketmq
             /// [testing]: crate::guide::testing
@@ -37,6 +38,8 @@ guides! {
     guarantees = "../docs/guarantees.md";
     /// Metrics, alerts, dead letters, limits, databases, shutdown.
     operations = "../docs/operations.md";
+    /// Topics that keep the order of each key, and the nodes that share them.
+    ordering = "../docs/ordering.md";
     /// What it costs, measured, and what to turn.
     performance = "../docs/performance.md";
     /// RocketMQ: settings, guarantees, errors.

@@ -139,4 +139,4 @@ pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder, TestOutbox, Tr
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use outbox::{Tap, Tapped};
-pub use topic::{Topic, TopicError};
+pub use topic::{OnFailedKey, Topic, TopicError};

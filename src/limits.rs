@@ -63,6 +63,47 @@ pub const SEND_GROUP_ROWS_MAX: usize = 100;
 /// could not be handed over anyhow.
 pub const HOOK_REFS_MAX: usize = 16_384;
 
+/// Rows that the locks of keys take at most on MySQL: two keys in one bucket wait for each other, which at 100 open
+/// transactions happens to every eightieth of them.
+pub const KEY_LOCK_BUCKETS: i64 = 8_192;
+
+/// Lanes of an ordered topic, where none are given: enough for sixteen nodes, few enough that looking at all costs nothing.
+pub const LANES: u16 = 16;
+
+/// The most lanes of an ordered topic: a read of all of them stays one statement of a millisecond or two.
+pub const LANES_MAX: u16 = 1_024;
+
+/// Rows of one page of a lane, read without what they carry.
+pub const LANE_PAGE_ROWS_MAX: usize = 1_000;
+
+/// Rows of one read of several lanes, of which each gets its part.
+pub const LANE_READ_ROWS_MAX: usize = 4_000;
+
+/// The least part, so that a read of very many lanes still gets on.
+pub const LANE_PAGE_ROWS_MIN: usize = 50;
+
+/// Rows that wait in a lane's memory, below which more are read: a page takes a millisecond, and half of one lasts ten at
+/// full speed.
+pub const LANE_WAITING_LOW: usize = 500;
+
+/// Rows of one key that wait in memory, 24 bytes each; the others are read again when these are nearly sent. One key sends
+/// one message after the other, so a hundred last for a tenth of a second and more.
+pub const LANE_KEY_WAITING_MAX: usize = 100;
+
+/// Keys of one lane that have something to send or are blocked, 200 bytes each at most: 20 MB. Beyond, nothing new is read
+/// of the lane until keys are done, so that keys nobody has seen yet wait.
+pub const LANE_KEYS_MAX: usize = 100_000;
+
+/// Keys of a lane whose last message is remembered, to tell rows that became visible too late. Only counted by it.
+pub const LANE_RECENT_KEYS_MAX: usize = 4_096;
+
+/// How far a lane is read again where a database does not tell the id of a new row (MySQL): its transaction may have been
+/// slower than that of a higher id. What this misses is found within the poll interval.
+pub const LANE_WAKE_SLACK_IDS: i64 = 1_000;
+
+/// How soon a row is looked at again that this process has in hand from an earlier time.
+pub const LANE_RECHECK: Duration = Duration::from_millis(100);
+
 /// Bounds and times of one relay.
 ///
 /// ```
@@ -134,6 +175,14 @@ pub struct Limits {
     pub probe_interval_max: Duration,
     /// How long a topic that the broker refuses (unknown, not authorized) is left alone before one more try.
     pub topic_park_duration: Duration,
+    /// How long a node owns a lane of an ordered topic without a sign of life: what a crash delays the lane, besides the
+    /// delivery time-out. Renewed after a third of it.
+    pub lane_lease_duration: Duration,
+    /// For how long a node's broker may be down, or its reads of lanes fail, before it leaves its lanes to the other nodes,
+    /// if there are any: longer than an election takes.
+    pub lane_yield_duration: Duration,
+    /// How long such a node sleeps before it tries again.
+    pub lane_sleep_duration: Duration,
     /// Rows that [`Relay::backlog`](crate::relay::Relay::backlog) counts of a topic, and dead letters of it. Measured:
     /// 1 to 2 µs each, so 20 ms for a topic that has as many, and only then.
     pub backlog_count_max: usize,
@@ -165,6 +214,9 @@ impl Default for Limits {
             probe_interval_min: Duration::from_millis(100),
             probe_interval_max: Duration::from_secs(1),
             topic_park_duration: Duration::from_secs(10),
+            lane_lease_duration: Duration::from_secs(30),
+            lane_yield_duration: Duration::from_secs(10),
+            lane_sleep_duration: Duration::from_secs(60),
             backlog_count_max: 10_000,
         }
     }

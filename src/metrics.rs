@@ -42,7 +42,7 @@ metrics! {
     HANDED_OVER = "outbox_handed_over_total", Counter, Count, "Rows that the commit hook handed to the relay, by `topic`.";
     HOOK_LOST = "outbox_hook_lost_total", Counter, Count, "Rows the hook could not hand over and left to the sweeper, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, unknown_topic.";
     CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, "Rows handed over and not found: rolled back, not visible yet, or already claimed.";
-    SENT = "outbox_sent_total", Counter, Count, "Messages handed to the transport, by `topic` and `path`: direct, confirmed or swept.";
+    SENT = "outbox_sent_total", Counter, Count, "Messages handed to the transport, by `topic` and `path`: direct, confirmed, swept or lane.";
     DELIVERED = "outbox_delivered_total", Counter, Count, "Messages the broker acknowledged, by `topic` and by the `path` of the copy it acknowledged. The direct-send ratio is that of direct and confirmed to all.";
     FAILED = "outbox_failed_total", Counter, Count, "Failed sends, by `topic` and `class`.";
     GIVEN_UP = "outbox_given_up_total", Counter, Count, "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
@@ -55,6 +55,13 @@ metrics! {
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0, by `transport`.";
     TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";
+    LANES_OWNED = "outbox_lanes_owned", Gauge, Count, "Lanes of an ordered topic that this node owns, by `topic`.";
+    LANES_ASLEEP = "outbox_lanes_asleep", Gauge, Count, "1 while this node leaves the lanes of the topic to others, because its broker or database fails, else 0; by `topic`.";
+    LANE_LOST = "outbox_lane_lost_total", Counter, Count, "Lanes whose lease ended unrenewed, by `topic`: a duplicate may follow.";
+    LANE_LATE = "outbox_lane_late_total", Counter, Count, "Rows of an ordered topic that became visible after a later row of their key was sent, by `topic`.";
+    LANE_READ_FAILED = "outbox_lane_read_failed_total", Counter, Count, "Reads of lanes that failed.";
+    LANE_KEEP_FAILED = "outbox_lane_keep_failed_total", Counter, Count, "Times that lanes could not be looked at, renewed or taken.";
+    BLOCKED_KEYS = "outbox_blocked_keys", Gauge, Count, "Keys of an ordered topic that wait behind a failed message, by `topic`; of this node's lanes.";
     QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed, by `transport`.";
     IN_FLIGHT = "outbox_in_flight", Gauge, Count, "Messages sent and not yet settled, by `transport`.";
     OLDEST_DUE = "outbox_oldest_due_seconds", Gauge, Seconds, "For how long the oldest due row of the topic has been due, by `topic`.";

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{ATTEMPTS_MAX, MESSAGE_BYTES_MAX, STALENESS, STALENESS_MIN, TOPIC_CHARS_MAX};
+use crate::limits::{ATTEMPTS_MAX, LANES, LANES_MAX, MESSAGE_BYTES_MAX, STALENESS, STALENESS_MIN, TOPIC_CHARS_MAX};
 use crate::retry::{Exponential, RetryPolicy};
 
 /// A topic and its policies.
@@ -28,6 +28,21 @@ pub struct Topic {
     attempts_max: u32,
     message_bytes_max: usize,
     via: Arc<str>,
+    is_ordered: bool,
+    /// Given by the application; only for an ordered topic.
+    lanes: Option<u16>,
+    on_failed_key: Option<OnFailedKey>,
+    serializes: bool,
+}
+
+/// What becomes of a key of an ordered topic whose message is refused for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailedKey {
+    /// Its later messages wait behind it, and it is tried again, until it goes or somebody takes it away. Nothing is sent
+    /// out of order. The default.
+    Hold,
+    /// It becomes a dead letter and the next one goes on. Sent again from there, it comes after those.
+    DeadLetter,
 }
 
 /// The name of the transport that a relay is given without one, and of the topics that name none.
@@ -44,7 +59,56 @@ impl Topic {
             attempts_max: ATTEMPTS_MAX,
             message_bytes_max: MESSAGE_BYTES_MAX,
             via: DEFAULT_TRANSPORT.into(),
+            is_ordered: false,
+            lanes: None,
+            on_failed_key: None,
+            serializes: false,
         }
+    }
+
+    /// Sends messages of one key in the order in which they were enqueued, across nodes, retries and restarts. Every
+    /// message needs a key then.
+    ///
+    /// What that promises, and what not, is in [the guide](crate::guide::ordering). Keys are independent of each other: many
+    /// are under way at once, one message of each.
+    ///
+    /// ```
+    /// use diesel_outbox::{OnFailedKey, Topic};
+    ///
+    /// let orders = Topic::new("orders").ordered_by_key().lanes(32).on_failed_key(OnFailedKey::DeadLetter);
+    /// # let _ = orders;
+    /// ```
+    #[must_use]
+    pub fn ordered_by_key(mut self) -> Self {
+        self.is_ordered = true;
+        self
+    }
+
+    /// How many lanes the keys of an ordered topic are spread over, and so how many nodes can share it: 16 by default, 1 to
+    /// 1,024. It stands in the database from the first start on: a relay with another number refuses to start, and says what
+    /// to do.
+    #[must_use]
+    pub fn lanes(mut self, lanes: u16) -> Self {
+        self.lanes = Some(lanes);
+        self
+    }
+
+    /// What becomes of a key of an ordered topic whose message is refused for good.
+    #[must_use]
+    pub fn on_failed_key(mut self, policy: OnFailedKey) -> Self {
+        self.on_failed_key = Some(policy);
+        self
+    }
+
+    /// Makes transactions that enqueue messages of one key of this ordered topic wait for each other, from the enqueue to
+    /// their COMMIT, so that these have an order also where nothing else in the transactions makes one.
+    ///
+    /// On PostgreSQL by an advisory lock in the same round trip; on MySQL and MariaDB by a row lock and a round trip of its own;
+    /// SQLite lets one transaction write at a time anyway.
+    #[must_use]
+    pub fn serialize_by_key(mut self) -> Self {
+        self.serializes = true;
+        self
     }
 
     /// How long a new message belongs to the process that enqueued it before a sweeper may take it: `t`.
@@ -140,6 +204,23 @@ impl Topic {
         self.message_bytes_max
     }
 
+    /// How many lanes it has; `None` where it is not ordered.
+    pub(crate) fn lane_count(&self) -> Option<u16> {
+        self.is_ordered.then(|| self.lanes.unwrap_or(LANES))
+    }
+
+    pub(crate) fn on_failed_key_policy(&self) -> OnFailedKey {
+        self.on_failed_key.unwrap_or(OnFailedKey::Hold)
+    }
+
+    pub(crate) fn is_serialized_by_key(&self) -> bool {
+        self.serializes
+    }
+
+    fn has_settings_of_ordered(&self) -> bool {
+        self.lanes.is_some() || self.on_failed_key.is_some() || self.serializes
+    }
+
     pub(crate) fn check(&self) -> Result<(), TopicError> {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let name = &*self.name;
@@ -153,6 +234,10 @@ impl Topic {
             TopicProblem::AttemptsMax
         } else if self.message_bytes_max == 0 {
             TopicProblem::MessageBytesMax
+        } else if !self.is_ordered && self.has_settings_of_ordered() {
+            TopicProblem::NotOrdered
+        } else if self.lanes.is_some_and(|lanes| lanes == 0 || lanes > LANES_MAX) {
+            TopicProblem::Lanes
         } else {
             return Ok(());
         };
@@ -174,6 +259,8 @@ enum TopicProblem {
     Staleness(Duration),
     AttemptsMax,
     MessageBytesMax,
+    NotOrdered,
+    Lanes,
 }
 
 impl std::error::Error for TopicError {}
@@ -193,6 +280,10 @@ impl fmt::Display for TopicError {
                 )
             }
             TopicProblem::AttemptsMax => f.write_str("attempts_max is 0; give at least 1, or no message is ever sent"),
+            TopicProblem::NotOrdered => {
+                f.write_str("lanes, on_failed_key and serialize_by_key are for ordered topics: add .ordered_by_key()")
+            }
+            TopicProblem::Lanes => write!(f, "an ordered topic has 1 to {LANES_MAX} lanes"),
             TopicProblem::MessageBytesMax => f.write_str("message_bytes_max is 0; give what the broker takes"),
         }
     }

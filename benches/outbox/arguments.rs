@@ -11,16 +11,18 @@ pub(crate) enum Row {
     Business,
     Network,
     Drain,
+    Ordered,
     Latency,
     Memory,
     Idle,
 }
 
 impl Row {
-    const ALL: [(&str, Self); 6] = [
+    const ALL: [(&str, Self); 7] = [
         ("business", Self::Business),
         ("network", Self::Network),
         ("drain", Self::Drain),
+        ("ordered", Self::Ordered),
         ("latency", Self::Latency),
         ("memory", Self::Memory),
         ("idle", Self::Idle),

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use diesel::sql_types::{BigInt, Binary, Text};
+use diesel::sql_types::{Array, BigInt, Binary, Integer, Text};
 use diesel::{QueryableByName, sql_query};
 use diesel_async::{AsyncConnection, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_migrations::MigrationHarness;
+use diesel_outbox::lane_of;
 use diesel_outbox::migrations::MIGRATIONS;
 
 /// How many different payloads a backlog has.
@@ -52,7 +53,7 @@ pub(crate) async fn make_tables(url: &str) -> Result<()> {
 /// Empty tables and nothing left to write: every leg starts from the same state.
 pub(crate) async fn reset(url: &str) -> Result<()> {
     let mut conn = connect(url).await?;
-    conn.batch_execute("TRUNCATE orders, outbox_messages, outbox_dead_letters").await?;
+    conn.batch_execute("TRUNCATE orders, outbox_messages, outbox_dead_letters, outbox_lanes, outbox_nodes").await?;
     conn.batch_execute("CHECKPOINT").await.context("checkpoint")
 }
 
@@ -60,6 +61,43 @@ pub(crate) async fn reset(url: &str) -> Result<()> {
 ///
 /// Written by SQL and not by `enqueue_all`, because the rows are to be due at an instant that we choose.
 pub(crate) async fn fill(url: &str, topic: &str, rows: i64, bytes: usize, due_in_seconds: i64) -> Result<()> {
+    let mut conn = connect_with_payloads(url, bytes).await?;
+    let backlog = sql_query(
+        "INSERT INTO outbox_messages (message_id, topic, key, kind, headers, payload, due_at) \
+         SELECT gen_random_uuid(), $1, g::text, 'order.placed', '[]', p.payload, clock_timestamp() + $3 * interval '1 second' \
+         FROM generate_series(1, $2) g JOIN payloads p ON p.n = g % 64",
+    );
+    backlog.bind::<Text, _>(topic).bind::<BigInt, _>(rows).bind::<BigInt, _>(due_in_seconds).execute(&mut conn).await?;
+    filled(&mut conn).await
+}
+
+/// A backlog of messages of so many keys, one key after the other; in the lanes of an ordered topic where it has any.
+pub(crate) async fn fill_keyed(
+    url: &str,
+    topic: &str,
+    rows: i64,
+    bytes: usize,
+    keys: usize,
+    lanes: Option<u16>,
+) -> Result<()> {
+    let mut conn = connect_with_payloads(url, bytes).await?;
+    let keys: Vec<String> = (0..keys).map(|key| format!("customer-{key}")).collect();
+    let lane = |key: &String| lanes.map_or(-1, |lanes| i32::from(lane_of(key, lanes)));
+    let lanes: Vec<i32> = keys.iter().map(lane).collect();
+    let backlog = sql_query(
+        "INSERT INTO outbox_messages (message_id, topic, lane, key, kind, headers, payload, due_at) \
+         SELECT gen_random_uuid(), $1, k.lane, k.key, 'order.placed', '[]', p.payload, \
+           CASE WHEN k.lane >= 0 THEN 'epoch' ELSE clock_timestamp() END \
+         FROM generate_series(0, $2 - 1) g JOIN payloads p ON p.n = g % 64 \
+         JOIN (SELECT key, lane, n - 1 AS n FROM unnest($3, $4) WITH ORDINALITY AS k (key, lane, n)) k \
+           ON k.n = g % cardinality($3) ORDER BY g",
+    );
+    let backlog = backlog.bind::<Text, _>(topic).bind::<BigInt, _>(rows);
+    backlog.bind::<Array<Text>, _>(keys).bind::<Array<Integer>, _>(lanes).execute(&mut conn).await?;
+    filled(&mut conn).await
+}
+
+async fn connect_with_payloads(url: &str, bytes: usize) -> Result<AsyncPgConnection> {
     let mut conn = connect(url).await?;
     conn.batch_execute("CREATE TEMPORARY TABLE payloads (n bigint, payload bytea)").await?;
     let mut noise = Noise::default();
@@ -67,12 +105,10 @@ pub(crate) async fn fill(url: &str, topic: &str, rows: i64, bytes: usize, due_in
         let insert = sql_query("INSERT INTO payloads VALUES ($1, $2)");
         insert.bind::<BigInt, _>(n).bind::<Binary, _>(noise.bytes(bytes)).execute(&mut conn).await?;
     }
-    let backlog = sql_query(
-        "INSERT INTO outbox_messages (message_id, topic, key, kind, headers, payload, due_at) \
-         SELECT gen_random_uuid(), $1, g::text, 'order.placed', '[]', p.payload, clock_timestamp() + $3 * interval '1 second' \
-         FROM generate_series(1, $2) g JOIN payloads p ON p.n = g % 64",
-    );
-    backlog.bind::<Text, _>(topic).bind::<BigInt, _>(rows).bind::<BigInt, _>(due_in_seconds).execute(&mut conn).await?;
+    Ok(conn)
+}
+
+async fn filled(conn: &mut AsyncPgConnection) -> Result<()> {
     // What autovacuum would do within a minute, and better not in the middle of a leg.
     conn.batch_execute("ANALYZE outbox_messages").await?;
     conn.batch_execute("CHECKPOINT").await.context("checkpoint")

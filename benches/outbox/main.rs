@@ -24,7 +24,7 @@ use tracing_subscriber::EnvFilter;
 use crate::arguments::{Place, Plan, Row, Task};
 use crate::recorder::Recorder;
 use crate::report::Journal;
-use crate::rows::{business, drain, idle, latency, memory, network};
+use crate::rows::{business, drain, idle, latency, memory, network, ordered};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -54,6 +54,7 @@ async fn measure(plan: &Plan, place: &Place, recorder: &Recorder) -> Result<()> 
         Row::Business => business::run(plan, place, recorder, &mut journal).await,
         Row::Network => network::run(plan, place, recorder, &mut journal).await,
         Row::Drain => drain::run(plan, place, recorder, &mut journal).await,
+        Row::Ordered => ordered::run(plan, place, recorder, &mut journal).await,
         Row::Latency => latency::run(plan, place, recorder, &mut journal).await,
         Row::Memory => memory::run(plan, place, &mut journal).await,
         Row::Idle => idle::run(plan, place, &mut journal).await,

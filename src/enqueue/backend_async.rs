@@ -44,7 +44,11 @@ where
     C: AsyncConnectionCore<Backend = Self>,
 {
     async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
-        super::statement::mysql::Insert::new(&insertion).execute(conn).await?;
+        use super::statement::mysql::{Insert, LockKeys};
+        if let Some(locks) = LockKeys::new(&insertion) {
+            locks.execute(conn).await?;
+        }
+        Insert::new(&insertion).execute(conn).await?;
         Ok(vec![Inserted::default(); insertion.rows.len()])
     }
 }

@@ -39,7 +39,11 @@ where
     C: LoadConnection<Backend = Self>,
 {
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>> {
-        super::statement::mysql::Insert::new(&insertion).execute(conn)?;
+        use super::statement::mysql::{Insert, LockKeys};
+        if let Some(locks) = LockKeys::new(&insertion) {
+            locks.execute(conn)?;
+        }
+        Insert::new(&insertion).execute(conn)?;
         Ok(vec![Inserted::default(); insertion.rows.len()])
     }
 }

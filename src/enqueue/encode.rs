@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::error::{EnqueueError, HeaderProblem};
+use crate::lane::{fnv1a, lane_of};
 use crate::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
 use crate::message::{Envelope, Headers, MessageId, OutboxMessage};
 use crate::topic::Topic;
@@ -22,6 +23,10 @@ pub(crate) struct Encoded {
     pub(crate) staleness: Duration,
     pub(crate) message_id: MessageId,
     pub(crate) key: Option<String>,
+    /// On an ordered topic.
+    pub(crate) lane: Option<u16>,
+    /// What the transaction locks before, where the topic serializes its keys.
+    pub(crate) key_lock: Option<i64>,
     pub(crate) kind: String,
     pub(crate) headers: Headers,
     /// The headers as their column holds them.
@@ -42,6 +47,8 @@ impl Encoded {
         check_text(&name, key.as_deref(), &kind)?;
         check_headers(&name, &headers)?;
         let codec = |source| EnqueueError::Codec { topic: name.clone().into_owned(), source };
+        let lane = lane(topic, key.as_deref())?;
+        let key_lock = key.as_deref().filter(|_| topic.is_serialized_by_key()).map(|key| key_lock(&name, key));
         let payload = event.payload().map_err(codec)?;
         let headers_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let bytes = payload.as_ref().map_or(0, Vec::len) + key.as_deref().map_or(0, str::len) + headers_bytes;
@@ -54,6 +61,8 @@ impl Encoded {
             staleness: topic.staleness_duration(),
             message_id: MessageId::new(),
             key: key.map(Into::into),
+            lane,
+            key_lock,
             kind: kind.into_owned(),
             headers_json: headers.to_json(),
             headers,
@@ -81,6 +90,20 @@ fn find<'t>(topics: &'t [Topic], name: &str) -> Result<&'t Topic, EnqueueError> 
             configured: topics.iter().map(|topic| topic.name().to_owned()).collect(),
         }),
     }
+}
+
+fn lane(topic: &Topic, key: Option<&str>) -> Result<Option<u16>, EnqueueError> {
+    match (topic.lane_count(), key) {
+        (None, _) => Ok(None),
+        (Some(lanes), Some(key)) => Ok(Some(lane_of(key, lanes))),
+        (Some(_), None) => Err(EnqueueError::KeyMissing { topic: topic.name().to_owned() }),
+    }
+}
+
+/// The same in every process that enqueues: two keys with one number wait for each other, and nothing else.
+fn key_lock(topic: &str, key: &str) -> i64 {
+    // No topic holds a slash.
+    i64::from_ne_bytes(fnv1a(&format!("{topic}/{key}")).to_ne_bytes())
 }
 
 fn check_text(topic: &str, key: Option<&str>, kind: &str) -> Result<(), EnqueueError> {

@@ -39,6 +39,15 @@ pub enum EnqueueError {
         /// What it may have.
         bytes_max: usize,
     },
+    /// The topic is ordered by key, and the message has none.
+    #[error(
+        "the message for the ordered topic {topic:?} has no key: give it one (`#[outbox(key = ..)]` or `Message::key`), or \
+         send it to a topic without `ordered_by_key()`"
+    )]
+    KeyMissing {
+        /// The message's topic.
+        topic: String,
+    },
     /// The key is too long.
     #[error(
         "the key of the message for topic {topic:?} has {bytes} bytes, and {KEY_BYTES_MAX} is the most: hash it, or use an id"

@@ -32,6 +32,8 @@ impl Flush for NothingToFlush {
     async fn flush(&self, _within: Duration) -> bool {
         true
     }
+
+    fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>) {}
 }
 
 impl Bench {
@@ -86,6 +88,7 @@ fn row(id: i64, link: &Arc<Link>) -> Pending {
             topic: "orders".into(),
             staleness: Duration::from_secs(60),
             bytes: 1,
+            lane: None,
             carried: None,
         },
         link: Some(Arc::clone(link)),

@@ -48,6 +48,8 @@ impl Flush for NothingToFlush {
     async fn flush(&self, _within: Duration) -> bool {
         true
     }
+
+    fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>) {}
 }
 
 impl Tap {

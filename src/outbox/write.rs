@@ -78,13 +78,14 @@ impl Outbox {
                 topic: Arc::clone(&row.topic),
                 staleness: row.staleness,
                 bytes: row.bytes,
+                lane: row.lane,
                 carried: None,
             };
             let created_at = inserted.created_at.unwrap_or_else(|| made_at(row.message_id));
             let envelope = row.into_envelope(created_at);
             let record = recorder.map(|to| Box::new(Record { to: Arc::clone(to), envelope: envelope.clone() }));
             if let (Some(inserted_at), Some(id)) =
-                (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX), inserted.id)
+                (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX && handed.lane.is_none()), inserted.id)
             {
                 let key = RowKey { id, message_id: handed.row.message_id };
                 handed.carried =

@@ -9,6 +9,8 @@ use super::engine::Engine;
 use super::engines::Engines;
 use super::health::StoreHealth;
 use super::inbox::Inbox;
+use super::lanes::all::Lanes;
+use super::lanes::{keeper as lane_keeper, reader as lane_reader};
 use super::ledger::Ledger;
 use super::meters::BacklogMeters;
 use super::panicked::RelayPanicked;
@@ -20,6 +22,7 @@ use super::topics::Topics;
 use super::wakes::Wakes;
 use super::{Relay, dispatcher, keeper, prober, scout, settler, sweeper};
 use crate::clock::{Clock, SystemClock};
+use crate::lane::NodeId;
 use crate::limits::Limits;
 use crate::metrics;
 use crate::naming::TableNames;
@@ -112,12 +115,15 @@ impl RelayBuilder {
         store_health.note(&found, self.clock.now());
         accept(found)?;
         let (stop, wakes) = (Arc::new(Stop::default()), Arc::new(Wakes::default()));
+        let node = NodeId::new();
         let wanted: Vec<usize> = routes.iter().map(|route| route.transport.in_flight_max()).collect();
         let engine = |(route, limits): (&Route, Limits)| {
             let queue = Queue::new(Arc::clone(&route.name), limits.queue_refs_max, Arc::clone(&self.clock));
+            let topics = Topics::new(route.topics.iter().cloned());
             Arc::new(Engine {
                 name: Arc::clone(&route.name),
-                topics: Topics::new(route.topics.iter().cloned()),
+                lanes: Lanes::new(node, &topics),
+                topics,
                 ledger: Arc::new(Ledger::new(Arc::clone(&route.name), &limits)),
                 breaker: Breaker::new(Arc::clone(&route.name), limits.probe_interval_max),
                 queue: Arc::new(queue),
@@ -132,7 +138,8 @@ impl RelayBuilder {
         };
         let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
         let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::default());
-        let engines = Arc::new(Engines { all, store, clock, limits, stop, wakes, store_health, backlog_meters });
+        let engines = Arc::new(Engines { node, all, store, clock, limits, stop, wakes, store_health, backlog_meters });
+        prepare_lanes(&engines).await?;
         let prepared =
             try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
         if !self.link.connect(queues(&engines), Arc::clone(&engines) as _) {
@@ -161,6 +168,13 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
         for _ in 0..engines.limits.settle_workers {
             others.spawn(supervised("settler", stop(), engine(), settler::run));
         }
+        for lanes in engine().lanes.iter() {
+            let (read, kept) = (Arc::clone(lanes), Arc::clone(lanes));
+            let reader = move |engine| lane_reader::run(engine, Arc::clone(&read));
+            sweepers.spawn(supervised("lane_reader", stop(), engine(), reader));
+            let keeper = move |engine| lane_keeper::run(engine, Arc::clone(&kept));
+            others.spawn(supervised("lane_keeper", stop(), engine(), keeper));
+        }
         others.spawn(supervised("dispatcher", stop(), engine(), dispatcher::run));
         others.spawn(supervised("keeper", stop(), engine(), keeper::run));
         let prober = move |engine| prober::run(engine, route.topics.clone(), prepared);
@@ -186,6 +200,21 @@ fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(), StartError
         }
         Err(error) => Err(StartError::Store(error)),
     }
+}
+
+/// Makes or compares the lanes of ordered topics; where the database cannot be asked, their keeper does it later.
+async fn prepare_lanes(engines: &Engines) -> Result<(), StartError> {
+    let lanes: Vec<_> = engines.all.iter().flat_map(|engine| engine.lanes.iter()).collect();
+    if lanes.is_empty() {
+        return Ok(());
+    }
+    let store = engines.store.lanes().ok_or(StartError::NoLanes)?;
+    let counts: Vec<_> = lanes.iter().map(|lanes| lanes.count()).collect();
+    let prepared = store.prepare_lanes(&counts).await;
+    if prepared.is_ok() {
+        lanes.iter().for_each(|lanes| lanes.set_prepared());
+    }
+    accept(prepared.map(|()| Vec::new()))
 }
 
 /// Makes or checks the topics of a transport; says whether that could be done already.
@@ -229,6 +258,7 @@ fn check_limits(limits: &Limits) -> Result<(), StartError> {
         ("extend_interval", limits.extend_interval),
         ("statement_timeout", limits.statement_timeout),
         ("probe_interval_min", limits.probe_interval_min),
+        ("lane_lease_duration", limits.lane_lease_duration),
     ];
     let zero_count = counts.iter().find(|(_, count)| *count == 0).map(|(name, _)| *name);
     let zero_duration = durations.iter().find(|(_, duration)| duration.is_zero()).map(|(name, _)| *name);
@@ -248,6 +278,11 @@ pub enum StartError {
     /// No transport was given.
     #[error("the relay has no transport: give it one with .transport(..)")]
     NoTransport,
+    /// A topic is ordered, and the store knows no lanes.
+    #[error(
+        "a topic is ordered by key, and this store knows no lanes: implement Store::lanes, or use a store that does"
+    )]
+    NoLanes,
     /// This outbox has a relay already.
     #[error("a relay of this outbox runs already in this process: shut it down first, or share it")]
     AlreadyRunning,

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::breaker::Breaker;
 use super::entry::{Entry, Holder};
 use super::inbox::{Fate, Inbox};
+use super::lanes::all::Lanes;
 use super::ledger::Ledger;
 use super::queue::Queue;
 use super::stop::Stop;
@@ -30,6 +31,7 @@ pub(crate) struct Engine {
     /// This transport's share of the relay's.
     pub(crate) limits: Limits,
     pub(crate) topics: Topics,
+    pub(crate) lanes: Lanes,
     pub(crate) queue: Arc<Queue>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) breaker: Breaker,
@@ -41,12 +43,17 @@ pub(crate) struct Engine {
 impl Engine {
     /// Whether nothing is left to do for what was handed over or claimed.
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.len() == 0 && self.ledger.is_idle() && self.inbox.len() == 0
+        self.is_drained() && self.lanes.is_idle()
     }
 
     /// Waits until nothing is left to do, at most `within`; says whether it is so.
     pub(crate) async fn flush(&self, within: Duration) -> bool {
         timeout(within, self.ledger.changed(|| self.is_idle())).await.is_ok()
+    }
+
+    /// Whether nothing that was taken is left to do. What waits in lanes is their next owner's.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.queue.len() == 0 && self.ledger.is_idle() && self.inbox.len() == 0
     }
 
     fn count(&self, entry: &Entry, outcome: &Outcome) {
@@ -98,6 +105,13 @@ impl ReceiptSink for Engine {
                 if let Err(late) = batch.push(row, outcome) {
                     self.inbox.push(row, Fate::from(late));
                 }
+            }
+            Holder::Lane(hold) => {
+                // The next of the key goes on the answer: it need not wait for the row to be settled.
+                if matches!(outcome, Outcome::Delivered) {
+                    hold.done(row);
+                }
+                self.inbox.push(row, Fate::from(outcome));
             }
             Holder::Lease(_) | Holder::Lost => self.inbox.push(row, Fate::from(outcome)),
         }

@@ -17,11 +17,14 @@ use super::stop::Stop;
 use super::topics::TopicState;
 use super::wakes::Wakes;
 use crate::clock::Clock;
+use crate::lane::NodeId;
 use crate::limits::Limits;
 use crate::store::Store;
 
 #[derive(Debug)]
 pub(crate) struct Engines {
+    /// What the relay is called among those that share lanes.
+    pub(crate) node: NodeId,
     pub(crate) all: Vec<Arc<Engine>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -58,5 +61,11 @@ impl Engines {
 impl Flush for Engines {
     async fn flush(&self, within: Duration) -> bool {
         join_all(self.all.iter().map(|engine| engine.flush(within))).await.into_iter().all(|flushed| flushed)
+    }
+
+    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>) {
+        if let Some(lanes) = self.all.iter().find_map(|engine| engine.lanes.get(topic)) {
+            lanes.woken(lane, id);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::batch::BatchOutcomes;
+use super::lanes::topic::LaneHold;
 use super::path::Path;
 use super::topics::TopicState;
 use crate::clock::BootInstant;
@@ -39,6 +40,8 @@ pub(crate) enum Holder {
     Batch(Arc<BatchOutcomes>),
     /// A lease of this process: the settler takes the outcome.
     Lease(Lease),
+    /// The lane of an ordered topic: the settler takes the outcome, and the lane learns of it.
+    Lane(LaneHold),
     /// Nobody any more, because the lease or the claim was lost: only a success can still be settled.
     Lost,
 }

@@ -13,16 +13,16 @@ use crate::store::{Dead, Failed, Held, RowKey, StoreError};
 use crate::transport::{FailureClass, TransportError};
 
 /// A failed row with what is known of it.
-struct FailedRow {
-    row: RowKey,
-    epoch: i32,
-    entry: Entry,
-    error: TransportError,
+pub(crate) struct FailedRow {
+    pub(crate) row: RowKey,
+    pub(crate) epoch: i32,
+    pub(crate) entry: Entry,
+    pub(crate) error: TransportError,
 }
 
 /// What to do about one failed row.
 #[derive(Debug, PartialEq, Eq)]
-enum Treatment {
+pub(crate) enum Treatment {
     /// The broker or the topic is at fault: nothing is written, and the lease ends by itself.
     Leave,
     /// Try again after the wait.
@@ -42,7 +42,7 @@ pub(crate) fn is_left_alone(class: FailureClass) -> bool {
     class.is_outage() || class == FailureClass::Topic
 }
 
-fn treatment(failed: &FailedRow) -> Treatment {
+pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     let class = failed.error.class();
     let topic = &failed.entry.topic.topic;
     let failures = failed.entry.failures.saturating_add(1);
@@ -91,7 +91,7 @@ pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, TransportEr
     write_given_up(engine, given_up).await;
 }
 
-fn note(failed: &FailedRow, wait: Duration, spends_attempt: bool) -> Failed {
+pub(crate) fn note(failed: &FailedRow, wait: Duration, spends_attempt: bool) -> Failed {
     Failed {
         held: Held { key: failed.row, epoch: failed.epoch },
         wait,
@@ -118,16 +118,21 @@ async fn write_given_up(engine: &Arc<Engine>, given_up: Vec<(FailedRow, &'static
         return;
     }
     for (failed, reason) in &given_up {
-        let topic = failed.entry.topic.topic.name();
-        tracing::error!(message_id = %failed.row.message_id, topic, reason, error = %failed.error, "a message is given up");
-        ::metrics::counter!(metrics::GIVEN_UP, "topic" => failed.entry.topic.name(), "reason" => *reason).increment(1);
-        failed.entry.topic.clear_suspect(failed.row.message_id);
+        give_up(failed, reason);
     }
     let dead = given_up.iter().map(|(failed, reason)| Dead {
         held: Held { key: failed.row, epoch: failed.epoch },
         reason: shortened(format!("{reason}: {}", failed.error)),
     });
     bury(engine, dead.collect()).await;
+}
+
+/// Tells that a message is given up.
+pub(crate) fn give_up(failed: &FailedRow, reason: &'static str) {
+    let topic = failed.entry.topic.topic.name();
+    tracing::error!(message_id = %failed.row.message_id, topic, reason, error = %failed.error, "a message is given up");
+    ::metrics::counter!(metrics::GIVEN_UP, "topic" => failed.entry.topic.name(), "reason" => reason).increment(1);
+    failed.entry.topic.clear_suspect(failed.row.message_id);
 }
 
 /// Moves rows to the dead letters.
@@ -156,7 +161,7 @@ fn finish(engine: &Engine, rows: &[RowKey], written: Result<Vec<RowKey>, StoreEr
     }
 }
 
-fn shortened(mut text: String) -> String {
+pub(crate) fn shortened(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(ERROR_TEXT_BYTES_MAX));
     text
 }

@@ -3,18 +3,19 @@
 //! It bounds them by count and bytes, knows who takes each outcome (an open claim, or the settler), and keeps a row that
 //! is known here from being sent a second time.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::metrics::Gauge;
 use tokio::sync::Notify;
 
 use super::entry::{Entry, Holder, Lease, Progress};
+use super::lanes::topic::{LaneHold, TopicLanes};
 use crate::clock::BootInstant;
 use crate::limits::Limits;
 use crate::metrics;
-use crate::store::{Held, RowKey};
+use crate::store::{Held, HeldLane, RowKey};
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -166,8 +167,38 @@ impl Ledger {
         let entry = books.rows.get(&row)?;
         match entry.holder {
             Holder::Lease(lease) => Some((lease, entry.clone())),
-            Holder::Batch(_) | Holder::Lost => None,
+            Holder::Batch(_) | Holder::Lane(_) | Holder::Lost => None,
         }
+    }
+
+    /// The lane that a row was sent from.
+    pub(crate) fn lane(&self, row: RowKey) -> Option<(LaneHold, Entry)> {
+        let books = self.lock();
+        let entry = books.rows.get(&row)?;
+        match &entry.holder {
+            Holder::Lane(hold) => Some((hold.clone(), entry.clone())),
+            Holder::Batch(_) | Holder::Lease(_) | Holder::Lost => None,
+        }
+    }
+
+    /// The lanes of a topic that rows here were sent from.
+    pub(crate) fn lanes_in_use(&self, lanes: &TopicLanes) -> HashSet<HeldLane> {
+        let books = self.lock();
+        let of_topic = books.rows.values().filter_map(|entry| match &entry.holder {
+            Holder::Lane(hold) if std::ptr::eq(&*hold.lanes, lanes) => Some(hold.held),
+            _ => None,
+        });
+        of_topic.collect()
+    }
+
+    /// Whether a row is here.
+    pub(crate) fn knows(&self, row: RowKey) -> bool {
+        self.lock().rows.contains_key(&row)
+    }
+
+    /// Lets whoever waits for a [change](Self::changed) look again: something changed that is not in these books.
+    pub(crate) fn look_again(&self) {
+        self.changed.notify_waiters();
     }
 
     /// Leases near their end.

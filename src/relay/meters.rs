@@ -45,12 +45,18 @@ struct ByPath {
     direct: Counter,
     confirmed: Counter,
     swept: Counter,
+    lane: Counter,
 }
 
 impl ByPath {
     fn new(name: &'static str, topic: &Arc<str>) -> Self {
         let counter = |path: Path| metrics::counter!(name, "topic" => Arc::clone(topic), "path" => path.as_str());
-        Self { direct: counter(Path::Direct), confirmed: counter(Path::Confirmed), swept: counter(Path::Swept) }
+        Self {
+            direct: counter(Path::Direct),
+            confirmed: counter(Path::Confirmed),
+            swept: counter(Path::Swept),
+            lane: counter(Path::Lane),
+        }
     }
 
     fn of(&self, path: Path) -> &Counter {
@@ -58,6 +64,7 @@ impl ByPath {
             Path::Direct => &self.direct,
             Path::Confirmed => &self.confirmed,
             Path::Swept => &self.swept,
+            Path::Lane => &self.lane,
         }
     }
 }

@@ -6,7 +6,7 @@
 //! scout ─ (what is due) ─ sweeper ─ claim ────┘                       └─ the claim's own transaction
 //! ```
 //!
-//! The keeper prolongs leases, the prober looks for a sign of life while the breaker is open. The engine knows the two
+//! Ordered topics have a way of their own, see `lanes`. The keeper prolongs leases, the prober looks for a sign of life while the breaker is open. The engine knows the two
 //! ports and no adapter. A relay has an engine for each of its transports; the scout looks for all of them.
 
 mod backlog;
@@ -22,6 +22,7 @@ mod failures;
 mod health;
 mod inbox;
 mod keeper;
+mod lanes;
 mod ledger;
 mod meters;
 mod outgoing;
@@ -50,7 +51,7 @@ pub use builder::{LimitsProblem, RelayBuilder, StartError};
 pub use panicked::RelayPanicked;
 pub use routes::RoutingProblem;
 pub use shutdown::ShutdownReport;
-pub use status::{RelayStatus, RouteStatus, StoreStatus, TransportStatus};
+pub use status::{LaneStatus, RelayStatus, RouteStatus, StoreStatus, TransportStatus};
 
 use std::fmt;
 use std::sync::Arc;

@@ -65,7 +65,7 @@ impl<'a> Outgoing<'a> {
         }
         let batch = match &holder {
             Holder::Batch(batch) => Some(Arc::clone(batch)),
-            Holder::Lease(_) | Holder::Lost => None,
+            Holder::Lease(_) | Holder::Lane(_) | Holder::Lost => None,
         };
         let entry = Entry {
             topic: Arc::clone(topic),

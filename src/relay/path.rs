@@ -9,6 +9,8 @@ pub(crate) enum Path {
     Confirmed,
     /// Found by the sweeper.
     Swept,
+    /// Read from its lane, by the owner of that.
+    Lane,
 }
 
 impl Path {
@@ -17,6 +19,7 @@ impl Path {
             Self::Direct => "direct",
             Self::Confirmed => "confirmed",
             Self::Swept => "swept",
+            Self::Lane => "lane",
         }
     }
 }

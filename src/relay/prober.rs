@@ -25,6 +25,7 @@ pub(crate) async fn run(engine: Arc<Engine>, topics: Vec<Topic>, prepared: bool)
         }
         engine.breaker.probed();
         engine.wakes.scout.notify_one();
+        engine.lanes.wake();
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct HandedOver {
     pub(crate) staleness: Duration,
     /// Bytes of payload, key and headers: a confirm reads no more than there is room for.
     pub(crate) bytes: usize,
+    /// Its lane, on an ordered topic: such a row only wakes the owner of that.
+    pub(crate) lane: Option<u16>,
     /// The row itself, where its commit is proven already and it needs no confirm.
     pub(crate) carried: Option<Box<Carried>>,
 }
@@ -62,6 +64,9 @@ struct Connected {
 pub(crate) trait Flush: fmt::Debug + Send + Sync {
     /// Waits until everything handed over has been settled, at most `within`; says whether it has.
     async fn flush(&self, within: Duration) -> bool;
+
+    /// A row was committed to a lane. Never waits.
+    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>);
 }
 
 impl Link {
@@ -92,9 +97,17 @@ impl Link {
 
     /// Hands rows to the relay. Never waits, never panics; what does not fit is the sweeper's, and counted.
     pub(crate) fn hand_over(&self, rows: Vec<HandedOver>) {
-        match self.connected() {
-            Some(connected) => connected.queues.push(rows),
-            None => lost(rows.len(), "no_relay"),
+        let Some(connected) = self.connected() else { return lost(rows.len(), "no_relay") };
+        let in_lane = |row: &HandedOver| match row.lane {
+            Some(lane) => {
+                connected.relay.committed_to_lane(&row.topic, lane, row.row.id);
+                false
+            }
+            None => true,
+        };
+        let rows: Vec<HandedOver> = rows.into_iter().filter(in_lane).collect();
+        if !rows.is_empty() {
+            connected.queues.push(rows);
         }
     }
 

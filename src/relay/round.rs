@@ -15,7 +15,7 @@ use super::inbox::Fate;
 use super::ledger::Reservation;
 use super::outgoing::{Offer, Offered, Outgoing};
 use super::path::Path;
-use super::topics::TopicState;
+use super::topics::{Gate, TopicState};
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
 use crate::metrics;
@@ -267,20 +267,5 @@ impl Drop for Round<'_> {
         let held = self.rows_to_hold(&delivered, &failed, &busy);
         self.after_failed_close(&delivered, &held, HashMap::new());
         self.forward_stragglers();
-    }
-}
-
-/// A topic's gate, closed; dropping it opens it.
-struct Gate<'a>(&'a TopicState);
-
-impl<'a> Gate<'a> {
-    fn close(topic: &'a TopicState) -> Option<Self> {
-        topic.close_gate().then_some(Self(topic))
-    }
-}
-
-impl Drop for Gate<'_> {
-    fn drop(&mut self) {
-        self.0.open_gate();
     }
 }

@@ -7,10 +7,13 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::engine::Engine;
+use super::entry::Holder;
 use super::failures;
 use super::inbox::Fate;
+use super::lanes::failures::{self as lane_failures, FailedInLane};
 use super::stop::Stage;
 use crate::crash_points::crash_point;
+use crate::limits::LANE_RECHECK;
 use crate::metrics;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, StoreError};
@@ -27,16 +30,27 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             group = engine.inbox.take(engine.limits.settle_rows_max, linger) => group,
             () = engine.stop.reached(Stage::Ending) => return,
         };
-        let (mut delivered, mut failed) = (Vec::new(), Vec::new());
+        let (mut delivered, mut failed, mut failed_in_lanes) = (Vec::new(), Vec::new(), Vec::new());
         for (row, fate) in group {
             match fate {
                 Fate::Delivered => delivered.push(row),
-                Fate::Failed(error) => failed.push((row, error)),
-                Fate::Unsent => drop(engine.ledger.strike(row)),
+                Fate::Failed(error) => match engine.ledger.lane(row) {
+                    Some((hold, entry)) => failed_in_lanes.push(FailedInLane { row, hold, entry, error }),
+                    None => failed.push((row, error)),
+                },
+                Fate::Unsent => unsent(&engine, row),
             }
         }
         settle(&engine, delivered).await;
         failures::write(&engine, failed).await;
+        lane_failures::write(&engine, failed_in_lanes).await;
+    }
+}
+
+/// The client had no room for it, and will not have any at once.
+fn unsent(engine: &Engine, row: RowKey) {
+    if let Some(Holder::Lane(hold)) = engine.ledger.strike(row).map(|entry| entry.holder) {
+        hold.block(row, engine.clock.now() + LANE_RECHECK);
     }
 }
 

@@ -41,7 +41,8 @@ pub(super) async fn drain(
         // Side by side: one that is down has its time-outs to wait for, and the others are not to wait for it.
         join_all(engines.all.iter().map(|engine| async move {
             let flushed = engine.transport.flush(deadline.saturating_duration_since(Instant::now()));
-            tokio::join!(flushed, engine.ledger.changed(|| engine.is_idle()));
+            tokio::join!(flushed, engine.ledger.changed(|| engine.is_drained()));
+            engine.lanes.all_left().await;
         }))
         .await;
     };

@@ -4,7 +4,10 @@ use std::time::Duration;
 use super::breaker::BreakerState;
 use super::engine::Engine;
 use super::engines::Engines;
+use super::lanes::topic::TopicLanes;
 use crate::clock::BootInstant;
+use crate::lane::NodeId;
+use crate::store::LaneState;
 use crate::transport::FailureClass;
 
 /// How a relay does, at one moment.
@@ -23,6 +26,26 @@ pub struct RelayStatus {
     pub in_flight: usize,
     /// Topics that the broker refuses.
     pub refused_topics: Vec<Arc<str>>,
+    /// What this relay is called as the owner of lanes.
+    pub node: NodeId,
+    /// Ordered topics whose lanes it leaves to other nodes for now, because its broker or database fails.
+    pub asleep_topics: Vec<Arc<str>>,
+    /// Every lane of its ordered topics, as the last look at them found it.
+    pub lanes: Vec<LaneStatus>,
+}
+
+/// Who owns a lane of an ordered topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LaneStatus {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The lane's number.
+    pub lane: u16,
+    /// Its owner; `None` where anybody may take it.
+    pub owner: Option<NodeId>,
+    /// How many nodes share the topic's lanes.
+    pub nodes: usize,
 }
 
 impl RelayStatus {
@@ -83,6 +106,8 @@ pub(super) fn of(engines: &Engines) -> RelayStatus {
     let routes: Vec<RouteStatus> = engines.all.iter().map(|engine| route(engine, now)).collect();
     let worst = routes.iter().map(|route| &route.transport).max_by_key(|transport| badness(transport));
     let refused = engines.topics().filter(|topic| topic.is_refused());
+    let ordered = engines.all.iter().flat_map(|engine| engine.lanes.iter());
+    let asleep = ordered.filter(|lanes| lanes.asleep_until().is_some());
     RelayStatus {
         transport: worst.cloned().unwrap_or(TransportStatus::Up),
         routes,
@@ -93,7 +118,22 @@ pub(super) fn of(engines: &Engines) -> RelayStatus {
         queued: engines.queued(),
         in_flight: engines.in_flight(),
         refused_topics: refused.map(|topic| topic.name()).collect(),
+        node: engines.node,
+        asleep_topics: asleep.map(|lanes| lanes.name()).collect(),
+        lanes: engines.all.iter().flat_map(|engine| engine.lanes.iter()).flat_map(|lanes| of_lanes(lanes)).collect(),
     }
+}
+
+fn of_lanes(lanes: &TopicLanes) -> Vec<LaneStatus> {
+    let view = lanes.view();
+    let nodes = view.nodes.len();
+    let status = |lane: LaneState| LaneStatus {
+        topic: lanes.name(),
+        lane: lane.lane,
+        owner: lane.owner.filter(|_| !lane.expires_in.is_zero()),
+        nodes,
+    };
+    view.lanes.into_iter().map(status).collect()
 }
 
 fn route(engine: &Engine, now: BootInstant) -> RouteStatus {

@@ -173,11 +173,11 @@ impl TopicState {
     }
 
     /// Keeps everybody else from sending to the topic; `false` where somebody else does already.
-    pub(crate) fn close_gate(&self) -> bool {
+    fn close_gate(&self) -> bool {
         !self.gated.swap(true, Ordering::AcqRel)
     }
 
-    pub(crate) fn open_gate(&self) {
+    fn open_gate(&self) {
         self.gated.store(false, Ordering::Release);
     }
 
@@ -263,6 +263,22 @@ impl TopicState {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A topic's gate, closed; dropping it opens it.
+#[derive(Debug)]
+pub(crate) struct Gate<'a>(&'a TopicState);
+
+impl<'a> Gate<'a> {
+    pub(crate) fn close(topic: &'a TopicState) -> Option<Self> {
+        topic.close_gate().then_some(Self(topic))
+    }
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        self.0.open_gate();
     }
 }
 

@@ -205,6 +205,28 @@ pub(crate) fn counted(wanted: &LaneCount, found: usize) -> Result<(), StoreError
     Err(StoreError::Schema(SchemaProblem::LaneCount { topic, found, configured }))
 }
 
+/// How many scans the statements of a database without LATERAL take, one text for each number: smaller groups are filled
+/// up with scans that find nothing.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) const SCAN_COUNTS: [usize; 4] = [1, 4, 16, 64];
+
+/// The text that scans `count` lanes: `one`, with the place of each in place of `{scan}`.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) fn scan_text(one: &str, count: usize) -> String {
+    let scans: Vec<String> = (0..count).map(|scan| one.replace("{scan}", &scan.to_string())).collect();
+    scans.join(" UNION ALL ")
+}
+
+/// Groups of scans with the place of the first, and the place of the text that takes each.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) fn scan_groups(scans: &[LaneScan]) -> impl Iterator<Item = (usize, &[LaneScan], usize)> {
+    let largest = SCAN_COUNTS.iter().copied().max().unwrap_or(1);
+    scans.chunks(largest).enumerate().map(move |(group, scans)| {
+        let text = SCAN_COUNTS.iter().position(|count| scans.len() <= *count).unwrap_or(0);
+        (group * largest, scans, text)
+    })
+}
+
 /// What a keep does to one lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneWrite {

@@ -211,7 +211,8 @@ pub struct NextDue {
 pub struct TopicBacklog {
     /// The topic.
     pub topic: Arc<str>,
-    /// Rows not settled yet: those that are due, and those that somebody holds or that wait for their next attempt.
+    /// Rows not settled yet: those that are due, those that somebody holds or that wait for their next attempt, and those
+    /// of an ordered topic, which are the owner's of their lane and never due.
     pub live: usize,
     /// Those of them that are due. Nobody holds them, except for an open claim that has just locked them.
     pub due: usize,

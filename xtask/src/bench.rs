@@ -34,6 +34,8 @@ enum Row {
     Network,
     /// A backlog into Kafka, against bare rdkafka
     Drain,
+    /// A backlog of an ordered topic, against one that is not
+    Ordered,
     /// From COMMIT to the broker's acknowledgement, against bare rdkafka
     Latency,
     /// The relay's memory during a drain
@@ -50,6 +52,7 @@ impl Row {
             Self::Business => "business",
             Self::Network => "network",
             Self::Drain => "drain",
+            Self::Ordered => "ordered",
             Self::Latency => "latency",
             Self::Memory => "memory",
             Self::Idle => "idle",

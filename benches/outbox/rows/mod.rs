@@ -6,3 +6,4 @@ pub(crate) mod idle;
 pub(crate) mod latency;
 pub(crate) mod memory;
 pub(crate) mod network;
+pub(crate) mod ordered;

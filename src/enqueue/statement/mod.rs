@@ -73,6 +73,25 @@ pub(crate) fn next_statement_rows<B: Dialect + ?Sized>(rows: &[Encoded]) -> usiz
     B::ROW_COUNTS.iter().copied().find(|rows| *rows <= count).unwrap_or(count)
 }
 
+/// The lane of a row whose topic is not ordered.
+const NO_LANE: i32 = -1;
+
+impl Insertion<'_> {
+    /// Whether a row is in a lane. Statements of such rows have a text of their own, so that others bind nothing more.
+    fn has_lanes(&self) -> bool {
+        self.rows.iter().any(|row| row.lane.is_some())
+    }
+
+    /// What the transaction locks first, ascending: transactions that lock the same in another order would wait for each
+    /// other.
+    fn key_locks(&self) -> Vec<i64> {
+        let mut locks: Vec<i64> = self.rows.iter().filter_map(|row| row.key_lock).collect();
+        locks.sort_unstable();
+        locks.dedup();
+        locks
+    }
+}
+
 /// A message as it is bound. Fields are of the types that Diesel binds, because binds are borrowed from them.
 struct Binds<'a> {
     #[cfg(feature = "postgres")]
@@ -87,6 +106,8 @@ struct Binds<'a> {
     payload: Option<&'a [u8]>,
     /// How long the row belongs to this process.
     lease_ms: i64,
+    /// As the column has it.
+    lane: i32,
 }
 
 impl<'a> Binds<'a> {
@@ -103,6 +124,7 @@ impl<'a> Binds<'a> {
             headers: &row.headers_json,
             payload: row.payload.as_deref(),
             lease_ms,
+            lane: row.lane.map_or(NO_LANE, i32::from),
         }
     }
 }

@@ -1,9 +1,10 @@
 use diesel::mysql::Mysql;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::result::{Error, QueryResult};
-use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
 use super::{Binds, Dialect, Insertion};
+use crate::limits::KEY_LOCK_BUCKETS;
 
 impl Dialect for Mysql {
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
@@ -22,21 +23,64 @@ impl Dialect for Mysql {
 const GUARD_BEGIN: &str = "/*M! IF(~0 + (1 - @@in_transaction), */";
 const GUARD_END: &str = "/*M! , NULL) */";
 
+/// Locks keys until the transaction ends, a row for each bucket of them, in ascending order.
+///
+/// Rejected: `GET_LOCK`, which goes on after the transaction and would have to be released behind a COMMIT that is not ours.
+pub(in crate::enqueue) struct LockKeys {
+    table: String,
+    buckets: Vec<i32>,
+}
+
+impl LockKeys {
+    pub(in crate::enqueue) fn new(insertion: &Insertion<'_>) -> Option<Self> {
+        let buckets = insertion.key_locks().into_iter().map(|lock| lock.rem_euclid(KEY_LOCK_BUCKETS));
+        let mut buckets: Vec<i32> = buckets.filter_map(|bucket| i32::try_from(bucket).ok()).collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        // An outbox has one prefix and one schema for all of its tables.
+        let table = insertion.table.strip_suffix("messages").map(|prefix| format!("{prefix}key_locks"))?;
+        (!buckets.is_empty()).then_some(Self { table, buckets })
+    }
+}
+
+impl QueryFragment<Mysql> for LockKeys {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
+        out.push_sql("INSERT INTO ");
+        out.push_sql(&self.table);
+        out.push_sql(" (bucket) VALUES ");
+        for (index, bucket) in self.buckets.iter().enumerate() {
+            out.push_sql(if index > 0 { ", (" } else { "(" });
+            out.push_bind_param::<Integer, _>(bucket)?;
+            out.push_sql(")");
+        }
+        out.push_sql(" ON DUPLICATE KEY UPDATE bucket = VALUES(bucket)");
+        Ok(())
+    }
+}
+
+impl QueryId for LockKeys {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<C> diesel::RunQueryDsl<C> for LockKeys {}
+
 /// The rows of one statement.
 pub(in crate::enqueue) struct Insert<'a> {
     table: &'a str,
     rows: Vec<Binds<'a>>,
     /// Whether MariaDB is to refuse outside a transaction: a deadlock or DDL may have ended it unseen.
     guarded: bool,
+    has_lanes: bool,
 }
 
 impl<'a> Insert<'a> {
     pub(in crate::enqueue) fn new(insertion: &Insertion<'a>) -> Self {
         let rows = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
-        Self { table: insertion.table, rows, guarded: insertion.in_transaction }
+        Self { table: insertion.table, rows, guarded: insertion.in_transaction, has_lanes: insertion.has_lanes() }
     }
 
-    fn walk_row<'b>(row: &'b Binds<'a>, guarded: bool, out: &mut AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
+    fn walk_row<'b>(&self, row: &'b Binds<'a>, guarded: bool, out: &mut AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
         out.push_sql("(");
         out.push_bind_param::<Binary, _>(row.message_id_bytes)?;
         out.push_sql(", ");
@@ -51,10 +95,19 @@ impl<'a> Insert<'a> {
         out.push_bind_param::<Text, _>(row.headers)?;
         out.push_sql(", ");
         out.push_bind_param::<Nullable<Binary>, _>(&row.payload)?;
+        if self.has_lanes {
+            out.push_sql(", ");
+            out.push_bind_param::<Integer, _>(&row.lane)?;
+            out.push_sql(", IF(");
+            out.push_bind_param::<Integer, _>(&row.lane)?;
+            out.push_sql(" >= 0, TIMESTAMP'1970-01-01 00:00:00', ");
+        } else {
+            out.push_sql(", (");
+        }
         // UTC_TIMESTAMP, not NOW: the latter follows the session's time zone.
-        out.push_sql(", UTC_TIMESTAMP(6) + INTERVAL ");
+        out.push_sql("UTC_TIMESTAMP(6) + INTERVAL ");
         out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
-        out.push_sql(" * 1000 MICROSECOND)");
+        out.push_sql(" * 1000 MICROSECOND))");
         Ok(())
     }
 }
@@ -63,13 +116,14 @@ impl QueryFragment<Mysql> for Insert<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
         out.push_sql("INSERT INTO ");
         out.push_sql(self.table);
-        out.push_sql(" (message_id, topic, `key`, kind, headers, payload, due_at) VALUES ");
+        out.push_sql(" (message_id, topic, `key`, kind, headers, payload, ");
+        out.push_sql(if self.has_lanes { "lane, due_at) VALUES " } else { "due_at) VALUES " });
         for (index, row) in self.rows.iter().enumerate() {
             if index > 0 {
                 out.push_sql(", ");
             }
             // The first row alone: a statement runs in one transaction or in none.
-            Self::walk_row(row, self.guarded && index == 0, &mut out)?;
+            self.walk_row(row, self.guarded && index == 0, &mut out)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::QueryResult;
-use diesel::sql_types::{BigInt, Binary, Nullable, Text};
+use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 
 use super::{Binds, Dialect, Inserted, Insertion};
@@ -21,15 +21,16 @@ impl Dialect for Sqlite {
 pub(in crate::enqueue) struct Insert<'a> {
     table: &'a str,
     rows: Vec<Binds<'a>>,
+    has_lanes: bool,
 }
 
 impl<'a> Insert<'a> {
     pub(in crate::enqueue) fn new(insertion: &Insertion<'a>) -> Self {
         let rows = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
-        Self { table: insertion.table, rows }
+        Self { table: insertion.table, rows, has_lanes: insertion.has_lanes() }
     }
 
-    fn walk_row<'b>(row: &'b Binds<'a>, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+    fn walk_row<'b>(row: &'b Binds<'a>, has_lanes: bool, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
         out.push_sql("(");
         out.push_bind_param::<Binary, _>(row.message_id_bytes)?;
         out.push_sql(", ");
@@ -43,10 +44,18 @@ impl<'a> Insert<'a> {
         out.push_sql(", ");
         out.push_bind_param::<Nullable<Binary>, _>(&row.payload)?;
         out.push_sql(", ");
+        if has_lanes {
+            out.push_bind_param::<Integer, _>(&row.lane)?;
+            out.push_sql(", iif(");
+            out.push_bind_param::<Integer, _>(&row.lane)?;
+            out.push_sql(" >= 0, 0, ");
+        } else {
+            out.push_sql("(");
+        }
         out.push_sql(NOW_MS);
         out.push_sql(" + ");
         out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
-        out.push_sql(")");
+        out.push_sql("))");
         Ok(())
     }
 }
@@ -55,12 +64,13 @@ impl QueryFragment<Sqlite> for Insert<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
         out.push_sql("INSERT INTO ");
         out.push_sql(self.table);
-        out.push_sql(" (message_id, topic, key, kind, headers, payload, due_at) VALUES ");
+        out.push_sql(" (message_id, topic, key, kind, headers, payload, ");
+        out.push_sql(if self.has_lanes { "lane, due_at) VALUES " } else { "due_at) VALUES " });
         for (index, row) in self.rows.iter().enumerate() {
             if index > 0 {
                 out.push_sql(", ");
             }
-            Self::walk_row(row, &mut out)?;
+            Self::walk_row(row, self.has_lanes, &mut out)?;
         }
         out.push_sql(" RETURNING id, message_id");
         Ok(())

@@ -5,6 +5,8 @@ mod bounds;
 mod claims;
 mod direct;
 mod failures;
+mod lane_schedules;
+mod lanes;
 mod lifecycle;
 mod measured;
 mod outages;
@@ -126,6 +128,7 @@ fn handed_over(key: RowKey, topic: &str) -> HandedOver {
         topic: topic.into(),
         staleness: STALENESS,
         bytes: 7,
+        lane: None,
         carried: None,
     }
 }

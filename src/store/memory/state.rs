@@ -260,11 +260,12 @@ impl State {
         let topics: BTreeSet<_> = live.chain(self.dead.iter().map(|dead| &dead.topic)).collect();
         let of_topic = |topic: &Arc<str>| {
             let due_at: Vec<_> = self.unordered(topic).map(|row| row.due_at).collect();
+            let ordered = self.rows.values().filter(|row| row.envelope.topic == *topic && row.lane.is_some()).count();
             let due = due_at.iter().filter(|due_at| **due_at <= now).count();
             let dead = self.dead.iter().filter(|dead| dead.topic == *topic).count();
             TopicBacklog {
                 topic: topic.clone(),
-                live: due_at.len().min(count_max),
+                live: (due_at.len() + ordered).min(count_max),
                 due: due.min(count_max),
                 overdue_by: due_at.iter().min().map_or(Duration::ZERO, |first| first.until(now)),
                 dead: dead.min(count_max),

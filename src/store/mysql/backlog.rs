@@ -20,7 +20,8 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         while let Some(topic) = next.take() {
             let name = || Bind::Text(Arc::clone(&topic));
             let count_max = || Bind::BigInt(limit(count_max));
-            let binds = [name(), name(), name(), count_max(), name(), count_max()];
+            let counted = [name(), count_max(), name(), count_max(), name(), count_max()];
+            let binds: Vec<Bind> = [count_max(), name(), name()].into_iter().chain(counted).collect();
             let read: Vec<BacklogRow> = lease.load(Statement::new(&self.texts.backlog, binds)).await?;
             for row in read {
                 next = row.next_topic();

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use crate::naming::TableNames;
+use crate::store::lanes::{SCAN_COUNTS, scan_text};
 use crate::store::schema::{IndexNaming, named};
 
 /// The statements of ordered topics, under the names of one outbox.
@@ -15,7 +16,8 @@ pub(super) struct LaneTexts {
     pub(super) join: Arc<str>,
     pub(super) leave: Arc<str>,
     pub(super) write: Arc<str>,
-    pub(super) entries: Arc<str>,
+    /// For each of the scan counts.
+    pub(super) entries: [Arc<str>; SCAN_COUNTS.len()],
     pub(super) rows: Arc<str>,
     pub(super) lock_owned: Arc<str>,
     pub(super) fail: Arc<str>,
@@ -34,7 +36,7 @@ impl LaneTexts {
             join: text(JOIN),
             leave: text(LEAVE),
             write: text(WRITE),
-            entries: text(ENTRIES),
+            entries: SCAN_COUNTS.map(|count| text(&scan_text(SCAN, count))),
             rows: text(ROWS),
             lock_owned: text(LOCK_OWNED),
             fail: text(FAIL),
@@ -80,11 +82,13 @@ SET l.fence = k.fence, l.owner = IF(k.`change` = 3, NULL, UNHEX(?)),
   l.expires_at = IF(k.`change` = 3, UTC_TIMESTAMP(6), TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))),
   l.quiet_until = IF(k.`change` = 2, TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)), l.quiet_until)";
 
-// One scan: MariaDB has no LATERAL, with which a statement could limit each of several.
-const ENTRIES: &str = "
-SELECT CAST(id AS SIGNED), message_id, `key`, COALESCE(OCTET_LENGTH(payload), 0)
-FROM outbox_messages FORCE INDEX (outbox_messages_due)
-WHERE topic = ? AND lane = ? AND due_at = '1970-01-01 00:00:00' AND id > ? ORDER BY id LIMIT ?";
+// Beside others: MariaDB has no LATERAL, with which a statement could limit each of several.
+const SCAN: &str = "
+SELECT * FROM (
+  SELECT {scan} AS scan, CAST(id AS SIGNED), message_id, `key`, COALESCE(OCTET_LENGTH(payload), 0)
+  FROM outbox_messages FORCE INDEX (outbox_messages_due)
+  WHERE topic = ? AND lane = ? AND due_at = '1970-01-01 00:00:00' AND id > ? ORDER BY id LIMIT ?
+) s{scan}";
 
 const ROWS: &str = "
 SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, m.`key`, m.kind, m.headers, m.payload,

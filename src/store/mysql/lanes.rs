@@ -1,4 +1,5 @@
 use std::collections::{HashMap, HashSet};
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::group::Write;
 use super::rows::{KeyRow, LiveRow, key, micros as duration};
 use super::texts::{COMMIT, begin};
 use crate::lane::NodeId;
-use crate::store::lanes::{KEYS_LOOKED_AT_MAX, after, counted, decide, misplaced};
+use crate::store::lanes::{KEYS_LOOKED_AT_MAX, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, count, limit, micros};
 use crate::store::stored::kept_text;
@@ -53,17 +54,16 @@ impl<P: Sessions<Mysql>> LaneStore for MysqlStore<P> {
         scans: &[LaneScan],
         rows_max: usize,
     ) -> Result<Vec<LaneEntry>, StoreError> {
-        let mut entries = Vec::new();
-        for (place, scan) in scans.iter().enumerate() {
-            let binds = [
-                Bind::Text(Arc::clone(topic)),
-                Bind::BigInt(scan.lane.into()),
-                Bind::BigInt(scan.after.max(0)),
-                Bind::BigInt(limit(rows_max)),
-            ];
-            let found: Vec<EntryRow> = self.connections.load(Statement::new(&self.lane_texts.entries, binds)).await?;
-            entries.extend(found.into_iter().map(|row| LaneEntry { scan: place, ..row.0 }));
+        let mut entries: Vec<LaneEntry> = Vec::new();
+        for (first, group, text) in scan_groups(scans) {
+            let nothing = LaneScan { lane: u16::MAX, after: i64::MAX - 1 };
+            let filled_up = group.iter().copied().chain(iter::repeat(nothing)).take(SCAN_COUNTS[text]);
+            let binds: Vec<Bind> = filled_up.flat_map(|scan| scan_binds(topic, scan, rows_max)).collect();
+            let statement = Statement::new(&self.lane_texts.entries[text], binds);
+            let found: Vec<EntryRow> = self.connections.load(statement).await?;
+            entries.extend(found.into_iter().map(|EntryRow(entry)| LaneEntry { scan: first + entry.scan, ..entry }));
         }
+        entries.sort_by_key(|entry| (entry.scan, entry.row.id));
         Ok(entries)
     }
 
@@ -197,6 +197,11 @@ fn hex(node: NodeId) -> Bind {
     Bind::Text(node.as_uuid().simple().to_string().into())
 }
 
+fn scan_binds(topic: &Arc<str>, scan: LaneScan, rows_max: usize) -> [Bind; 4] {
+    let (lane, after) = (Bind::BigInt(scan.lane.into()), Bind::BigInt(scan.after.max(0)));
+    [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(rows_max))]
+}
+
 struct CountRow(usize);
 
 impl QueryableByName<Mysql> for CountRow {
@@ -252,10 +257,10 @@ struct EntryRow(LaneEntry);
 impl QueryableByName<Mysql> for EntryRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
         Ok(Self(LaneEntry {
-            scan: 0,
-            row: key(row)?,
-            key: row.get_value::<Nullable<Text>, _, _>(2)?,
-            bytes: count(row.get_value::<BigInt, _, _>(3)?),
+            scan: count(row.get_value::<BigInt, _, _>(0)?),
+            row: key(row, 1)?,
+            key: row.get_value::<Nullable<Text>, _, _>(3)?,
+            bytes: count(row.get_value::<BigInt, _, _>(4)?),
         }))
     }
 }

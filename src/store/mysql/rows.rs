@@ -80,7 +80,7 @@ pub(super) struct KeyRow(pub(super) RowKey);
 
 impl QueryableByName<Mysql> for KeyRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        key(row).map(Self)
+        key(row, 0).map(Self)
     }
 }
 
@@ -139,7 +139,7 @@ impl BacklogRow {
 /// `id, message_id, epoch, failures, attempts, key, kind, headers, payload, created_at`.
 fn raw_row<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawRow> {
     Ok(RawRow {
-        key: key(row)?,
+        key: key(row, 0)?,
         epoch: row.get_value::<Integer, _, _>(2)?,
         failures: row.get_value::<Integer, _, _>(3)?,
         attempts: row.get_value::<Integer, _, _>(4)?,
@@ -158,9 +158,9 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawBody> {
     })
 }
 
-pub(super) fn key<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RowKey> {
-    let message_id: Vec<u8> = row.get_value::<Binary, _, _>(1)?;
-    Ok(RowKey { id: row.get_value::<BigInt, _, _>(0)?, message_id: Uuid::from_slice(&message_id)?.into() })
+pub(super) fn key<'a>(row: &impl NamedRow<'a, Mysql>, first: usize) -> Result<RowKey> {
+    let message_id: Vec<u8> = row.get_value::<Binary, _, _>(first + 1)?;
+    Ok(RowKey { id: row.get_value::<BigInt, _, _>(first)?, message_id: Uuid::from_slice(&message_id)?.into() })
 }
 
 /// Zero where it is negative.

@@ -161,7 +161,7 @@ SELECT k.topic, (
 FROM JSON_TABLE(?, '$[*]' COLUMNS (topic varchar(249) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) k";
 
 const BACKLOG: &str = "
-SELECT m.live, m.due, m.overdue_by, d.dead,
+SELECT CAST(LEAST(m.live + o.ordered, ?) AS SIGNED), m.due, m.overdue_by, d.dead,
   (SELECT MIN(topic) FROM outbox_messages WHERE topic > ?), (SELECT MIN(topic) FROM outbox_dead_letters WHERE topic > ?)
 FROM (
   SELECT COUNT(*) AS live, CAST(COALESCE(SUM(due_at <= UTC_TIMESTAMP(6)), 0) AS SIGNED) AS due,
@@ -171,6 +171,10 @@ FROM (
     WHERE topic = ? AND lane = -1 ORDER BY due_at LIMIT ?
   ) r
 ) m CROSS JOIN (
+  SELECT COUNT(*) AS ordered FROM (
+    SELECT 1 FROM outbox_messages FORCE INDEX (outbox_messages_due) WHERE topic = ? AND lane >= 0 LIMIT ?
+  ) r
+) o CROSS JOIN (
   SELECT COUNT(*) AS dead FROM (
     SELECT 1 FROM outbox_dead_letters FORCE INDEX (outbox_dead_letters_topic) WHERE topic = ? LIMIT ?
   ) r

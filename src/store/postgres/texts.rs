@@ -164,12 +164,16 @@ WITH RECURSIVE live AS (
   SELECT (SELECT m.topic FROM outbox_dead_letters m WHERE m.topic > d.topic ORDER BY m.topic LIMIT 1)
   FROM dead d WHERE d.topic IS NOT NULL
 )
-SELECT t.topic, m.live, m.due, m.first_due_at, statement_timestamp(), d.dead
+SELECT t.topic, least(m.live + o.ordered, $1), m.due, m.first_due_at, statement_timestamp(), d.dead
 FROM (SELECT topic FROM live UNION SELECT topic FROM dead) t
 CROSS JOIN LATERAL (
   SELECT count(*) AS live, count(*) FILTER (WHERE due_at <= statement_timestamp()) AS due, min(due_at) AS first_due_at
   FROM (SELECT due_at FROM outbox_messages WHERE topic = t.topic AND lane = -1 ORDER BY due_at LIMIT $1) r
 ) m CROSS JOIN LATERAL (
+  SELECT count(*) AS ordered FROM (
+    SELECT 1 FROM outbox_messages WHERE topic = t.topic AND lane >= 0 ORDER BY lane LIMIT $1
+  ) r
+) o CROSS JOIN LATERAL (
   SELECT count(*) AS dead FROM (
     SELECT dead_at FROM outbox_dead_letters WHERE topic = t.topic ORDER BY dead_at LIMIT $1
   ) r

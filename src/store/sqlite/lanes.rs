@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::claim::BEGIN;
 use super::lane_texts::LaneTexts;
 use super::rows::{KeyRow, LiveRow, key, ms};
 use crate::lane::NodeId;
-use crate::store::lanes::{KEYS_LOOKED_AT_MAX, after, counted, decide, misplaced};
+use crate::store::lanes::{KEYS_LOOKED_AT_MAX, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
 use crate::store::session::{Lease, Session, Sessions};
 use crate::store::statement::{Statement, count, limit, millis};
 use crate::store::stored::kept_text;
@@ -51,17 +52,16 @@ impl<P: Sessions<Sqlite>> LaneStore for SqliteStore<P> {
         scans: &[LaneScan],
         rows_max: usize,
     ) -> Result<Vec<LaneEntry>, StoreError> {
-        let mut entries = Vec::new();
-        for (place, scan) in scans.iter().enumerate() {
-            let binds = [
-                Bind::Text(Arc::clone(topic)),
-                Bind::BigInt(scan.lane.into()),
-                Bind::BigInt(scan.after),
-                Bind::BigInt(limit(rows_max)),
-            ];
-            let found: Vec<EntryRow> = self.caller().load(Statement::new(&self.lane_texts.entries, binds)).await?;
-            entries.extend(found.into_iter().map(|row| LaneEntry { scan: place, ..row.0 }));
+        let mut entries: Vec<LaneEntry> = Vec::new();
+        for (first, group, text) in scan_groups(scans) {
+            let nothing = LaneScan { lane: u16::MAX, after: i64::MAX - 1 };
+            let filled_up = group.iter().copied().chain(iter::repeat(nothing)).take(SCAN_COUNTS[text]);
+            let binds: Vec<Bind> = filled_up.flat_map(|scan| scan_binds(topic, scan, rows_max)).collect();
+            let statement = Statement::new(&self.lane_texts.entries[text], binds);
+            let found: Vec<EntryRow> = self.caller().load(statement).await?;
+            entries.extend(found.into_iter().map(|EntryRow(entry)| LaneEntry { scan: first + entry.scan, ..entry }));
         }
+        entries.sort_by_key(|entry| (entry.scan, entry.row.id));
         Ok(entries)
     }
 
@@ -186,6 +186,11 @@ fn owned<T>(
     rows.into_iter().chain([Bind::Text(Arc::clone(topic)), id(node)]).collect()
 }
 
+fn scan_binds(topic: &Arc<str>, scan: LaneScan, rows_max: usize) -> [Bind; 4] {
+    let (lane, after) = (Bind::BigInt(scan.lane.into()), Bind::BigInt(scan.after));
+    [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(rows_max))]
+}
+
 struct CountRow(usize);
 
 impl QueryableByName<Sqlite> for CountRow {
@@ -241,10 +246,10 @@ struct EntryRow(LaneEntry);
 impl QueryableByName<Sqlite> for EntryRow {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
         Ok(Self(LaneEntry {
-            scan: 0,
-            row: key(row, 0)?,
-            key: row.get_value::<Nullable<Text>, _, _>(2)?,
-            bytes: count(row.get_value::<BigInt, _, _>(3)?),
+            scan: count(row.get_value::<BigInt, _, _>(0)?),
+            row: key(row, 1)?,
+            key: row.get_value::<Nullable<Text>, _, _>(3)?,
+            bytes: count(row.get_value::<BigInt, _, _>(4)?),
         }))
     }
 }

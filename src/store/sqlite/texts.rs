@@ -145,7 +145,7 @@ WITH RECURSIVE live(topic) AS (
   SELECT (SELECT min(m.topic) FROM outbox_dead_letters m WHERE m.topic > d.topic) FROM dead d WHERE d.topic IS NOT NULL
 )
 SELECT t.topic,
-  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages m WHERE m.topic = t.topic AND m.lane = -1 LIMIT ?1)),
+  (SELECT count(*) FROM (SELECT 1 FROM outbox_messages m WHERE m.topic = t.topic AND m.lane >= -1 LIMIT ?1)),
   (SELECT count(*) FROM (
     SELECT 1 FROM outbox_messages m WHERE m.topic = t.topic AND m.lane = -1 AND m.due_at <= {now} LIMIT ?1
   )),

@@ -62,6 +62,7 @@ macro_rules! __store_cases {
             backlog_tells_topics_with_dead_letters_only,
             backlog_stops_at_count_max,
             backlog_sees_no_open_transaction,
+            backlog_counts_rows_in_lanes,
             due_is_never_set_to_the_past,
             watermark_hides_no_later_row,
             watermark_hides_no_row_left,

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Cases assert and panic. They pass over what a database does not have: where [`StoreUnderTest::lock`] returns `None`
-//! there are no row locks to respect.
+//! there are no row locks to respect, and where [`Store::lanes`] returns `None` there are no lanes to keep.
 
 pub mod cases;
 mod list;

@@ -45,6 +45,23 @@ pub(super) async fn audit(shop: &Shop) -> Audit {
 
 /// Every payload in the topic, by message id.
 fn read_to_the_end(bootstrap: &str, topic: &str) -> HashMap<Uuid, Vec<Vec<u8>>> {
+    let mut copies: HashMap<Uuid, Vec<Vec<u8>>> = HashMap::new();
+    for Record { id, payload, .. } in read_records(bootstrap, topic) {
+        copies.entry(id).or_default().push(payload);
+    }
+    copies
+}
+
+/// A record of the topic.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) id: Uuid,
+    pub(super) key: String,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Every record in the topic, those of a partition in its order.
+pub(super) fn read_records(bootstrap: &str, topic: &str) -> Vec<Record> {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("group.id", "audit")
@@ -60,7 +77,7 @@ fn read_to_the_end(bootstrap: &str, topic: &str) -> HashMap<Uuid, Vec<Vec<u8>>> 
         assignment.add_partition_offset(topic, partition.id(), Offset::Beginning).unwrap();
     }
     consumer.assign(&assignment).unwrap();
-    let mut copies: HashMap<Uuid, Vec<Vec<u8>>> = HashMap::new();
+    let mut records = Vec::new();
     let end = Instant::now() + DEADLINE;
     while left > 0 {
         assert!(Instant::now() < end, "{left} records of {topic} are still unread");
@@ -69,7 +86,8 @@ fn read_to_the_end(bootstrap: &str, topic: &str) -> HashMap<Uuid, Vec<Vec<u8>>> 
         let headers = record.headers().unwrap();
         let id = headers.iter().find(|header| header.key == header::MESSAGE_ID).unwrap().value.unwrap();
         let id = std::str::from_utf8(id).unwrap().parse().unwrap();
-        copies.entry(id).or_default().push(record.payload().unwrap_or_default().to_vec());
+        let key = String::from_utf8(record.key().unwrap_or_default().to_vec()).unwrap();
+        records.push(Record { id, key, payload: record.payload().unwrap_or_default().to_vec() });
     }
-    copies
+    records
 }

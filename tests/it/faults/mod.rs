@@ -10,6 +10,7 @@ mod audit;
 mod child;
 mod crash;
 mod messages;
+mod ordered;
 mod outages;
 mod paused;
 mod relays;

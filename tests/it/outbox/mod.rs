@@ -10,6 +10,8 @@ mod enqueue;
 mod events;
 mod lost;
 mod names;
+mod ordered;
+mod ordered_relay;
 mod own_transaction;
 mod own_transaction_async;
 mod phantoms;

@@ -81,3 +81,16 @@ pub async fn backlog_sees_no_open_transaction(under_test: &dyn StoreUnderTest) {
     transaction.commit().await;
     assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 1, 1, 0)]);
 }
+
+/// A row in a lane is live, and never due: it is the lane's owner's.
+pub async fn backlog_counts_rows_in_lanes(under_test: &dyn StoreUnderTest) {
+    insert_due(under_test, 2).await;
+    for lane in [0, 0, 3] {
+        under_test.insert(&message(TOPIC), InsertOptions::default().in_lane(lane)).await;
+    }
+    under_test.insert(&message("payments"), InsertOptions::default().in_lane(1)).await;
+    let topics = backlog(under_test, ALL).await;
+    assert_eq!(counts(&topics), [(TOPIC, 5, 2, 0), ("payments", 1, 0, 0)]);
+    assert!(topics.iter().all(|topic| topic.overdue_by < LEASE), "1970 is no due date: {topics:?}");
+    assert_eq!(counts(&backlog(under_test, 3).await), [(TOPIC, 3, 2, 0), ("payments", 1, 0, 0)]);
+}

@@ -1,0 +1,61 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+use super::topic::TopicLanes;
+use crate::lane::NodeId;
+use crate::relay::topics::Topics;
+
+/// The ordered topics of a relay.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    /// What this relay is called among those that share lanes.
+    pub(crate) node: NodeId,
+    topics: Vec<Arc<TopicLanes>>,
+    /// Topics of which every lane is handed over.
+    left: AtomicUsize,
+    has_left: Notify,
+}
+
+impl Lanes {
+    pub(crate) fn new(node: NodeId, topics: &Topics) -> Self {
+        let ordered = topics.iter().filter(|topic| topic.topic.lane_count().is_some());
+        let topics = ordered.map(|topic| Arc::new(TopicLanes::new(Arc::clone(topic)))).collect();
+        Self { node, topics, left: AtomicUsize::new(0), has_left: Notify::new() }
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<TopicLanes>> {
+        self.topics.iter()
+    }
+
+    pub(crate) fn get(&self, topic: &str) -> Option<&Arc<TopicLanes>> {
+        self.topics.iter().find(|lanes| lanes.topic.topic.name() == topic)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.topics.iter().all(|lanes| lanes.is_idle())
+    }
+
+    /// The broker is back, or something else happened that concerns all.
+    pub(crate) fn wake(&self) {
+        self.topics.iter().for_each(|lanes| lanes.wake.notify_one());
+    }
+
+    /// Every lane of one topic is handed over.
+    pub(crate) fn note_left(&self) {
+        self.left.fetch_add(1, Ordering::AcqRel);
+        self.has_left.notify_waiters();
+    }
+
+    /// Waits until every lane is handed over. Cancel safe.
+    pub(crate) async fn all_left(&self) {
+        loop {
+            let has_left = self.has_left.notified();
+            if self.left.load(Ordering::Acquire) >= self.topics.len() {
+                return;
+            }
+            has_left.await;
+        }
+    }
+}

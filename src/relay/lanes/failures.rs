@@ -1,0 +1,138 @@
+//! What a failure does to a row of a lane, and to its key.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::topic::{LaneHold, TopicLanes, Turn};
+use crate::limits::TEMPORARY_WAIT_MAX;
+use crate::metrics;
+use crate::relay::dispatcher::give_up as poisoned_to_dead;
+use crate::relay::engine::Engine;
+use crate::relay::entry::Entry;
+use crate::relay::failures::{FailedRow, Treatment, give_up, note, shortened, treatment};
+use crate::store::{Dead, Failed, Held, InLane, Poisoned, RowKey, StoreError};
+use crate::topic::OnFailedKey;
+use crate::transport::TransportError;
+
+/// A failed row of a lane.
+pub(crate) struct FailedInLane {
+    pub(crate) row: RowKey,
+    pub(crate) hold: LaneHold,
+    pub(crate) entry: Entry,
+    pub(crate) error: TransportError,
+}
+
+/// What is to be written of the rows of one topic.
+#[derive(Default)]
+struct Writes {
+    failed: Vec<(LaneHold, InLane<Failed>)>,
+    dead: Vec<(LaneHold, InLane<Dead>)>,
+}
+
+/// Writes failures of rows of lanes. Each row's key waits until that is done, and then as long as the failure says.
+pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<FailedInLane>) {
+    let mut by_topic: HashMap<Arc<str>, (Arc<TopicLanes>, Writes)> = HashMap::new();
+    for FailedInLane { row, hold, entry, error } in failed {
+        let lanes = Arc::clone(&hold.lanes);
+        let failed = FailedRow { row, epoch: hold.epoch, entry, error };
+        let writes = &mut by_topic.entry(lanes.name()).or_insert_with(|| (lanes, Writes::default())).1;
+        treat(engine, hold, failed, writes);
+    }
+    for (_, (lanes, writes)) in by_topic {
+        write_failed(engine, &lanes, writes.failed).await;
+        write_dead(engine, &lanes, writes.dead).await;
+    }
+}
+
+fn treat(engine: &Engine, hold: LaneHold, failed: FailedRow, writes: &mut Writes) {
+    let topic = Arc::clone(&failed.entry.topic);
+    let fence = hold.held.fence;
+    match treatment(&failed) {
+        Treatment::Leave => {
+            engine.ledger.strike(failed.row);
+            hold.put_back(failed.row);
+        }
+        Treatment::Retry { wait, spends_attempt } => {
+            writes.failed.push((hold, InLane { fence, what: note(&failed, wait, spends_attempt) }));
+        }
+        Treatment::RetryAlone => {
+            topic.suspect(failed.row.message_id, engine.limits.in_flight_max);
+            writes.failed.push((hold, InLane { fence, what: note(&failed, Duration::ZERO, true) }));
+        }
+        Treatment::GiveUp { reason } if topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter => {
+            give_up(&failed, reason);
+            let held = Held { key: failed.row, epoch: failed.epoch };
+            let reason = shortened(format!("{reason}: {}", failed.error));
+            writes.dead.push((hold, InLane { fence, what: Dead { held, reason } }));
+        }
+        Treatment::GiveUp { reason } => {
+            let wait = topic.topic.retry_policy().wait(failed.entry.failures.saturating_add(1));
+            tracing::error!(message_id = %failed.row.message_id, topic = topic.topic.name(), reason, ?wait,
+                error = %failed.error, "a message is refused, and its key waits behind it");
+            writes.failed.push((hold, InLane { fence, what: note(&failed, wait, true) }));
+        }
+    }
+}
+
+async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold, InLane<Failed>)>) {
+    let (holds, failed): (Vec<LaneHold>, Vec<InLane<Failed>>) = failed.into_iter().unzip();
+    let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
+    let written = store.fail_in_lanes(&lanes.name(), engine.lanes.node, &failed).await;
+    // Not noted, it is a failure all the same: its key waits, and only the row does not know.
+    told(written, failed.len(), "failures of an ordered topic could not be noted");
+    let now = engine.clock.now();
+    for (hold, failed) in holds.into_iter().zip(failed) {
+        let row = failed.what.held.key;
+        engine.ledger.strike(row);
+        hold.block(row, now + failed.what.wait);
+    }
+}
+
+async fn write_dead(engine: &Engine, lanes: &TopicLanes, dead: Vec<(LaneHold, InLane<Dead>)>) {
+    let (holds, dead): (Vec<LaneHold>, Vec<InLane<Dead>>) = dead.into_iter().unzip();
+    let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
+    let written = store.bury_from_lanes(&lanes.name(), engine.lanes.node, &dead).await;
+    let written = told(written, dead.len(), "messages of an ordered topic could not be given up");
+    let again_at = engine.clock.now() + engine.limits.poll_interval;
+    for (hold, dead) in holds.into_iter().zip(dead) {
+        let row = dead.what.held.key;
+        engine.ledger.strike(row);
+        if written.contains(&row) {
+            hold.done(row);
+        } else {
+            // Still there, as far as is known: its key goes on only behind it.
+            hold.block(row, again_at);
+        }
+    }
+}
+
+/// The rows that were written; what was not is logged and counted.
+fn told(written: Result<Vec<RowKey>, StoreError>, wanted: usize, loss: &'static str) -> HashSet<RowKey> {
+    let written: HashSet<RowKey> = match written {
+        Ok(written) => written.into_iter().collect(),
+        Err(error) => {
+            tracing::warn!(%error, rows = wanted, "{loss}");
+            HashSet::new()
+        }
+    };
+    ::metrics::counter!(metrics::LEASE_LOST).increment(wanted.saturating_sub(written.len()) as u64);
+    written
+}
+
+/// Rows that nobody can decode: dead letters, or in their key's way until somebody mends them.
+pub(super) async fn give_up_poisoned(engine: &Engine, lanes: &Arc<TopicLanes>, poisoned: Vec<(Poisoned, Turn)>) {
+    let goes_on = lanes.topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter;
+    let mut dead = Vec::new();
+    for (row, turn) in poisoned {
+        let hold = LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch: row.epoch };
+        if goes_on {
+            dead.push((hold, InLane { fence: turn.held.fence, what: poisoned_to_dead(&row) }));
+        } else {
+            tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error,
+                "a row cannot be decoded, and its key waits behind it");
+            hold.block(row.key, engine.clock.now() + TEMPORARY_WAIT_MAX);
+        }
+    }
+    write_dead(engine, lanes, dead).await;
+}

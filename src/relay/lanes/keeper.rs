@@ -1,0 +1,201 @@
+//! The keeper of lanes: leases, fair shares, and handing lanes over.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use super::lane::{Lane, validity};
+use super::topic::TopicLanes;
+use crate::clock::BootInstant;
+use crate::metrics;
+use crate::relay::breaker::BreakerState;
+use crate::relay::engine::Engine;
+use crate::relay::stop::Stage;
+use crate::store::{HeldLane, LaneKeep, LaneStore, LaneView, StoreError};
+
+/// Runs until every lane of the topic is handed over, or the relay ends.
+pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
+    let mut beat_at = engine.clock.now();
+    loop {
+        let looked = tick(&engine, &lanes, &mut beat_at).await;
+        if let Err(error) = &looked {
+            ::metrics::counter!(metrics::LANE_KEEP_FAILED).increment(1);
+            tracing::warn!(%error, topic = %lanes.name(), "lanes could not be kept: trying again until their leases end");
+        }
+        let is_leaving = engine.stop.has_reached(Stage::Draining);
+        // Where the database cannot be asked and nothing is owned any more, nothing is left to do.
+        if is_leaving && looked.unwrap_or_else(|_| lanes.owned().is_empty()) {
+            engine.lanes.note_left();
+            return;
+        }
+        let pause = if is_leaving { engine.limits.extend_interval } else { engine.limits.poll_interval };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = lanes.keep.notified() => {}
+            () = engine.ledger.changed(|| engine.ledger.is_idle()), if is_leaving && !engine.ledger.is_idle() => {}
+            () = engine.stop.reached(Stage::Draining), if !is_leaving => {}
+            () = engine.stop.reached(Stage::Ending) => return,
+        }
+    }
+}
+
+/// Looks at the lanes, and writes where there is something to write; says whether this node has left them all.
+async fn tick(engine: &Engine, lanes: &TopicLanes, beat_at: &mut BootInstant) -> Result<bool, StoreError> {
+    let Some(store) = engine.store.lanes() else { return Ok(true) };
+    if !lanes.is_prepared() {
+        store.prepare_lanes(&[lanes.count()]).await?;
+        lanes.set_prepared();
+    }
+    drop_ended(engine, lanes);
+    let view = store.look_at_lanes(&lanes.name()).await?;
+    let is_leaving = engine.stop.has_reached(Stage::Draining);
+    let joins = !is_leaving && is_awake(engine, lanes, &view);
+    give_up_surplus(engine, lanes, &view, joins);
+    let drained = drained(engine, lanes);
+    if needs_keeping(engine, lanes, &view, &drained, joins, *beat_at) {
+        let view = keep(engine, store, lanes, drained, joins).await?;
+        *beat_at = engine.clock.now() + engine.limits.lane_lease_duration / 3;
+        lanes.set_view(view);
+    } else {
+        lanes.set_view(view);
+    }
+    meter(lanes);
+    Ok(is_leaving && lanes.owned().is_empty())
+}
+
+/// Preempt, yield, sleep, wake: a node whose broker is down, or whose reads fail, for too long leaves its lanes to the
+/// others, sleeps, and tries again. Not where there are no others: nobody would send then, nor sooner when all is well again.
+fn is_awake(engine: &Engine, lanes: &TopicLanes, view: &LaneView) -> bool {
+    let now = engine.clock.now();
+    let has_others = view.nodes.iter().any(|node| *node != engine.lanes.node);
+    let down_since = match engine.breaker.state() {
+        BreakerState::Open { since, .. } => Some(since),
+        _ => None,
+    };
+    let ill_since = down_since.into_iter().chain(lanes.failing_since()).min();
+    let is_unfit = ill_since.is_some_and(|since| since.until(now) >= engine.limits.lane_yield_duration);
+    let asleep_until = match lanes.asleep_until() {
+        Some(until) if now < until && (has_others || is_unfit) => Some(until),
+        _ if is_unfit && has_others => {
+            tracing::warn!(topic = %lanes.name(), "this node leaves its lanes to others: its broker or database fails");
+            Some(now + engine.limits.lane_sleep_duration)
+        }
+        _ => None,
+    };
+    lanes.sleep_until(asleep_until);
+    asleep_until.is_none()
+}
+
+/// Lanes whose lease ended unrenewed are somebody else's, for all that is known: their unsent rows are forgotten.
+fn drop_ended(engine: &Engine, lanes: &TopicLanes) {
+    let now = engine.clock.now();
+    lose(lanes, |lane| now >= lane.valid_until);
+}
+
+fn lose(lanes: &TopicLanes, is_lost: impl Fn(&Lane) -> bool) {
+    let mut owned = lanes.owned();
+    let before = owned.len();
+    owned.retain(|_, lane| !is_lost(lane));
+    let lost = before - owned.len();
+    drop(owned);
+    if lost > 0 {
+        tracing::warn!(topic = %lanes.name(), lanes = lost, "lanes were lost: their leases could not be renewed in time");
+        ::metrics::counter!(metrics::LANE_LOST, "topic" => lanes.name()).increment(lost as u64);
+    }
+}
+
+/// Stops sending from lanes beyond this node's share, those with the highest numbers; goes on where they are none any more.
+fn give_up_surplus(engine: &Engine, lanes: &TopicLanes, view: &LaneView, joins: bool) {
+    let share = if joins { view.share_of(engine.lanes.node) } else { 0 };
+    // Not counted yet, or no longer: what it owns stays its own until it is.
+    let is_counted = !joins || view.nodes.contains(&engine.lanes.node);
+    for (place, lane) in lanes.owned().values_mut().enumerate() {
+        lane.is_given_up = is_counted && place >= share;
+    }
+    lanes.wake.notify_one();
+}
+
+/// Given-up lanes of which nothing is in flight or waits to be settled. A row that timed out may still reach the broker:
+/// as a copy of a message that the next owner sends first of its key, so that it puts nothing out of order.
+fn drained(engine: &Engine, lanes: &TopicLanes) -> Vec<HeldLane> {
+    let in_use: HashSet<HeldLane> = engine.ledger.lanes_in_use(lanes);
+    let owned = lanes.owned();
+    let idle = owned.values().filter(|lane| lane.is_given_up && !lane.is_sending() && !in_use.contains(&lane.held));
+    idle.map(|lane| lane.held).collect()
+}
+
+fn needs_keeping(
+    engine: &Engine,
+    lanes: &TopicLanes,
+    view: &LaneView,
+    drained: &[HeldLane],
+    joins: bool,
+    beat_at: BootInstant,
+) -> bool {
+    let node = engine.lanes.node;
+    let is_counted = view.nodes.contains(&node);
+    let owned = lanes.owned().len();
+    let can_take = view.lanes.iter().any(|lane| match lane.owner {
+        Some(owner) => lane.expires_in.is_zero() || (owner == node && !lanes.owned().contains_key(&lane.lane)),
+        None => true,
+    });
+    let wants = joins && owned < view.share_of(node) && can_take;
+    let is_due = engine.clock.now() >= beat_at && (joins || owned > 0);
+    is_due || !drained.is_empty() || wants || joins != is_counted
+}
+
+async fn keep(
+    engine: &Engine,
+    store: &dyn LaneStore,
+    lanes: &TopicLanes,
+    release: Vec<HeldLane>,
+    joins: bool,
+) -> Result<LaneView, StoreError> {
+    let limits = &engine.limits;
+    let held: Vec<HeldLane> = lanes.owned().values().map(|lane| lane.held).collect();
+    let keep = LaneKeep {
+        topic: lanes.name(),
+        node: engine.lanes.node,
+        renew: held.into_iter().filter(|held| !release.contains(held)).collect(),
+        release,
+        joins,
+        lease_duration: limits.lane_lease_duration,
+        quiet_duration: engine.transport.delivery_timeout() + limits.term_margin_duration,
+    };
+    // Released before the database says so: an answer that is lost must not leave us sending.
+    lanes.owned().retain(|_, lane| !keep.release.contains(&lane.held));
+    let began_at = engine.clock.now();
+    let view = store.keep_lanes(&keep).await?;
+    book(engine, lanes, &view, began_at);
+    Ok(view)
+}
+
+/// Brings what this process believes to own in line with what the database says.
+fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInstant) {
+    let limits = &engine.limits;
+    let valid_until = validity(began_at, limits.lane_lease_duration, limits.term_margin_duration);
+    let now = engine.clock.now();
+    let ours = |lane: u16| view.lanes.iter().find(|of| of.lane == lane && of.owner == Some(engine.lanes.node));
+    lose(lanes, |lane| ours(lane.held.lane).is_none_or(|of| of.fence != lane.held.fence));
+    let mut owned = lanes.owned();
+    for of in view.lanes.iter().filter(|of| of.owner == Some(engine.lanes.node)) {
+        let held = HeldLane { lane: of.lane, fence: of.fence };
+        let lane = owned.entry(of.lane).or_insert_with(|| {
+            tracing::info!(topic = %lanes.name(), lane = of.lane, fence = of.fence, quiet = ?of.quiet_for, "a lane is taken");
+            Lane::new(held, valid_until, now + of.quiet_for, now)
+        });
+        lane.valid_until = valid_until;
+    }
+    drop(owned);
+    lanes.wake.notify_one();
+}
+
+fn meter(lanes: &TopicLanes) {
+    let owned = lanes.owned();
+    ::metrics::gauge!(metrics::LANES_OWNED, "topic" => lanes.name()).set(owned.len() as f64);
+    ::metrics::gauge!(metrics::LANES_ASLEEP, "topic" => lanes.name())
+        .set(f64::from(u8::from(lanes.asleep_until().is_some())));
+    let blocked: usize = owned.values().map(Lane::blocked_keys).sum();
+    ::metrics::gauge!(metrics::BLOCKED_KEYS, "topic" => lanes.name()).set(blocked as f64);
+}

@@ -1,0 +1,17 @@
+//! Ordered topics: lanes, their leases, and the order of their keys.
+//!
+//! ```text
+//! commit hook ─ woken ─┐                                  ┌─ delivered: the next row of the key; settler ─ settle
+//!                      ├─ reader ─ entries ─ rows ─ send ─┤
+//! keeper ─ leases ─────┘                                  └─ failed: the key waits; settler ─ fail, dead
+//! ```
+//!
+//! A lane's rows are read by id, without what they carry; one row of each key is under way, and what it carries is read when
+//! its turn comes. That second read is the proof that nobody settled it meanwhile.
+
+pub(crate) mod all;
+pub(crate) mod failures;
+pub(crate) mod keeper;
+pub(crate) mod lane;
+pub(crate) mod reader;
+pub(crate) mod topic;

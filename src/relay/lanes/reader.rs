@@ -1,0 +1,277 @@
+//! The reader of one ordered topic: reads its lanes, and sends the rows whose turn it is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::failures::give_up_poisoned;
+use super::lane::Scan;
+use super::topic::{LaneHold, TopicLanes, Turn};
+use crate::clock::BootInstant;
+use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK};
+use crate::metrics;
+use crate::relay::breaker::BreakerState;
+use crate::relay::engine::Engine;
+use crate::relay::entry::Holder;
+use crate::relay::ledger::Reservation;
+use crate::relay::outgoing::{Offer, Offered, Outgoing};
+use crate::relay::path::Path;
+use crate::relay::stop::Stage;
+use crate::relay::topics::Gate;
+use crate::store::{HeldLane, LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
+
+/// The shortest pause: what is due and cannot be done now, because another trial of the broker is under way, is no reason to
+/// spin.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+
+/// Runs until the relay drains.
+pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
+    let mut turn = 0;
+    while !engine.stop.has_reached(Stage::Draining) {
+        let woken = lanes.wake.notified();
+        let stepped = step(&engine, &lanes, &mut turn).await;
+        lanes.note_read(stepped.is_err(), engine.clock.now());
+        let did_something = match stepped {
+            Ok(did_something) => did_something,
+            Err(error) => {
+                ::metrics::counter!(metrics::LANE_READ_FAILED).increment(1);
+                tracing::warn!(%error, topic = %lanes.name(), "lanes could not be read: trying again");
+                engine.breaker.trial_unused();
+                rest(&engine).await;
+                true
+            }
+        };
+        // Whoever waits for the relay to be idle looks again.
+        engine.ledger.look_again();
+        if did_something {
+            continue;
+        }
+        tokio::select! {
+            () = woken => {}
+            () = sleep(pause(&engine, &lanes)) => {}
+            () = engine.stop.reached(Stage::Draining) => {}
+        }
+    }
+}
+
+/// How long nothing is to be done unless somebody wakes: until a page, or a blocked key, is due.
+fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
+    let poll = engine.limits.poll_interval;
+    let at = lanes.next_at().filter(|_| may_work(engine, lanes));
+    at.map_or(poll, |at| engine.clock.now().until(at)).clamp(PAUSE_MIN.min(poll), poll)
+}
+
+async fn rest(engine: &Engine) {
+    tokio::select! {
+        () = sleep(engine.limits.poll_interval) => {}
+        () = engine.stop.reached(Stage::Draining) => {}
+    }
+}
+
+/// Reads what is to be read and sends what may go; says whether there was anything.
+async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turn: &mut u16) -> Result<bool, StoreError> {
+    let Some(store) = engine.store.lanes() else { return Ok(false) };
+    lanes.refresh(engine.clock.now());
+    if !may_work(engine, lanes) {
+        return Ok(false);
+    }
+    let has_read = read(engine, store, lanes).await?;
+    let has_sent = send(engine, store, lanes, turn).await?;
+    Ok(has_read || has_sent)
+}
+
+/// Lanes are not even read while the broker is down or refuses the topic.
+fn may_work(engine: &Engine, lanes: &TopicLanes) -> bool {
+    let is_open = matches!(engine.breaker.state(), BreakerState::Open { .. });
+    !is_open && !lanes.topic.is_parked(engine.clock.now())
+}
+
+/// Reads one page of each lane that wants one, in one statement.
+async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes) -> Result<bool, StoreError> {
+    let now = engine.clock.now();
+    let mut wanted = lanes.scans(now);
+    wanted.truncate(LANE_READ_ROWS_MAX / LANE_PAGE_ROWS_MIN);
+    if wanted.is_empty() {
+        return Ok(false);
+    }
+    let rows_max = (LANE_READ_ROWS_MAX / wanted.len()).clamp(LANE_PAGE_ROWS_MIN, LANE_PAGE_ROWS_MAX);
+    let scans: Vec<LaneScan> =
+        wanted.iter().map(|(held, scan)| LaneScan { lane: held.lane, after: scan.after }).collect();
+    let entries = store.lane_entries(&lanes.name(), &scans, rows_max).await?;
+    let late_at = now + engine.limits.poll_interval;
+    let (mut rest, mut late) = (&entries[..], 0);
+    for (place, scan) in wanted.iter().enumerate() {
+        let (page, behind) = rest.split_at(rest.partition_point(|entry| entry.scan <= place));
+        rest = behind;
+        late += note(engine, lanes, *scan, page, page.len() == rows_max, late_at);
+    }
+    if late > 0 {
+        ::metrics::counter!(metrics::LANE_LATE, "topic" => lanes.name()).increment(late as u64);
+    }
+    Ok(!entries.is_empty())
+}
+
+fn note(
+    engine: &Engine,
+    lanes: &TopicLanes,
+    scan: (HeldLane, Scan),
+    page: &[crate::store::LaneEntry],
+    is_full: bool,
+    late_at: BootInstant,
+) -> usize {
+    lanes.note(scan, page, is_full, late_at, |row| engine.ledger.knows(row))
+}
+
+/// Sends the rows whose turn it is, as many as there is room for.
+async fn send(
+    engine: &Arc<Engine>,
+    store: &dyn LaneStore,
+    lanes: &Arc<TopicLanes>,
+    turn: &mut u16,
+) -> Result<bool, StoreError> {
+    if !lanes.ready(engine.clock.now()) || lanes.topic.is_gated() {
+        return Ok(false);
+    }
+    let limits = &engine.limits;
+    let mut room = tokio::select! {
+        room = engine.ledger.reserve(limits.claim_rows_max, limits.claim_bytes_max) => room,
+        () = engine.stop.reached(Stage::Draining) => return Ok(false),
+    };
+    let wanted = if lanes.topic.is_refused() { 1 } else { room.rows() };
+    let rows_max = engine.breaker.admit(wanted, engine.clock.now());
+    if rows_max == 0 {
+        return Ok(false);
+    }
+    let turns = Taken::new(lanes, lanes.take(turn, rows_max, room.bytes(), engine.clock.now()));
+    let sent = send_taken(engine, store, turns, &mut room).await;
+    if !matches!(sent, Ok(true)) {
+        engine.breaker.trial_unused();
+    }
+    sent
+}
+
+async fn send_taken(
+    engine: &Arc<Engine>,
+    store: &dyn LaneStore,
+    mut taken: Taken<'_>,
+    room: &mut Reservation,
+) -> Result<bool, StoreError> {
+    if taken.turns.is_empty() {
+        return Ok(false);
+    }
+    let lanes = taken.lanes;
+    let rows: Vec<RowKey> = taken.turns.keys().copied().collect();
+    let mut loaded = store.lane_rows(&lanes.name(), &rows).await?;
+    // By id, so that what leaves together leaves in the order of the rows, as far as that goes.
+    loaded.sort_unstable_by_key(|row| row.key().id);
+    let (mut suspects, mut poisoned) = (Vec::new(), Vec::new());
+    let mut has_sent = false;
+    let mut outgoing = Outgoing::new(engine);
+    for row in loaded {
+        let Some(turn) = taken.turns.remove(&row.key()) else { continue };
+        match row {
+            Loaded::Poisoned(row) => poisoned.push((row, turn)),
+            Loaded::Row(row) if lanes.topic.is_suspect(row.key.message_id) => suspects.push((row, turn)),
+            Loaded::Row(row) => has_sent |= offer(engine, lanes, row, turn, false, &mut outgoing, room),
+        }
+    }
+    outgoing.send();
+    // Settled by somebody else, or taken away by hand.
+    for (row, turn) in taken.turns.drain() {
+        hold(lanes, turn, 0).done(row);
+    }
+    give_up_poisoned(engine, lanes, poisoned).await;
+    has_sent |= send_suspects(engine, lanes, suspects, room).await;
+    Ok(has_sent)
+}
+
+/// Rows that were taken and not yet sent; dropped in between, they go back to their lanes.
+struct Taken<'a> {
+    lanes: &'a Arc<TopicLanes>,
+    turns: HashMap<RowKey, Turn>,
+}
+
+impl<'a> Taken<'a> {
+    fn new(lanes: &'a Arc<TopicLanes>, turns: Vec<Turn>) -> Self {
+        Self { lanes, turns: turns.into_iter().map(|turn| (turn.waiting.row, turn)).collect() }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        for (row, turn) in self.turns.drain() {
+            hold(self.lanes, turn, 0).put_back(row);
+        }
+    }
+}
+
+fn hold(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> LaneHold {
+    LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch }
+}
+
+/// Hands one row to the transport; says whether it was sent. What was not goes back to its lane.
+fn offer(
+    engine: &Arc<Engine>,
+    lanes: &Arc<TopicLanes>,
+    row: Row,
+    turn: Turn,
+    alone: bool,
+    outgoing: &mut Outgoing<'_>,
+    room: &mut Reservation,
+) -> bool {
+    let (key, again) = (row.key, row.failures > 0);
+    let hold = hold(lanes, turn, row.epoch);
+    if !may_work(engine, lanes) || (lanes.topic.is_gated() && !alone) {
+        hold.put_back(key);
+        return false;
+    }
+    // Before it is sent: the answer may be there before this returns.
+    lanes.with_lane(turn.held, |lane| lane.sent(turn.key, key));
+    let offer = Offer {
+        row,
+        topic: &lanes.topic,
+        holder: Holder::Lane(hold.clone()),
+        term_ends_at: turn.valid_until,
+        path: Path::Lane,
+        committed_at: None,
+        alone,
+        again,
+    };
+    match outgoing.offer(offer, room) {
+        Offered::Sent => return true,
+        Offered::Late => hold.put_back(key),
+        // From an earlier time as the lane's owner: its answer, or its settling, is waited for.
+        Offered::Known(_) => hold.block(key, engine.clock.now() + LANE_RECHECK),
+    }
+    false
+}
+
+/// Sends each suspect with nothing else of its topic in flight, so that a refusal is about that one record.
+async fn send_suspects(
+    engine: &Arc<Engine>,
+    lanes: &Arc<TopicLanes>,
+    suspects: Vec<(Row, Turn)>,
+    room: &mut Reservation,
+) -> bool {
+    if suspects.is_empty() {
+        return false;
+    }
+    let patience = engine.limits.claim_window_duration;
+    let gate = Gate::close(&lanes.topic);
+    let alone = gate.is_some() && timeout(patience, lanes.topic.emptied()).await.is_ok();
+    let mut has_sent = false;
+    for (row, turn) in suspects {
+        if alone && lanes.topic.in_flight() == 0 {
+            let mut outgoing = Outgoing::new(engine);
+            has_sent |= offer(engine, lanes, row, turn, true, &mut outgoing, room);
+            outgoing.send();
+            // Its answer may take longer: then the others stay suspects.
+            let _ = timeout(patience, lanes.topic.emptied()).await;
+        } else {
+            hold(lanes, turn, row.epoch).block(row.key, engine.clock.now() + LANE_RECHECK);
+        }
+    }
+    has_sent
+}

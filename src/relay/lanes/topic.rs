@@ -1,0 +1,236 @@
+//! The lanes of one ordered topic as this process sees them.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::lane::{KeyHash, Lane, Page, Scan, Waiting};
+use crate::clock::BootInstant;
+use crate::relay::topics::TopicState;
+use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, RowKey};
+
+#[derive(Debug)]
+pub(crate) struct TopicLanes {
+    pub(crate) topic: Arc<TopicState>,
+    owned: Mutex<BTreeMap<u16, Lane>>,
+    /// Lanes with new rows, each with the lowest id where that is known. Apart from the lanes, because it is written by
+    /// whoever commits.
+    woken: Mutex<BTreeMap<u16, Option<i64>>>,
+    view: Mutex<LaneView>,
+    /// The reader may find something to do.
+    pub(crate) wake: Notify,
+    /// The keeper should look.
+    pub(crate) keep: Notify,
+    hasher: RandomState,
+    /// Whether the database was seen to have these lanes.
+    is_prepared: AtomicBool,
+    /// Since when reading failed each time.
+    failing_since: Mutex<Option<BootInstant>>,
+    /// Until when this node leaves the lanes to others.
+    asleep_until: Mutex<Option<BootInstant>>,
+}
+
+/// A row of a lane on its way to the broker.
+#[derive(Debug, Clone)]
+pub(crate) struct LaneHold {
+    pub(crate) lanes: Arc<TopicLanes>,
+    pub(crate) held: HeldLane,
+    pub(crate) key: KeyHash,
+    /// The row's epoch.
+    pub(crate) epoch: i32,
+}
+
+/// A row whose turn it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    pub(crate) held: HeldLane,
+    pub(crate) valid_until: BootInstant,
+    pub(crate) key: KeyHash,
+    pub(crate) waiting: Waiting,
+}
+
+impl TopicLanes {
+    pub(crate) fn new(topic: Arc<TopicState>) -> Self {
+        Self {
+            topic,
+            owned: Mutex::default(),
+            woken: Mutex::default(),
+            view: Mutex::default(),
+            wake: Notify::new(),
+            keep: Notify::new(),
+            hasher: RandomState::new(),
+            is_prepared: AtomicBool::new(false),
+            failing_since: Mutex::default(),
+            asleep_until: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.topic.name()
+    }
+
+    /// How many lanes it is to have.
+    pub(crate) fn count(&self) -> LaneCount {
+        LaneCount { topic: self.name(), lanes: self.topic.topic.lane_count().unwrap_or(0) }
+    }
+
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.is_prepared.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_prepared(&self) {
+        self.is_prepared.store(true, Ordering::Release);
+    }
+
+    /// Notes whether reading succeeded.
+    pub(crate) fn note_read(&self, has_failed: bool, now: BootInstant) {
+        let mut failing = self.failing_since.lock().unwrap_or_else(PoisonError::into_inner);
+        *failing = has_failed.then(|| failing.unwrap_or(now));
+    }
+
+    pub(crate) fn failing_since(&self) -> Option<BootInstant> {
+        *self.failing_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn asleep_until(&self) -> Option<BootInstant> {
+        *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn sleep_until(&self, until: Option<BootInstant>) {
+        *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// Rows were committed to a lane. Called by whoever commits: never waits for more than another such call.
+    pub(crate) fn woken(&self, lane: u16, id: Option<i64>) {
+        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = woken.entry(lane).or_insert(id);
+        // Where one is not known, neither is the lowest.
+        *first = first.zip(id).map(|(one, other)| one.min(other));
+        drop(woken);
+        self.wake.notify_one();
+    }
+
+    /// Brings new rows to the lanes' knowledge, and blocked keys whose time has come.
+    pub(crate) fn refresh(&self, now: BootInstant) {
+        let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut owned = self.owned();
+        for (lane, id) in woken {
+            if let Some(lane) = owned.get_mut(&lane) {
+                lane.woken(id);
+            }
+        }
+        for lane in owned.values_mut() {
+            lane.unblock(now);
+        }
+    }
+
+    /// What to read next, one page of a lane at most.
+    pub(crate) fn scans(&self, now: BootInstant) -> Vec<(HeldLane, Scan)> {
+        let owned = self.owned();
+        owned.values().filter_map(|lane| Some((lane.held, lane.next_scan(now)?))).collect()
+    }
+
+    /// Takes in what was read of a lane; returns how many rows came late.
+    pub(crate) fn note(
+        &self,
+        (held, scan): (HeldLane, Scan),
+        entries: &[LaneEntry],
+        is_full: bool,
+        late_at: BootInstant,
+        is_known: impl Fn(RowKey) -> bool,
+    ) -> usize {
+        let hashed = |entry: &LaneEntry| {
+            let key = self.hasher.hash_one(entry.key.as_deref());
+            (key, Waiting { row: entry.row, bytes: entry.bytes })
+        };
+        let mut owned = self.owned();
+        let Some(lane) = owned.get_mut(&held.lane).filter(|lane| lane.held == held) else { return 0 };
+        // Looked at under the lock, behind which rows become known: none is missed between the two.
+        let page = Page {
+            rows: entries.iter().filter(|entry| !is_known(entry.row)).map(hashed).collect(),
+            last: entries.last().map_or(scan.after, |entry| entry.row.id),
+            is_full,
+        };
+        lane.note(scan, &page, late_at)
+    }
+
+    /// Takes rows whose turn it is, from one lane after the other, beginning behind the lane at `turn`.
+    pub(crate) fn take(&self, turn: &mut u16, rows_max: usize, bytes_max: usize, now: BootInstant) -> Vec<Turn> {
+        let mut owned = self.owned();
+        let behind = owned.range(turn.saturating_add(1)..).map(|(number, _)| *number);
+        let order: Vec<u16> = behind.chain(owned.range(..=*turn).map(|(number, _)| *number)).collect();
+        let (mut taken, mut bytes) = (Vec::new(), 0_usize);
+        for number in order {
+            let Some(lane) = owned.get_mut(&number).filter(|lane| lane.may_send(now)) else { continue };
+            while taken.len() < rows_max {
+                // One row goes whatever its size, or it never would.
+                let room = if taken.is_empty() { usize::MAX } else { bytes_max.saturating_sub(bytes) };
+                let Some((key, waiting)) = lane.take(room) else { break };
+                bytes = bytes.saturating_add(waiting.bytes);
+                taken.push(Turn { held: lane.held, valid_until: lane.valid_until, key, waiting });
+            }
+            if taken.len() == rows_max {
+                *turn = number;
+                break;
+            }
+        }
+        taken
+    }
+
+    pub(crate) fn ready(&self, now: BootInstant) -> bool {
+        self.owned().values().any(|lane| lane.has_ready(now))
+    }
+
+    /// When there is something to do although nobody wakes.
+    pub(crate) fn next_at(&self) -> Option<BootInstant> {
+        self.owned().values().filter(|lane| !lane.is_given_up).map(Lane::next_at).min()
+    }
+
+    /// Does something to a row's lane, where it is still held under the same fence, and wakes the reader.
+    pub(crate) fn with_lane(&self, held: HeldLane, change: impl FnOnce(&mut Lane)) {
+        if let Some(lane) = self.owned().get_mut(&held.lane).filter(|lane| lane.held == held) {
+            change(lane);
+        }
+        self.wake.notify_one();
+    }
+
+    /// Whether everything handed over so far was read, sent and answered, as far as this process owns its lane.
+    pub(crate) fn is_idle(&self) -> bool {
+        let nothing_new = {
+            let owned = self.owned();
+            let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+            woken.keys().all(|lane| !owned.contains_key(lane))
+        };
+        nothing_new && self.owned().values().all(Lane::is_idle)
+    }
+
+    pub(crate) fn view(&self) -> LaneView {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_view(&self, view: LaneView) {
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+
+    pub(crate) fn owned(&self) -> MutexGuard<'_, BTreeMap<u16, Lane>> {
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LaneHold {
+    pub(crate) fn done(&self, row: RowKey) {
+        self.lanes.with_lane(self.held, |lane| lane.done(self.key, row));
+    }
+
+    pub(crate) fn put_back(&self, row: RowKey) {
+        self.lanes.with_lane(self.held, |lane| lane.put_back(self.key, row));
+    }
+
+    pub(crate) fn block(&self, row: RowKey, until: BootInstant) {
+        self.lanes.with_lane(self.held, |lane| lane.block(self.key, row, until));
+    }
+}

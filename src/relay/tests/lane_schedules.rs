@@ -1,0 +1,201 @@
+//! Seeded schedules of everything that can happen to two owners of an ordered topic, and an audit of each key's order.
+//!
+//! `OUTBOX_SEED=n` replays one seed, `OUTBOX_SEEDS=n` runs that many.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::time::sleep;
+
+use super::lanes::world_with;
+use super::{DEADLINE, World};
+use crate::message::MessageId;
+use crate::relay::Relay;
+use crate::store::{Call, Fault, StoreError};
+use crate::topic::{OnFailedKey, Topic};
+use crate::transport::{Answer, FailureClass};
+
+const SEEDS: u64 = 60;
+const STEPS: usize = 100;
+const KEYS: u32 = 12;
+
+struct Schedule {
+    rng: Rng,
+    nodes: Vec<World>,
+    relays: Vec<Option<Relay>>,
+    /// By key, in the order of the commits.
+    committed: HashMap<String, Vec<MessageId>>,
+    /// Whether nothing ever fails: relays only come and go, and nothing is sent twice.
+    is_healthy: bool,
+    goes_on: bool,
+}
+
+impl Schedule {
+    fn new(seed: u64) -> Self {
+        let goes_on = seed % 4 == 1;
+        let policy = if goes_on { OnFailedKey::DeadLetter } else { OnFailedKey::Hold };
+        let first = world_with(Topic::new(super::lanes::TOPIC).ordered_by_key().on_failed_key(policy));
+        first.broker.set_latency(Duration::from_millis(2));
+        let second = first.neighbour();
+        Self {
+            rng: Rng::with_seed(seed),
+            nodes: vec![first, second],
+            relays: vec![None, None],
+            committed: HashMap::new(),
+            is_healthy: seed.is_multiple_of(3),
+            goes_on,
+        }
+    }
+
+    async fn step(&mut self) {
+        let node = self.rng.usize(..2);
+        match self.rng.u32(..100) {
+            0..45 => self.commit(node),
+            45..49 => self.shut_down(node).await,
+            49..55 => self.start(node).await,
+            55..62 => sleep(Duration::from_millis(self.rng.u64(..3_000))).await,
+            62..64 => sleep(Duration::from_secs(self.rng.u64(..70))).await,
+            64..100 if self.is_healthy => {}
+            64..74 => self.let_sends_fail(),
+            74..86 => self.let_a_call_fail(),
+            86..89 => drop(self.relays[node].take()),
+            89..93 => self.outage(),
+            93..96 => {
+                let down = self.rng.bool();
+                self.nodes[0].store.set_down(down);
+            }
+            _ => self.hold(),
+        }
+        sleep(Duration::from_millis(self.rng.u64(..20))).await;
+    }
+
+    fn commit(&mut self, node: usize) {
+        let count = if self.rng.u32(..10) == 0 { 150 } else { 1 };
+        for _ in 0..count {
+            let key = self.rng.u32(..KEYS).to_string();
+            let row = self.nodes[node].commit_keyed(&key);
+            // Now and then the hook does not see the commit.
+            if self.rng.u32(..5) > 0 {
+                let tells_id = self.rng.bool();
+                self.nodes[node].hand_over_keyed(row, &key, tells_id);
+            }
+            self.committed.entry(key).or_default().push(row.message_id);
+        }
+    }
+
+    fn let_sends_fail(&mut self) {
+        let class = match self.rng.u32(..8) {
+            0 => FailureClass::Record,
+            1 => FailureClass::RecordRefused,
+            2 => FailureClass::Topic,
+            3 => FailureClass::Connection,
+            _ => FailureClass::Temporary,
+        };
+        let count = self.rng.usize(1..4);
+        let answer = match self.rng.u32(..4) {
+            0 => Answer::Busy,
+            1 => Answer::StoreThenFail(FailureClass::Temporary),
+            _ => Answer::Fail(class),
+        };
+        self.nodes[0].broker.answer_next(count, answer);
+    }
+
+    fn let_a_call_fail(&mut self) {
+        let call = match self.rng.u32(..7) {
+            0 => Call::LookAtLanes,
+            1 => Call::KeepLanes,
+            2 => Call::LaneEntries,
+            3 => Call::LaneRows,
+            4 => Call::FailInLanes,
+            5 => Call::BuryFromLanes,
+            _ => Call::Settle,
+        };
+        let error = match self.rng.u32(..3) {
+            0 => StoreError::Conflict("scheduled".into()),
+            1 => StoreError::Statement("scheduled".into()),
+            _ => StoreError::TimedOut { after: Duration::from_secs(5) },
+        };
+        let fault = if self.rng.bool() { Fault::Refused(error) } else { Fault::AnswerLost(error) };
+        self.nodes[0].store.inject(call, fault);
+    }
+
+    async fn shut_down(&mut self, node: usize) {
+        if let Some(relay) = self.relays[node].take() {
+            let report = relay.shutdown(Duration::from_secs(60)).await;
+            assert!(report.is_clean() || !self.is_healthy, "{report:?}");
+        }
+    }
+
+    async fn start(&mut self, node: usize) {
+        if self.relays[node].is_none() {
+            self.relays[node] = Some(self.nodes[node].start().await);
+        }
+    }
+
+    fn outage(&mut self) {
+        if self.rng.bool() { self.nodes[0].broker.go_down() } else { self.nodes[0].broker.go_up() }
+    }
+
+    fn hold(&mut self) {
+        if self.rng.bool() { self.nodes[0].broker.hold() } else { self.nodes[0].broker.release() }
+    }
+
+    /// Mends everything, waits until the table is empty, and compares.
+    async fn audit(mut self, seed: u64) {
+        let (store, broker) = (self.nodes[0].store.clone(), self.nodes[0].broker.clone());
+        store.set_down(false);
+        broker.go_up();
+        broker.forget_answers();
+        broker.release();
+        self.start(0).await;
+        let mut waited = Duration::ZERO;
+        while !store.live_rows().is_empty() {
+            assert!(waited < 4 * DEADLINE, "seed {seed}: left behind: {:?}", store.live_rows());
+            sleep(Duration::from_millis(100)).await;
+            waited += Duration::from_millis(100);
+        }
+        let dead: HashSet<MessageId> = store.dead_rows().iter().map(|row| row.key.message_id).collect();
+        assert!(dead.is_empty() || self.goes_on, "seed {seed}: dead letters of a topic that holds its keys");
+        let appeared = self.nodes[0].first_appearances();
+        for (key, committed) in &self.committed {
+            let appeared = appeared.get(key).cloned().unwrap_or_default();
+            let expected: Vec<MessageId> =
+                committed.iter().filter(|id| appeared.contains(id) || !dead.contains(id)).copied().collect();
+            assert_eq!(appeared, expected, "seed {seed}: key {key} lost something, or its order");
+        }
+        if self.is_healthy {
+            let committed: usize = self.committed.values().map(Vec::len).sum();
+            assert_eq!(broker.delivered().len(), committed, "seed {seed}: sent twice without a reason");
+        }
+    }
+}
+
+async fn run(seed: u64) {
+    let mut schedule = Schedule::new(seed);
+    schedule.start(0).await;
+    for _ in 0..STEPS {
+        schedule.step().await;
+    }
+    schedule.audit(seed).await;
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    match number("OUTBOX_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("OUTBOX_SEEDS").unwrap_or(SEEDS),
+    }
+}
+
+#[test]
+fn no_key_loses_a_message_or_its_order() {
+    for seed in seeds() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(run(seed))));
+        if let Err(panic) = ran {
+            eprintln!("replay with OUTBOX_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
