@@ -13,11 +13,13 @@ macro_rules! guides {
             /// [design]: crate::guide::design
             /// [glossary]: crate::guide::glossary
             /// [guarantees]: crate::guide::guarantees
+            /// [http]: crate::guide::http
             /// [operations]: crate::guide::operations
             /// [ordering]: crate::guide::ordering
             /// [performance]: crate::guide::performance
             /// [rocketmq]: crate::guide::rocketmq
             /// [testing]: crate::guide::testing
+            /// [transports]: crate::guide::transports
             /// [upgrading]: crate::guide::upgrading
             #[doc = concat!("\n", include_str!($file))]
             pub mod $name {}
@@ -36,6 +38,8 @@ guides! {
     glossary = "../docs/glossary.md";
     /// What may be lost, doubled, reordered and late, and when.
     guarantees = "../docs/guarantees.md";
+    /// The HTTP transport: what a receiver gets, settings, what an answer does.
+    http = "../docs/http.md";
     /// Metrics, alerts, dead letters, limits, databases, shutdown.
     operations = "../docs/operations.md";
     /// Topics that keep the order of each key, and the nodes that share them.
@@ -46,6 +50,8 @@ guides! {
     rocketmq = "../docs/rocketmq.md";
     /// Tests of your application, and of your own stores and transports.
     testing = "../docs/testing.md";
+    /// The transports side by side.
+    transports = "../docs/transports.md";
     /// From one version to the next.
     upgrading = "../docs/upgrading.md";
 }

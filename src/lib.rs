@@ -82,6 +82,7 @@
 //! | `kafka` | the Kafka transport |
 //! | `kafka-ssl` | TLS and SASL for it; needs OpenSSL's headers to build |
 //! | `rocketmq` | the RocketMQ transport; a hundred crates more to build, no C library |
+//! | `http` | the HTTP transport; TLS by rustls |
 //! | `testing` | conformance suites for stores and transports of your own |
 //!
 //! # What it is not for

@@ -1,6 +1,8 @@
 //! The port to the broker: what the relay asks of it, and nothing about how.
 
 pub mod header;
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod memory;
@@ -10,6 +12,8 @@ mod receipt;
 mod rocketmq;
 mod unanswered;
 
+#[cfg(feature = "http")]
+pub use http::{HttpAnswer, HttpConfigError, HttpTarget, HttpTransport, HttpTransportBuilder};
 #[cfg(feature = "kafka")]
 pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, KafkaTransportBuilder};
 pub use memory::{Answer, MemoryTransport, NotReached};
@@ -27,7 +31,7 @@ use async_trait::async_trait;
 use crate::message::Envelope;
 use crate::topic::Topic;
 
-/// Something that takes messages: Kafka, or a stand-in for it.
+/// Something that takes messages: Kafka, an HTTP service, or a stand-in for them.
 ///
 /// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it; [`Unanswered`]
 /// counts for [`flush`](Self::flush), and [`header::of`] has what goes beside the payload. The public conformance suite (feature

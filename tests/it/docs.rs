@@ -16,10 +16,12 @@ const DOCUMENTS: &[&str] = &[
     "docs/design.md",
     "docs/glossary.md",
     "docs/guarantees.md",
+    "docs/http.md",
     "docs/operations.md",
     "docs/ordering.md",
     "docs/performance.md",
     "docs/testing.md",
+    "docs/transports.md",
     "docs/upgrading.md",
 ];
 
@@ -133,10 +135,12 @@ fn links_by_name_are_defined() {
         "design",
         "glossary",
         "guarantees",
+        "http",
         "operations",
         "ordering",
         "performance",
         "testing",
+        "transports",
         "upgrading",
     ];
     for document in DOCUMENTS {

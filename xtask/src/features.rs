@@ -13,6 +13,7 @@ pub(crate) const CHOICES: &[&str] = &[
     "async",
     "kafka-ssl",
     "rocketmq",
+    "http",
     "testing",
     "postgres,r2d2",
     "postgres,deadpool,kafka-ssl",

@@ -2,6 +2,7 @@
 
 mod acl;
 mod broker;
+mod http;
 mod java;
 mod kafka;
 mod kafka_access;

@@ -1,0 +1,181 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::HttpTransport;
+use super::client;
+use super::courier::{Courier, Settings};
+use super::error::HttpConfigError;
+use super::prepared::{Prepared, Targets};
+use super::target::HttpTarget;
+use crate::limits::{HTTP_CONNECT_TIMEOUT, HTTP_IN_FLIGHT_PER_HOST_MAX, HTTP_QUEUE_MAX, HTTP_TIMEOUT, HTTP_WAIT_MAX};
+
+/// Puts an [`HttpTransport`] together. Made by [`HttpTransport::builder`].
+#[derive(Clone)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct HttpTransportBuilder {
+    topics: HashMap<String, HttpTarget>,
+    every_topic: Option<HttpTarget>,
+    timeout: Duration,
+    wait_max: Duration,
+    connect_timeout: Duration,
+    in_flight_per_host_max: usize,
+    queue_max: usize,
+    private_addresses: Option<bool>,
+    certificates: Vec<Vec<u8>>,
+    user_agent: String,
+}
+
+impl HttpTransport {
+    /// A builder without targets.
+    pub fn builder() -> HttpTransportBuilder {
+        HttpTransportBuilder::new()
+    }
+}
+
+impl HttpTransportBuilder {
+    fn new() -> Self {
+        Self {
+            topics: HashMap::new(),
+            every_topic: None,
+            timeout: HTTP_TIMEOUT,
+            wait_max: HTTP_WAIT_MAX,
+            connect_timeout: HTTP_CONNECT_TIMEOUT,
+            in_flight_per_host_max: HTTP_IN_FLIGHT_PER_HOST_MAX,
+            queue_max: HTTP_QUEUE_MAX,
+            private_addresses: None,
+            certificates: Vec::new(),
+            user_agent: concat!("diesel-outbox/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+
+    /// Where the messages of a topic go.
+    pub fn topic(mut self, topic: impl Into<String>, target: HttpTarget) -> Self {
+        self.topics.insert(topic.into(), target);
+        self
+    }
+
+    /// Where the messages of all other topics go.
+    pub fn every_topic(mut self, target: HttpTarget) -> Self {
+        self.every_topic = Some(target);
+        self
+    }
+
+    /// The longest that a request may take, from connecting to the end of its answer's status, or of its body where the
+    /// success rule asks for that; 10 s by default. With what a message may wait it has to stay below the lease.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The longest that a message waits for its turn at a host; 10 s by default. Then it goes back, unsent, and nothing
+    /// is spent.
+    pub fn wait_max(mut self, wait: Duration) -> Self {
+        self.wait_max = wait;
+        self
+    }
+
+    /// The longest that connecting may take; 3 s by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How many requests may be under way to one host at once; 64 by default.
+    pub fn in_flight_per_host_max(mut self, requests: usize) -> Self {
+        self.in_flight_per_host_max = requests;
+        self
+    }
+
+    /// How many messages may be in the transport at once, under way and waiting; 20,000 by default. More are
+    /// [`Busy`](crate::transport::Outcome::Busy). The relay asks for far fewer: see
+    /// [`in_flight_max`](crate::transport::Transport::in_flight_max).
+    pub fn queue_max(mut self, messages: usize) -> Self {
+        self.queue_max = messages;
+        self
+    }
+
+    /// Connects to public addresses only: not to this machine, its network, link-local addresses such as those of cloud
+    /// metadata, nor to any that stands for such a one. The addresses are looked at that the connection is made to, so
+    /// a name that changes its address in between gains nothing.
+    pub fn deny_private_addresses(mut self) -> Self {
+        self.private_addresses = Some(false);
+        self
+    }
+
+    /// Connects to every address. The default where each topic has a URL of yours; to be said where messages bring their
+    /// own, because whoever writes those URLs can then reach your network.
+    pub fn allow_private_addresses(mut self) -> Self {
+        self.private_addresses = Some(true);
+        self
+    }
+
+    /// Trusts certificates of this authority as well as those that the system trusts. PEM, or DER of one.
+    pub fn root_certificate(mut self, certificate: impl Into<Vec<u8>>) -> Self {
+        self.certificates.push(certificate.into());
+        self
+    }
+
+    /// The header `user-agent`; `diesel-outbox/` and the version by default.
+    pub fn user_agent(mut self, user_agent: impl Into<String>) -> Self {
+        self.user_agent = user_agent.into();
+        self
+    }
+
+    /// Makes the transport. It connects when there is something to send.
+    ///
+    /// # Errors
+    /// What cannot work, by name; see [`HttpConfigError`].
+    pub fn build(self) -> Result<HttpTransport, HttpConfigError> {
+        for (name, is_zero) in [
+            ("timeout", self.timeout.is_zero()),
+            ("wait_max", self.wait_max.is_zero()),
+            ("connect_timeout", self.connect_timeout.is_zero()),
+            ("in_flight_per_host_max", self.in_flight_per_host_max == 0),
+            ("queue_max", self.queue_max == 0),
+        ] {
+            if is_zero {
+                return Err(HttpConfigError::Zero { name });
+            }
+        }
+        let allows_private = self.private_addresses.unwrap_or(true);
+        let named = self.topics.into_iter().map(|(topic, target)| {
+            let prepared = Prepared::new(&format!("topic {topic:?}"), target, allows_private)?;
+            Ok((Arc::from(topic), Arc::new(prepared)))
+        });
+        let named: HashMap<Arc<str>, Arc<Prepared>> = named.collect::<Result<_, HttpConfigError>>()?;
+        let every = self.every_topic.map(|target| Prepared::new("every topic", target, allows_private)).transpose()?;
+        let targets = Targets::new(named, every.map(Arc::new)).ok_or(HttpConfigError::NoTarget)?;
+        if self.private_addresses.is_none() && targets.has_foreign_urls() {
+            return Err(HttpConfigError::UndecidedAddresses);
+        }
+        let client = client::new(&client::ClientConfig {
+            allows_private,
+            needs_roots: targets.needs_tls(),
+            certificates: &self.certificates,
+            user_agent: &self.user_agent,
+            connect_timeout: self.connect_timeout,
+            idle_max: self.in_flight_per_host_max,
+        })?;
+        let settings = Settings {
+            timeout: self.timeout,
+            wait_max: self.wait_max,
+            per_host_max: self.in_flight_per_host_max,
+            queue_max: self.queue_max,
+            allows_private,
+        };
+        Ok(HttpTransport::new(Courier::new(client, settings), targets))
+    }
+}
+
+impl fmt::Debug for HttpTransportBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTransportBuilder")
+            .field("topics", &self.topics)
+            .field("every_topic", &self.every_topic)
+            .field("timeout", &self.timeout)
+            .field("in_flight_per_host_max", &self.in_flight_per_host_max)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! Brings messages to their hosts: a few workers for each, that begin when something waits and end when nothing does.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Client, Request, Response};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::answer::drain;
+use super::failure::{HttpFailure, Kind};
+use super::host::{Host, Job, Worker, settle};
+use super::retry_after;
+use super::url::Origin;
+use crate::clock::wall_now;
+use crate::limits::{
+    HTTP_ANSWER_BYTES_MAX, HTTP_DRAIN_TIMEOUT, HTTP_HOSTS_MAX, HTTP_LOOK_INTERVAL, HTTP_PROBE_TIMEOUT, RETRY_AFTER_MAX,
+};
+use crate::transport::{FailureClass, Outcome, TransportError};
+
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) timeout: Duration,
+    pub(super) wait_max: Duration,
+    pub(super) per_host_max: usize,
+    pub(super) queue_max: usize,
+    pub(super) allows_private: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Courier {
+    client: Client,
+    pub(super) settings: Settings,
+    hosts: Mutex<HashMap<Origin, Arc<Host>>>,
+    /// Ended with the courier.
+    tasks: Mutex<Tasks>,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    all: JoinSet<()>,
+    looks: bool,
+}
+
+impl Courier {
+    pub(super) fn new(client: Client, settings: Settings) -> Arc<Self> {
+        Arc::new(Self { client, settings, hosts: Mutex::default(), tasks: Mutex::default() })
+    }
+
+    pub(super) fn host(&self, origin: &Origin) -> Arc<Host> {
+        let mut hosts = self.hosts();
+        if let Some(host) = hosts.get(origin) {
+            return Arc::clone(host);
+        }
+        if hosts.len() >= HTTP_HOSTS_MAX {
+            let now = Instant::now();
+            hosts.retain(|_, host| !host.is_idle(now));
+        }
+        Arc::clone(hosts.entry(Arc::clone(origin)).or_insert_with(|| Host::new(Arc::clone(origin))))
+    }
+
+    /// Takes a message; `messages_max` is what its host may hold.
+    pub(super) fn take(self: &Arc<Self>, origin: &Origin, job: Job, messages_max: usize) {
+        let (host, now) = (self.host(origin), Instant::now());
+        host.take(job, messages_max, now);
+        if let Some(worker) = host.enter(self.settings.per_host_max, now) {
+            self.spawn(worker);
+        }
+    }
+
+    fn spawn(self: &Arc<Self>, worker: Worker) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        // A worker that panicked has said so where panics go; its message reports a failure by itself.
+        while tasks.all.try_join_next().is_some() {}
+        if !tasks.looks {
+            tasks.looks = true;
+            tasks.all.spawn(look(Arc::downgrade(self)));
+        }
+        let sender = Sender { client: self.client.clone(), timeout: self.settings.timeout };
+        tasks.all.spawn(sender.work(worker));
+    }
+
+    /// Asks a host whether it is there.
+    pub(super) async fn probe(&self, origin: &Origin, probe: Request) -> Result<(), TransportError> {
+        let asked = timeout(HTTP_PROBE_TIMEOUT, self.client.execute(probe)).await;
+        let fails = |class, failure: HttpFailure| Err(failure.into_error(class, None));
+        match asked {
+            Err(_) => {
+                let failure = HttpFailure::TimedOut { origin: Arc::clone(origin), within: HTTP_PROBE_TIMEOUT };
+                fails(FailureClass::Connection, failure)
+            }
+            Ok(Err(error)) => fails(FailureClass::Connection, HttpFailure::of_client(origin, error).1),
+            Ok(Ok(response)) => {
+                let status = response.status().as_u16();
+                let failure = HttpFailure::Status { origin: Arc::clone(origin), status };
+                match Kind::of_status(status) {
+                    Kind::NotLetIn => fails(FailureClass::Authentication, failure),
+                    Kind::NoAnswer => fails(FailureClass::Connection, failure),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, HashMap<Origin, Arc<Host>>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Courier {
+    fn drop(&mut self) {
+        self.hosts().values().for_each(|host| host.forget_all());
+    }
+}
+
+/// Looks after what waits, as long as there is a courier: what has waited too long goes back, and hosts whose pause is over,
+/// or whose workers are busy with an answer that does not end, get workers.
+async fn look(courier: Weak<Courier>) {
+    loop {
+        sleep(HTTP_LOOK_INTERVAL).await;
+        let Some(courier) = courier.upgrade() else { return };
+        let hosts: Vec<_> = courier.hosts().values().cloned().collect();
+        let now = Instant::now();
+        for host in hosts {
+            host.give_back_late(now);
+            while let Some(worker) = host.enter(courier.settings.per_host_max, now) {
+                courier.spawn(worker);
+            }
+        }
+    }
+}
+
+/// What a worker needs to send. Not the courier: workers must not keep alive what ends them.
+struct Sender {
+    client: Client,
+    timeout: Duration,
+}
+
+impl Sender {
+    async fn work(self, mut worker: Worker) {
+        while let Some((turn, job)) = worker.next(Instant::now()) {
+            let answer = self.deliver(&worker.host, job).await;
+            drop(turn);
+            if let Some(answer) = answer {
+                // An answer that goes on for longer costs its connection and nothing else.
+                let _ = timeout(HTTP_DRAIN_TIMEOUT, drain(answer, HTTP_ANSWER_BYTES_MAX)).await;
+            }
+        }
+    }
+
+    /// Sends one message and reports what became of it; returns an answer that was not read to its end.
+    async fn deliver(&self, host: &Host, job: Job) -> Option<Response> {
+        let Job { envelope, receipt, target, url, scope, waits_until: _ } = job;
+        let request = match target.request(envelope, url) {
+            Ok(request) => request,
+            Err(failure) => {
+                settle(receipt, failure.into_error(FailureClass::RecordRefused, None));
+                return None;
+            }
+        };
+        let exchange = async {
+            let mut response = self.client.execute(request).await?;
+            let is_success = target.success.is_met(&mut response).await?;
+            Ok::<_, reqwest::Error>((response, is_success))
+        };
+        let origin = || Arc::clone(&host.origin);
+        let (kind, failure, pause, response) = match timeout(self.timeout, exchange).await {
+            Ok(Ok((response, true))) => {
+                host.answered();
+                receipt.settle(Outcome::Delivered);
+                return Some(response);
+            }
+            Ok(Ok((response, false))) => {
+                let status = response.status().as_u16();
+                let (kind, pause) = judge(&response, target.treated.get(&status).copied());
+                let failure = match status {
+                    200..=299 => HttpFailure::Unsuccessful { origin: origin(), status },
+                    _ => HttpFailure::Status { origin: origin(), status },
+                };
+                (kind, failure, pause, Some(response))
+            }
+            Ok(Err(error)) => {
+                let (kind, failure) = HttpFailure::of_client(&host.origin, error);
+                (kind, failure, None, None)
+            }
+            Err(_) => {
+                let failure = HttpFailure::TimedOut { origin: origin(), within: self.timeout };
+                (Kind::NoAnswer, failure, None, None)
+            }
+        };
+        // Before the outcome: whoever hears it and asks finds the outage known.
+        host.failed(kind, scope, pause, Instant::now());
+        settle(receipt, failure.into_error(kind.class(scope), pause));
+        response
+    }
+}
+
+/// What an answer that is no success says, and for how long the receiver asks to be left alone.
+fn judge(response: &Response, treated: Option<FailureClass>) -> (Kind, Option<Duration>) {
+    let status = response.status().as_u16();
+    let by_status = match status {
+        200..=299 => Kind::Of(FailureClass::Record),
+        _ => Kind::of_status(status),
+    };
+    let kind = treated.map_or(by_status, Kind::Of);
+    let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let pause = asked.and_then(|value| retry_after::parse(value, wall_now())).filter(|wait| !wait.is_zero());
+    match (kind, pause) {
+        // It says when it will be there, so it is there.
+        (Kind::NoAnswer | Kind::Of(FailureClass::Temporary), Some(wait)) => {
+            (Kind::Of(FailureClass::Temporary), Some(wait.min(RETRY_AFTER_MAX)))
+        }
+        _ => (kind, None),
+    }
+}

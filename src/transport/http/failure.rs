@@ -1,0 +1,151 @@
+//! What went wrong with a request, and what it is about.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::guard::NoPublicAddress;
+use crate::transport::{FailureClass, TransportError};
+
+/// What else would be hit by what hits this message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Everything: the transport has this one host.
+    Transport,
+    /// Its topic, which has one URL; other topics go to other hosts.
+    Topic,
+    /// Nothing else for sure: each message has a URL of its own.
+    Message,
+}
+
+/// What a failure says, wherever the message was to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// No connection: nothing was sent.
+    Unreachable,
+    /// No answer, or that of a gateway with nobody behind it.
+    NoAnswer,
+    /// The receiver asks for a pause.
+    Paused,
+    NotLetIn,
+    /// It is not there: the URL or the method is wrong.
+    NotThere,
+    /// It was there and will not be again.
+    Gone,
+    /// Connections to where it is are refused on this side.
+    OutOfBounds,
+    /// Another class, said by the status alone.
+    Of(FailureClass),
+}
+
+impl Kind {
+    pub(super) fn of_status(status: u16) -> Self {
+        match status {
+            300..=399 | 404 | 405 => Self::NotThere,
+            401 | 403 | 407 => Self::NotLetIn,
+            410 => Self::Gone,
+            // What these say of one message they say of its every copy.
+            400 | 411 | 413..=415 | 417 | 422 | 431 => Self::Of(FailureClass::RecordRefused),
+            502..=504 => Self::NoAnswer,
+            408 | 425 | 429 | 500..=599 => Self::Of(FailureClass::Temporary),
+            _ => Self::Of(FailureClass::Record),
+        }
+    }
+
+    /// The class of it. A failure of all that a topic or transport sends is the topic's or the transport's, because then
+    /// nothing has to be written about each message.
+    pub(super) fn class(self, scope: Scope) -> FailureClass {
+        match (self, scope) {
+            (Self::Of(class), _) => class,
+            (Self::NoAnswer, _) => FailureClass::Temporary,
+            (Self::Unreachable, Scope::Transport) => FailureClass::Connection,
+            (Self::NotLetIn, Scope::Transport) => FailureClass::Authentication,
+            (Self::NotLetIn | Self::NotThere, Scope::Message) => FailureClass::Record,
+            (Self::Gone | Self::OutOfBounds, Scope::Message) => FailureClass::RecordRefused,
+            (Self::Unreachable | Self::Paused, Scope::Message) => FailureClass::Temporary,
+            _ => FailureClass::Topic,
+        }
+    }
+}
+
+/// A failure in words. They stand on the row and in logs: the origin of a URL is in them, and nothing else of it, because
+/// paths and queries hold tokens; nothing of an answer's body, because receivers repeat there what they were sent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HttpFailure {
+    #[error("{origin} answered {status}")]
+    Status { origin: Arc<str>, status: u16 },
+    #[error("{origin} answered {status}, which the success rule does not take")]
+    Unsuccessful { origin: Arc<str>, status: u16 },
+    #[error("{origin} did not answer within {within:?}")]
+    TimedOut { origin: Arc<str>, within: Duration },
+    #[error("{origin}: {text}")]
+    Client { origin: Arc<str>, text: String },
+    #[error("{origin} could not be reached of late, and is tried again soon")]
+    HostDown { origin: Arc<str> },
+    #[error("{origin} asks to be left alone for {wait:?}")]
+    HostPaused { origin: Arc<str>, wait: Duration },
+    #[error("too many messages wait for {origin}")]
+    HostFull { origin: Arc<str> },
+    #[error("topic {topic:?} has no target: give it one with HttpTransportBuilder::topic or every_topic")]
+    NoTarget { topic: Arc<str> },
+    #[error("the message has no URL to go to: its target finds none for it")]
+    NoUrl,
+    #[error("the message's URL cannot be used: {problem}")]
+    IllegalUrl { problem: &'static str },
+    #[error("the message's header {name:?} cannot be one of an HTTP request")]
+    IllegalHeader { name: String },
+    #[error("{origin} has no public address, and others are refused")]
+    PrivateAddress { origin: Arc<str> },
+}
+
+/// An error and what is below it.
+fn chain_of<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (**error).source())
+}
+
+impl HttpFailure {
+    /// What the client says of a failure, with everything below it and without the URL.
+    pub(super) fn of_client(origin: &Arc<str>, error: reqwest::Error) -> (Kind, Self) {
+        let origin = Arc::clone(origin);
+        let error = error.without_url();
+        let chain = || chain_of(&error);
+        if chain().any(|error| error.is::<NoPublicAddress>()) {
+            return (Kind::OutOfBounds, Self::PrivateAddress { origin });
+        }
+        let kind = if error.is_connect() { Kind::Unreachable } else { Kind::NoAnswer };
+        let text = chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        (kind, Self::Client { origin, text })
+    }
+
+    pub(super) fn into_error(self, class: FailureClass, retry_after: Option<Duration>) -> TransportError {
+        let error = TransportError::new(class, self);
+        match retry_after {
+            Some(wait) => error.with_retry_after(wait),
+            None => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_what_the_table_in_the_documentation_says() {
+        use FailureClass::{Authentication, Record, RecordRefused, Temporary, Topic};
+        for (statuses, transport, topic, message) in [
+            (&[301, 302, 307, 308, 404, 405][..], Topic, Topic, Record),
+            (&[401, 403, 407], Authentication, Topic, Record),
+            (&[410], Topic, Topic, RecordRefused),
+            (&[400, 411, 413, 414, 415, 417, 422, 431], RecordRefused, RecordRefused, RecordRefused),
+            (&[402, 406, 409, 412, 418, 423, 428, 451], Record, Record, Record),
+            (&[408, 425, 429, 500, 501, 502, 503, 504, 507, 599], Temporary, Temporary, Temporary),
+        ] {
+            for status in statuses {
+                let class = |scope| Kind::of_status(*status).class(scope);
+                let classes = [Scope::Transport, Scope::Topic, Scope::Message].map(class);
+                assert_eq!(classes, [transport, topic, message], "{status}");
+            }
+        }
+    }
+}

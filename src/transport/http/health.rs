@@ -1,0 +1,173 @@
+//! What is known of a host: whether it answers, and whether it asks for a pause.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::failure::{Kind, Scope};
+use crate::limits::{HTTP_HOST_FAILURES_MAX, HTTP_HOST_PAUSE_MAX, HTTP_HOST_PAUSE_MIN};
+use crate::transport::FailureClass;
+
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    /// Without an answer in between.
+    unanswered: u32,
+    down: Option<Down>,
+    paused_until: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Down {
+    class: FailureClass,
+    /// When a message may try.
+    until: Instant,
+    pause: Duration,
+}
+
+/// Whether a message may go to a host now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    Free,
+    /// It is down; tried again after this.
+    Down(Duration),
+    /// It asked to be left alone for this long.
+    Paused(Duration),
+}
+
+impl Health {
+    /// Asks for one message. A host that was down for its pause lets one through, and the next after another pause: so
+    /// one that never gets its answer does not stand in the way.
+    pub(super) fn admit(&mut self, now: Instant) -> Admission {
+        if let Some(down) = &mut self.down {
+            if now < down.until {
+                return Admission::Down(down.until - now);
+            }
+            down.until = now + down.pause;
+            return Admission::Free;
+        }
+        match self.paused_until {
+            Some(until) if now < until => Admission::Paused(until - now),
+            _ => Admission::Free,
+        }
+    }
+
+    /// Whether what waits may go: neither down nor paused.
+    pub(super) fn is_free(&self, now: Instant) -> bool {
+        self.down.is_none() && self.paused_until.is_none_or(|until| now >= until)
+    }
+
+    /// It answered, whatever it said.
+    pub(super) fn answered(&mut self) {
+        (self.unanswered, self.down) = (0, None);
+    }
+
+    /// Learns from a failure; says whether the host is down, so that what waits for it need not try.
+    ///
+    /// No connection is proof enough. No answer is not: one slow message among many that are answered is no outage, and a
+    /// gateway whose application is restarted says 502 for a moment.
+    /// Who is not let in may have a key that fits one URL and not the next; only where there is one host for all that is the
+    /// host's.
+    pub(super) fn failed(&mut self, kind: Kind, scope: Scope, now: Instant) -> bool {
+        match kind {
+            Kind::Unreachable => self.go_down(FailureClass::Connection, now),
+            Kind::NotLetIn if scope == Scope::Transport => self.go_down(FailureClass::Authentication, now),
+            Kind::NoAnswer => {
+                self.unanswered = self.unanswered.saturating_add(1);
+                if self.down.is_some() || self.unanswered >= HTTP_HOST_FAILURES_MAX {
+                    self.go_down(FailureClass::Connection, now);
+                }
+            }
+            Kind::NotLetIn | Kind::Paused | Kind::NotThere | Kind::Gone | Kind::OutOfBounds | Kind::Of(_) => {
+                self.answered()
+            }
+        }
+        self.down.is_some()
+    }
+
+    fn go_down(&mut self, class: FailureClass, now: Instant) {
+        // Of many that fail at once each is news of the same outage, and none of a longer one.
+        let pause = match self.down {
+            Some(down) if now < down.until => down.pause,
+            Some(down) => (down.pause * 2).min(HTTP_HOST_PAUSE_MAX),
+            None => HTTP_HOST_PAUSE_MIN,
+        };
+        self.down = Some(Down { class, until: now + pause, pause });
+    }
+
+    pub(super) fn pause(&mut self, wait: Duration, now: Instant) {
+        self.paused_until = self.paused_until.max(now.checked_add(wait));
+    }
+
+    /// What it is down with.
+    pub(super) fn outage(&self) -> Option<FailureClass> {
+        self.down.map(|down| down.class)
+    }
+
+    /// Whether nothing is known that would be missed.
+    pub(super) fn is_fresh(&self, now: Instant) -> bool {
+        self.is_free(now) && self.unanswered == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_without_connection_is_tried_after_growing_pauses() {
+        let (mut health, mut now) = (Health::default(), Instant::now());
+        let mut pause = HTTP_HOST_PAUSE_MIN;
+        for _ in 0..10 {
+            assert!(health.failed(Kind::Unreachable, Scope::Topic, now));
+            assert_eq!(health.admit(now), Admission::Down(pause));
+            assert_eq!(health.outage(), Some(FailureClass::Connection));
+            now += pause;
+            assert_eq!(health.admit(now), Admission::Free, "one tries");
+            assert_eq!(health.admit(now), Admission::Down(pause), "and no other");
+            now += pause;
+            pause = (pause * 2).min(HTTP_HOST_PAUSE_MAX);
+        }
+        health.answered();
+        assert_eq!((health.admit(now), health.outage()), (Admission::Free, None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_many_without_answer_one_after_the_other_are_an_outage() {
+        let (mut health, now) = (Health::default(), Instant::now());
+        for _ in 0..3 {
+            for _ in 1..HTTP_HOST_FAILURES_MAX {
+                assert!(!health.failed(Kind::NoAnswer, Scope::Topic, now));
+            }
+            assert!(!health.failed(Kind::Of(FailureClass::Temporary), Scope::Topic, now), "an answer in between");
+        }
+        for _ in 1..HTTP_HOST_FAILURES_MAX {
+            assert!(!health.failed(Kind::NoAnswer, Scope::Topic, now));
+        }
+        assert!(health.failed(Kind::NoAnswer, Scope::Topic, now));
+        assert!(!health.is_free(now) && !health.is_fresh(now));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_not_let_in_says_something_of_the_host_only_where_it_is_the_only_one() {
+        let now = Instant::now();
+        for (scope, down) in [(Scope::Transport, true), (Scope::Topic, false), (Scope::Message, false)] {
+            let mut health = Health::default();
+            assert_eq!(health.failed(Kind::NotLetIn, scope, now), down);
+            assert_eq!(health.outage(), down.then_some(FailureClass::Authentication));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_is_kept_and_a_shorter_one_does_not_end_it() {
+        let (mut health, now) = (Health::default(), Instant::now());
+        health.pause(Duration::from_secs(60), now);
+        health.pause(Duration::from_secs(1), now);
+        assert_eq!(health.admit(now), Admission::Paused(Duration::from_secs(60)));
+        assert!(!health.is_free(now + Duration::from_secs(60) - MOMENT));
+        assert!(health.is_fresh(now + Duration::from_secs(60)));
+        health.pause(Duration::MAX, now);
+        assert_eq!(health.outage(), None);
+    }
+}

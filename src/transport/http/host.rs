@@ -1,0 +1,224 @@
+//! One host: what waits for it, how many requests are under way to it, and how it is.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use reqwest::Url;
+use tokio::time::Instant;
+
+use super::failure::{HttpFailure, Kind, Scope};
+use super::health::{Admission, Health};
+use super::prepared::Prepared;
+use super::turns::{Key, Turns};
+use super::url::Origin;
+use crate::limits::HTTP_HOST_PAUSE_MIN;
+use crate::message::Envelope;
+use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
+
+/// A message on its way.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) envelope: Envelope,
+    pub(super) receipt: Receipt,
+    pub(super) target: Arc<Prepared>,
+    pub(super) url: Url,
+    pub(super) scope: Scope,
+    /// When it goes back, if it has had no turn.
+    pub(super) waits_until: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) origin: Origin,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    turns: Turns<Job>,
+    /// Messages that have their turn.
+    under_way: usize,
+    workers: usize,
+    health: Health,
+}
+
+/// Why a host does not take a message now.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    Down(FailureClass, Duration),
+    Paused(Duration),
+    Full,
+}
+
+impl Host {
+    pub(super) fn new(origin: Origin) -> Arc<Self> {
+        Arc::new(Self { origin, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a message to its turn, or refuses it at once. A pause that it can wait for is no reason to refuse it.
+    pub(super) fn take(&self, job: Job, messages_max: usize, now: Instant) {
+        let refusal = {
+            let mut state = self.state();
+            let refusal = match state.health.admit(now) {
+                Admission::Down(wait) => {
+                    let class = state.health.outage().unwrap_or(FailureClass::Connection);
+                    Some(Refusal::Down(class, wait))
+                }
+                Admission::Paused(wait) if now + wait > job.waits_until => Some(Refusal::Paused(wait)),
+                _ if state.turns.waiting() + state.under_way >= messages_max => Some(Refusal::Full),
+                Admission::Free | Admission::Paused(_) => None,
+            };
+            let Some(refusal) = refusal else {
+                let key = job.envelope.key.clone().map(|key| (Arc::clone(&job.envelope.topic), key));
+                state.turns.push(key, job);
+                return;
+            };
+            refusal
+        };
+        self.refuse(job, refusal);
+    }
+
+    /// Enters another worker, where one would have something to do.
+    pub(super) fn enter(self: &Arc<Self>, workers_max: usize, now: Instant) -> Option<Worker> {
+        let mut state = self.state();
+        // One that tries whether a host is back was let through one by one.
+        let may_go = state.health.is_free(now) || state.health.outage().is_some();
+        if !may_go || !state.turns.has_ready() || state.workers >= workers_max {
+            return None;
+        }
+        state.workers += 1;
+        Some(Worker { host: Arc::clone(self), is_in: true })
+    }
+
+    pub(super) fn answered(&self) {
+        self.state().health.answered();
+    }
+
+    /// Notes a failure, and turns away what waits for a host that is down, or paused for longer than it can wait: it
+    /// need not find out by itself.
+    pub(super) fn failed(&self, kind: Kind, scope: Scope, pause: Option<Duration>, now: Instant) {
+        let turned_away = {
+            let mut state = self.state();
+            let is_down = state.health.failed(kind, scope, now);
+            if let Some(wait) = pause {
+                state.health.pause(wait, now);
+            }
+            match (is_down, pause) {
+                (true, _) => {
+                    let class = state.health.outage().unwrap_or(FailureClass::Connection);
+                    let jobs = state.turns.take_if(|_| true);
+                    Some((jobs, Refusal::Down(class, HTTP_HOST_PAUSE_MIN)))
+                }
+                (false, Some(wait)) => {
+                    let jobs = state.turns.take_if(|job| now + wait > job.waits_until);
+                    Some((jobs, Refusal::Paused(wait)))
+                }
+                (false, None) => None,
+            }
+        };
+        if let Some((jobs, refusal)) = turned_away {
+            jobs.into_iter().for_each(|job| self.refuse(job, refusal));
+        }
+    }
+
+    /// Gives back what has waited too long. Nothing was sent of it, and nothing is to be written.
+    pub(super) fn give_back_late(&self, now: Instant) {
+        let late = self.state().turns.take_if(|job| now >= job.waits_until);
+        late.into_iter().for_each(|job| job.receipt.settle(Outcome::Busy));
+    }
+
+    /// Drops everything that waits: each receipt reports that by itself.
+    pub(super) fn forget_all(&self) {
+        let forgotten = self.state().turns.take_if(|_| true);
+        drop(forgotten);
+    }
+
+    pub(super) fn outage(&self) -> Option<FailureClass> {
+        self.state().health.outage()
+    }
+
+    /// Whether it can be forgotten.
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        let state = self.state();
+        state.turns.waiting() == 0 && state.workers == 0 && state.health.is_fresh(now)
+    }
+
+    fn refuse(&self, job: Job, refusal: Refusal) {
+        let origin = Arc::clone(&self.origin);
+        let error = match refusal {
+            Refusal::Down(class, wait) => {
+                let is_all = job.scope == Scope::Transport;
+                let class = if is_all { class } else { Kind::Unreachable.class(job.scope) };
+                HttpFailure::HostDown { origin }.into_error(class, (!is_all).then_some(wait))
+            }
+            Refusal::Paused(wait) => {
+                HttpFailure::HostPaused { origin, wait }.into_error(Kind::Paused.class(job.scope), Some(wait))
+            }
+            Refusal::Full => {
+                HttpFailure::HostFull { origin }.into_error(FailureClass::Temporary, Some(HTTP_HOST_PAUSE_MIN))
+            }
+        };
+        settle(job.receipt, error);
+    }
+}
+
+pub(super) fn settle(receipt: Receipt, error: TransportError) {
+    receipt.settle(Outcome::Failed(error));
+}
+
+/// One of those that send to a host, one message after the other.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) host: Arc<Host>,
+    is_in: bool,
+}
+
+impl Worker {
+    /// The next message; `None` where there is none, and the worker has left.
+    pub(super) fn next(&mut self, now: Instant) -> Option<(Turn, Job)> {
+        let mut state = self.host.state();
+        let may_go = state.health.is_free(now) || state.health.outage().is_some();
+        match if may_go { state.turns.next() } else { None } {
+            Some((key, job)) => {
+                state.under_way += 1;
+                Some((Turn { host: Arc::clone(&self.host), key }, job))
+            }
+            None => {
+                // Under the lock under which it saw that there is nothing: whoever comes next enters another.
+                state.workers -= 1;
+                self.is_in = false;
+                None
+            }
+        }
+    }
+}
+
+/// A worker that a panic of somebody else's function ended.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.is_in {
+            self.host.state().workers -= 1;
+        }
+    }
+}
+
+/// A message's turn; dropped, the next of its key has it.
+#[derive(Debug)]
+pub(super) struct Turn {
+    host: Arc<Host>,
+    key: Option<Key>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut state = self.host.state();
+        state.under_way -= 1;
+        if let Some(key) = self.key.take() {
+            state.turns.done(key);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! HTTP: each message is a request, each topic has a target.
+//!
+//! A message becomes a job of its host. A few workers for each host send jobs, one after the other each, those of one key in
+//! their order. What is known of a host (down, or paused by its own word) decides on its jobs before they are sent; what a
+//! failure is about depends on how much else it would hit (`failure`).
+
+mod answer;
+mod client;
+mod config;
+mod courier;
+mod error;
+mod failure;
+mod guard;
+mod health;
+mod host;
+mod prepared;
+mod retry_after;
+mod sign;
+mod target;
+mod turns;
+mod url;
+
+pub use answer::HttpAnswer;
+pub use config::HttpTransportBuilder;
+pub use error::HttpConfigError;
+pub use target::HttpTarget;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use self::courier::Courier;
+use self::failure::{HttpFailure, Kind};
+use self::host::{Job, settle};
+use self::prepared::Targets;
+use super::{FailureClass, Outcome, Receipt, Transport, TransportError, Unanswered};
+use crate::limits::{HTTP_TIMEOUT_SLACK, HTTP_WAITING_PER_REQUEST};
+use crate::message::Envelope;
+use crate::topic::Topic;
+
+/// What a transport to hosts that are not known beforehand asks for: as much as that many hosts could take.
+const FOREIGN_HOSTS: usize = 8;
+
+/// A transport that sends messages as HTTP requests, to services and webhooks.
+///
+/// Give each receiver a transport of its own under a name of its own where you can
+/// ([`transport_named`](crate::relay::RelayBuilder::transport_named)): an outage of it then opens its own breaker, and
+/// nothing at all is written meanwhile. Where one transport has several hosts, each has its own breaker and its own share
+/// of what may be in flight inside the transport. The guide says which answer does what.
+///
+/// ```
+/// use diesel_outbox::transport::{HttpTarget, HttpTransport};
+///
+/// let shop = HttpTransport::builder()
+///     .topic("order-webhooks", HttpTarget::new("https://shop.example/hooks/orders").sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
+///     .build();
+/// # // Where the machine trusts no certificates at all, an https target is refused.
+/// # let _ = shop;
+/// // Messages that bring their URL in a header, sent to public addresses only.
+/// let customers = HttpTransport::builder()
+///     .every_topic(HttpTarget::from_header("webhook-url"))
+///     .deny_private_addresses();
+/// # let _ = customers;
+/// ```
+pub struct HttpTransport {
+    courier: Arc<Courier>,
+    targets: Targets,
+    unanswered: Unanswered,
+}
+
+impl HttpTransport {
+    fn new(courier: Arc<Courier>, targets: Targets) -> Self {
+        Self { courier, targets, unanswered: Unanswered::new() }
+    }
+
+    /// What one host may hold: its requests, and those that wait for them.
+    fn messages_per_host(&self) -> usize {
+        self.courier.settings.per_host_max.saturating_mul(HTTP_WAITING_PER_REQUEST)
+    }
+
+    /// What one host may hold: where there is one, as much as the transport.
+    fn share(&self) -> usize {
+        if self.targets.only_host().is_some() { usize::MAX } else { self.messages_per_host() }
+    }
+
+    fn take(&self, envelope: Envelope, receipt: Receipt) {
+        let target = match self.targets.of(&envelope.topic) {
+            Ok(target) => target,
+            Err(failure) => return settle(receipt, failure.into_error(FailureClass::Topic, None)),
+        };
+        let (url, origin) = match target.url_of(&envelope) {
+            Ok(found) => found,
+            Err(failure) => return settle(receipt, failure.into_error(FailureClass::RecordRefused, None)),
+        };
+        let scope = self.targets.scope(target);
+        let settings = &self.courier.settings;
+        if !settings.allows_private && url::address(&url).is_some_and(|address| !guard::is_public(address)) {
+            let class = Kind::OutOfBounds.class(scope);
+            return settle(receipt, HttpFailure::PrivateAddress { origin }.into_error(class, None));
+        }
+        let target = Arc::clone(target);
+        let waits_until = Instant::now() + settings.wait_max;
+        self.courier.take(&origin, Job { envelope, receipt, target, url, scope, waits_until }, self.share());
+    }
+}
+
+#[async_trait]
+impl Transport for HttpTransport {
+    fn delivery_timeout(&self) -> Duration {
+        let settings = &self.courier.settings;
+        settings.wait_max.saturating_add(settings.timeout).saturating_add(HTTP_TIMEOUT_SLACK)
+    }
+
+    /// Nothing can be made at a receiver, and nothing is sent to look: checks that each topic has a target.
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        for topic in topics {
+            self.targets.of(&topic.shared_name()).map_err(|failure| failure.into_error(FailureClass::Topic, None))?;
+        }
+        Ok(())
+    }
+
+    /// # Panics
+    /// Outside of a tokio runtime with time and I/O enabled; a relay has one.
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        let receipt = receipt.counted_by(&self.unanswered);
+        if self.unanswered.count() > self.courier.settings.queue_max {
+            return receipt.settle(Outcome::Busy);
+        }
+        self.take(envelope, receipt);
+    }
+
+    /// Asks the host by HEAD, where there is one; where there are several, none of them is an outage of the transport.
+    async fn probe(&self) -> Result<(), TransportError> {
+        let Some(origin) = self.targets.only_host() else { return Ok(()) };
+        for probe in self.targets.probes() {
+            self.courier.probe(origin, probe).await?;
+        }
+        self.courier.host(origin).answered();
+        Ok(())
+    }
+
+    fn outage(&self) -> Option<FailureClass> {
+        self.courier.host(self.targets.only_host()?).outage()
+    }
+
+    fn in_flight_max(&self) -> usize {
+        let foreign = if self.targets.has_foreign_urls() { FOREIGN_HOSTS } else { 0 };
+        let hosts = self.targets.hosts().saturating_add(foreign);
+        self.messages_per_host().saturating_mul(hosts).min(self.courier.settings.queue_max)
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.unanswered.none_within(within).await
+    }
+}
+
+impl fmt::Debug for HttpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTransport")
+            .field("targets", &self.targets)
+            .field("unanswered", &self.unanswered)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,293 @@
+//! Targets as they are used: every name and value checked, everything that is the same for each message made once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Request, Url};
+
+use super::answer::Success;
+use super::error::HttpConfigError;
+use super::failure::{HttpFailure, Scope};
+use super::guard;
+use super::sign::Signer;
+use super::target::{FindUrl, HttpTarget, UrlSource};
+use super::url::{self, Origin};
+use crate::clock::wall_now;
+use crate::message::Envelope;
+use crate::transport::{FailureClass, header};
+
+/// The topic: a URL may serve several.
+const TOPIC: &str = "outbox-topic";
+/// The message's key.
+const KEY: &str = "outbox-key";
+/// When the row was written, in milliseconds since 1970.
+const CREATED_AT: &str = "outbox-created-at";
+/// Says that the message is a tombstone, which an empty body does not.
+const TOMBSTONE: &str = "outbox-tombstone";
+/// What the name of a header gets whose value is no plain text; the value is base64 then.
+const BASE64_SUFFIX: &str = "-b64";
+
+/// What frames a request or belongs to its connection: another value would make two requests of one, or none.
+const FRAMING: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+const SIGNED: [HeaderName; 3] = [
+    HeaderName::from_static("webhook-id"),
+    HeaderName::from_static("webhook-timestamp"),
+    HeaderName::from_static("webhook-signature"),
+];
+
+/// One target.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    url: UrlFrom,
+    method: Method,
+    headers: HeaderMap,
+    content_type: HeaderValue,
+    idempotency_header: Option<HeaderName>,
+    signer: Option<Signer>,
+    pub(super) success: Success,
+    pub(super) treated: HashMap<u16, FailureClass>,
+    health_url: Option<Url>,
+}
+
+enum UrlFrom {
+    Fixed(Url, Origin),
+    Found(FindUrl),
+    Header(String),
+}
+
+/// Every target, and what they have in common.
+#[derive(Debug)]
+pub(super) struct Targets {
+    named: HashMap<Arc<str>, Arc<Prepared>>,
+    every: Option<Arc<Prepared>>,
+    origins: HashSet<Origin>,
+}
+
+impl Targets {
+    /// `None` where there is none.
+    pub(super) fn new(named: HashMap<Arc<str>, Arc<Prepared>>, every: Option<Arc<Prepared>>) -> Option<Self> {
+        let mut targets = Self { named, every, origins: HashSet::new() };
+        targets.origins = targets.all().filter_map(|target| target.origin()).collect();
+        let is_empty = targets.all().next().is_none();
+        (!is_empty).then_some(targets)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Prepared>> {
+        self.named.values().chain(&self.every)
+    }
+
+    pub(super) fn of(&self, topic: &Arc<str>) -> Result<&Arc<Prepared>, HttpFailure> {
+        let target = self.named.get(topic).or(self.every.as_ref());
+        target.ok_or_else(|| HttpFailure::NoTarget { topic: Arc::clone(topic) })
+    }
+
+    /// Whether messages bring URLs.
+    pub(super) fn has_foreign_urls(&self) -> bool {
+        self.all().any(|target| target.origin().is_none())
+    }
+
+    pub(super) fn needs_tls(&self) -> bool {
+        self.has_foreign_urls() || self.origins.iter().any(url::is_tls)
+    }
+
+    /// How many hosts are known beforehand.
+    pub(super) fn hosts(&self) -> usize {
+        self.origins.len()
+    }
+
+    /// The one host that everything goes to, where there is one.
+    pub(super) fn only_host(&self) -> Option<&Origin> {
+        if self.has_foreign_urls() || self.origins.len() != 1 { None } else { self.origins.iter().next() }
+    }
+
+    pub(super) fn scope(&self, target: &Prepared) -> Scope {
+        match target.origin() {
+            None => Scope::Message,
+            Some(_) if self.only_host().is_some() => Scope::Transport,
+            Some(_) => Scope::Topic,
+        }
+    }
+
+    /// A question for each target of the only host, whether it is there.
+    pub(super) fn probes(&self) -> Vec<Request> {
+        // One for each URL: topics often share one.
+        let mut asked = HashSet::new();
+        let probes = self.all().filter_map(|target| target.probe());
+        probes.filter(|probe| asked.insert(probe.url().clone())).collect()
+    }
+}
+
+impl Prepared {
+    pub(super) fn new(name: &str, target: HttpTarget, allows_private: bool) -> Result<Self, HttpConfigError> {
+        let owner = || name.to_owned();
+        let illegal = |what, name: &str| HttpConfigError::Illegal { target: owner(), what, name: name.to_owned() };
+        let parsed = |text: &str| {
+            let (url, origin) =
+                url::parse(text).map_err(|problem| HttpConfigError::Url { target: owner(), problem })?;
+            match url::address(&url) {
+                Some(address) if !allows_private && !guard::is_public(address) => Err(HttpConfigError::Url {
+                    target: owner(),
+                    problem: "its address is private, and those are denied",
+                }),
+                _ => Ok((url, origin)),
+            }
+        };
+        let header_name = |name: &str| HeaderName::try_from(name).map_err(|_| illegal("header", name));
+        let url = match target.url {
+            UrlSource::Fixed(text) => parsed(&text).map(|(url, origin)| UrlFrom::Fixed(url, origin))?,
+            UrlSource::Found(find) => UrlFrom::Found(find),
+            UrlSource::Header(name) => UrlFrom::Header(name),
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in &target.headers {
+            let header = header_name(name)?;
+            if is_reserved(&header) {
+                return Err(HttpConfigError::ReservedHeader { target: owner(), name: name.clone() });
+            }
+            let mut value = HeaderValue::try_from(value).map_err(|_| illegal("value of the header", name))?;
+            value.set_sensitive(true);
+            headers.append(header, value);
+        }
+        let idempotency_header = target.idempotency_header.as_deref().map(header_name).transpose()?;
+        let health_url = target.health_url.as_deref().map(parsed).transpose()?.map(|(url, _)| url);
+        let signer = Signer::new(&target.secrets).map_err(|_| HttpConfigError::Secret { target: owner() })?;
+        Ok(Self {
+            url,
+            method: Method::from_bytes(target.method.as_bytes()).map_err(|_| illegal("method", &target.method))?,
+            headers,
+            content_type: HeaderValue::try_from(&target.content_type)
+                .map_err(|_| illegal("content type", &target.content_type))?,
+            idempotency_header,
+            signer,
+            success: target.success,
+            treated: target.treated.into_iter().collect(),
+            health_url,
+        })
+    }
+
+    /// The host that all its messages go to, where they do.
+    fn origin(&self) -> Option<Origin> {
+        match &self.url {
+            UrlFrom::Fixed(_, origin) => Some(Arc::clone(origin)),
+            UrlFrom::Found(_) | UrlFrom::Header(_) => None,
+        }
+    }
+
+    fn probe(&self) -> Option<Request> {
+        let UrlFrom::Fixed(url, _) = &self.url else { return None };
+        let mut probe = Request::new(Method::HEAD, self.health_url.as_ref().unwrap_or(url).clone());
+        *probe.headers_mut() = self.headers.clone();
+        Some(probe)
+    }
+
+    /// Where a message goes.
+    pub(super) fn url_of(&self, envelope: &Envelope) -> Result<(Url, Origin), HttpFailure> {
+        let found = match &self.url {
+            UrlFrom::Fixed(url, origin) => return Ok((url.clone(), Arc::clone(origin))),
+            UrlFrom::Found(find) => find(envelope),
+            UrlFrom::Header(name) => {
+                let value = envelope.headers.get(name);
+                value.and_then(|value| std::str::from_utf8(value).ok()).map(str::to_owned)
+            }
+        };
+        let found = found.ok_or(HttpFailure::NoUrl)?;
+        url::parse(&found).map_err(|problem| HttpFailure::IllegalUrl { problem })
+    }
+
+    /// The request that a message becomes.
+    pub(super) fn request(&self, envelope: Envelope, url: Url) -> Result<Request, HttpFailure> {
+        let mut request = Request::new(self.method.clone(), url);
+        let mut headers = HeaderMap::with_capacity(16);
+        for (name, value) in header::of(&envelope) {
+            if matches!(&self.url, UrlFrom::Header(url) if url.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            let (name, value) = written(name, &value)?;
+            headers.append(name, value);
+        }
+        headers.entry(CONTENT_TYPE).or_insert_with(|| self.content_type.clone());
+        for name in self.headers.keys() {
+            headers.remove(name);
+        }
+        headers.extend(self.headers.clone());
+        let id = envelope.message_id.to_string();
+        let mut own = |name: &str, value: &[u8]| {
+            let (name, value) = written(name, value)?;
+            headers.insert(name, value);
+            Ok::<_, HttpFailure>(())
+        };
+        own(TOPIC, envelope.topic.as_bytes())?;
+        if let Some(key) = &envelope.key {
+            own(KEY, key.as_bytes())?;
+        }
+        let created_at = envelope.created_at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        own(CREATED_AT, created_at.as_millis().to_string().as_bytes())?;
+        if envelope.payload.is_none() {
+            own(TOMBSTONE, b"1")?;
+        }
+        if let Some(name) = &self.idempotency_header {
+            own(name.as_str(), id.as_bytes())?;
+        }
+        let payload = envelope.payload.unwrap_or_default();
+        if let Some(signer) = &self.signer {
+            let now = wall_now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let timestamp = now.as_secs().to_string();
+            let signature = signer.signature(&id, &timestamp, &payload);
+            for (name, value) in SIGNED.iter().zip([&id, &timestamp, &signature]) {
+                own(name.as_str(), value.as_bytes())?;
+            }
+        }
+        *request.headers_mut() = headers;
+        *request.body_mut() = Some(payload.into());
+        Ok(request)
+    }
+}
+
+fn is_reserved(name: &HeaderName) -> bool {
+    FRAMING.contains(&name.as_str()) || name.as_str().starts_with("outbox-") || SIGNED.contains(name)
+}
+
+/// A header of a message as HTTP has it. A value that is no plain text is written as base64, and the name says so.
+fn written(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
+    let illegal = || HttpFailure::IllegalHeader { name: name.to_owned() };
+    let header = HeaderName::try_from(name).map_err(|_| illegal())?;
+    if FRAMING.contains(&header.as_str()) {
+        return Err(illegal());
+    }
+    // Spaces at the ends are no part of a value in HTTP.
+    let is_plain = value.iter().all(|byte| (b' '..=b'~').contains(byte))
+        && value.first() != Some(&b' ')
+        && value.last() != Some(&b' ');
+    if is_plain {
+        return Ok((header, HeaderValue::from_bytes(value).map_err(|_| illegal())?));
+    }
+    let header = HeaderName::try_from(format!("{header}{BASE64_SUFFIX}")).map_err(|_| illegal())?;
+    Ok((header, HeaderValue::try_from(BASE64.encode(value)).map_err(|_| illegal())?))
+}
+
+impl std::fmt::Debug for UrlFrom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fixed(_, origin) => f.debug_tuple("Fixed").field(origin).finish(),
+            Self::Found(_) => f.write_str("Found"),
+            Self::Header(name) => f.debug_tuple("Header").field(name).finish(),
+        }
+    }
+}

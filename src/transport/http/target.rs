@@ -1,0 +1,172 @@
+use std::fmt;
+use std::sync::Arc;
+
+use super::answer::{HttpAnswer, Success};
+use crate::limits::HTTP_ANSWER_BYTES_MAX;
+use crate::message::Envelope;
+use crate::transport::FailureClass;
+
+/// Finds a message's URL.
+pub(super) type FindUrl = Arc<dyn Fn(&Envelope) -> Option<String> + Send + Sync>;
+
+/// Where the messages of a topic go, and how: URL, method, headers, signature, and what counts as success.
+///
+/// ```
+/// use diesel_outbox::transport::{FailureClass, HttpTarget};
+///
+/// let target = HttpTarget::new("https://shop.example/hooks/orders")
+///     .header("authorization", "Bearer swordfish")
+///     .sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+///     .success(200..300)
+///     .treat(409, FailureClass::RecordRefused);
+/// assert!(!format!("{target:?}").contains("swordfish"));
+/// ```
+#[derive(Clone)]
+#[must_use = "a target does nothing until it is given to an HttpTransportBuilder"]
+pub struct HttpTarget {
+    pub(super) url: UrlSource,
+    pub(super) method: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) content_type: String,
+    pub(super) idempotency_header: Option<String>,
+    pub(super) secrets: Vec<String>,
+    pub(super) success: Success,
+    pub(super) treated: Vec<(u16, FailureClass)>,
+    pub(super) health_url: Option<String>,
+}
+
+/// Where a URL comes from.
+#[derive(Clone)]
+pub(super) enum UrlSource {
+    Fixed(String),
+    Found(FindUrl),
+    /// The header is not sent.
+    Header(String),
+}
+
+impl HttpTarget {
+    /// Every message goes to one URL, by POST.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self::from(UrlSource::Fixed(url.into()))
+    }
+
+    /// Each message goes to the URL that `find` has for it; one without a URL is refused for good. For receivers that are
+    /// known to the application only.
+    ///
+    /// Whoever can choose a URL can have messages sent into your network: see
+    /// [`HttpTransportBuilder::deny_private_addresses`](super::HttpTransportBuilder::deny_private_addresses). `find` is
+    /// called when a message is sent, and again at each retry; it must neither block nor panic.
+    pub fn per_message(find: impl Fn(&Envelope) -> Option<String> + Send + Sync + 'static) -> Self {
+        Self::from(UrlSource::Found(Arc::new(find)))
+    }
+
+    /// Each message goes to the URL in its header `name`, which is not sent along. What
+    /// [`per_message`](Self::per_message) says applies.
+    pub fn from_header(name: impl Into<String>) -> Self {
+        Self::from(UrlSource::Header(name.into()))
+    }
+
+    /// Another method than POST.
+    pub fn method(mut self, method: impl Into<String>) -> Self {
+        self.method = method.into();
+        self
+    }
+
+    /// A header of every request, for instance with credentials. It takes the place of a message's own of that name. Its
+    /// value is shown nowhere.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// The content type of messages that have no header `content-type`; `application/json` by default.
+    pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
+        self.content_type = content_type.into();
+        self
+    }
+
+    /// The header that carries the message id for receivers that know a request again by it; `idempotency-key` by
+    /// default, `None` for none.
+    pub fn idempotency_header(mut self, name: Option<&str>) -> Self {
+        self.idempotency_header = name.map(str::to_owned);
+        self
+    }
+
+    /// Signs every request as [standard-webhooks](https://www.standardwebhooks.com) does (`webhook-id`, `webhook-timestamp`,
+    /// `webhook-signature`, version 1). A secret is `whsec_` and base64 of 24 to 64 bytes. Given twice, requests carry
+    /// both signatures, so that a secret can be replaced while receivers know either.
+    pub fn sign(mut self, secret: impl Into<String>) -> Self {
+        self.secrets.push(secret.into());
+        self
+    }
+
+    /// The statuses that mean success; 200 to 299 by default.
+    pub fn success(mut self, statuses: impl IntoIterator<Item = u16>) -> Self {
+        self.success = Success::Statuses(statuses.into_iter().collect());
+        self
+    }
+
+    /// Asks `is_success` of every answer, with at most `body_bytes_max` of its body (64 KiB at most). It must neither
+    /// block nor panic.
+    ///
+    /// An answer of 200 to 299 that it does not take spends an attempt of the message; for any other status the table in
+    /// the guide applies. An answer whose body does not come in time is a time-out.
+    pub fn success_when(
+        mut self,
+        body_bytes_max: usize,
+        is_success: impl Fn(&HttpAnswer<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.success = Success::Asked(body_bytes_max.min(HTTP_ANSWER_BYTES_MAX), Arc::new(is_success));
+        self
+    }
+
+    /// Treats a status as another class than the table in the guide says, for instance 500 as
+    /// [`Record`](FailureClass::Record) where the receiver answers so to a message that it cannot work with.
+    pub fn treat(mut self, status: u16, class: FailureClass) -> Self {
+        self.treated.push((status, class));
+        self
+    }
+
+    /// What a probe asks, by HEAD, whether the host is back; any answer but 401, 403, 407 and 502 to 504 means yes. The target's own URL by
+    /// default.
+    pub fn health_url(mut self, url: impl Into<String>) -> Self {
+        self.health_url = Some(url.into());
+        self
+    }
+}
+
+impl From<UrlSource> for HttpTarget {
+    fn from(url: UrlSource) -> Self {
+        Self {
+            url,
+            method: "POST".to_owned(),
+            headers: Vec::new(),
+            content_type: "application/json".to_owned(),
+            idempotency_header: Some("idempotency-key".to_owned()),
+            secrets: Vec::new(),
+            success: Success::Statuses((200..300).collect()),
+            treated: Vec::new(),
+            health_url: None,
+        }
+    }
+}
+
+// URLs hold tokens in path and query, and headers credentials: neither is shown.
+impl fmt::Debug for HttpTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = match self.url {
+            UrlSource::Fixed(_) => "fixed",
+            UrlSource::Found(_) => "per message",
+            UrlSource::Header(_) => "from a header",
+        };
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("HttpTarget")
+            .field("url", &url)
+            .field("method", &self.method)
+            .field("headers", &headers)
+            .field("secrets", &self.secrets.len())
+            .field("success", &self.success)
+            .field("treated", &self.treated)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,136 @@
+//! Whose turn it is: messages of one key one after the other, in the order in which they came; others side by side.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Topic and key; messages without a key have no order.
+pub(super) type Key = (Arc<str>, String);
+
+#[derive(Debug)]
+pub(super) struct Turns<T> {
+    /// May go, each with its key in hand.
+    ready: VecDeque<(Option<Key>, T)>,
+    /// Behind a message of their key that is ready or under way. Every key in hand has an entry.
+    behind: HashMap<Key, VecDeque<T>>,
+    waiting: usize,
+}
+
+impl<T> Default for Turns<T> {
+    fn default() -> Self {
+        Self { ready: VecDeque::new(), behind: HashMap::new(), waiting: 0 }
+    }
+}
+
+impl<T> Turns<T> {
+    pub(super) fn push(&mut self, key: Option<Key>, item: T) {
+        self.waiting += 1;
+        match key {
+            None => self.ready.push_back((None, item)),
+            Some(key) => match self.behind.get_mut(&key) {
+                Some(behind) => behind.push_back(item),
+                None => {
+                    self.behind.insert(key.clone(), VecDeque::new());
+                    self.ready.push_back((Some(key), item));
+                }
+            },
+        }
+    }
+
+    /// The next that may go. Its key stays in hand until [`done`](Self::done).
+    pub(super) fn next(&mut self) -> Option<(Option<Key>, T)> {
+        let next = self.ready.pop_front()?;
+        self.waiting -= 1;
+        Some(next)
+    }
+
+    /// What went under `key` is over: the next of the key is ready.
+    pub(super) fn done(&mut self, key: Key) {
+        match self.behind.get_mut(&key).and_then(VecDeque::pop_front) {
+            Some(item) => self.ready.push_back((Some(key), item)),
+            None => drop(self.behind.remove(&key)),
+        }
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// How many wait, ready or behind another.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Takes out all that `leaves`, and keeps the others in their order.
+    pub(super) fn take_if(&mut self, mut leaves: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut taken = Vec::new();
+        for behind in self.behind.values_mut() {
+            let (leaving, staying) = std::mem::take(behind).into_iter().partition::<Vec<_>, _>(|item| leaves(item));
+            taken.extend(leaving);
+            behind.extend(staying);
+        }
+        for (key, item) in std::mem::take(&mut self.ready) {
+            if !leaves(&item) {
+                self.ready.push_back((key, item));
+                continue;
+            }
+            taken.push(item);
+            // Its key goes on to the next, which was asked already.
+            if let Some(key) = key {
+                self.done(key);
+            }
+        }
+        self.waiting -= taken.len();
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(key: &str) -> Option<Key> {
+        Some(("orders".into(), key.to_owned()))
+    }
+
+    #[test]
+    fn one_of_a_key_at_a_time_in_order_and_others_meanwhile() {
+        let mut turns = Turns::default();
+        for (item, of) in [(1, key("a")), (2, key("a")), (3, None), (4, key("b")), (5, key("a"))] {
+            turns.push(of, item);
+        }
+        let (a, one) = turns.next().unwrap();
+        assert_eq!((one, turns.waiting()), (1, 4));
+        assert_eq!(turns.next().unwrap().1, 3);
+        assert_eq!(turns.next().unwrap().1, 4);
+        assert!(turns.next().is_none() && !turns.has_ready(), "2 and 5 wait for 1");
+        turns.done(a.unwrap());
+        let (a, two) = turns.next().unwrap();
+        turns.push(key("a"), 6);
+        turns.done(a.unwrap());
+        assert_eq!((two, turns.next().unwrap().1), (2, 5));
+        turns.done(key("a").unwrap());
+        assert_eq!(turns.next().unwrap().1, 6);
+        turns.done(key("a").unwrap());
+        turns.done(key("b").unwrap());
+        assert!(turns.behind.is_empty(), "no key is kept for nothing");
+    }
+
+    #[test]
+    fn what_leaves_makes_way_for_the_next_of_its_key() {
+        let mut turns = Turns::default();
+        for (item, of) in [(1, key("a")), (2, key("a")), (3, key("a")), (4, None)] {
+            turns.push(of, item);
+        }
+        let mut left = turns.take_if(|item| [1, 2].contains(item));
+        left.sort_unstable();
+        assert_eq!((left, turns.waiting()), (vec![1, 2], 2));
+        assert_eq!((turns.next().unwrap().1, turns.next().unwrap().1), (3, 4));
+        turns.done(key("a").unwrap());
+        turns.push(key("a"), 5);
+        let (a, _) = turns.next().unwrap();
+        turns.push(key("a"), 6);
+        assert_eq!(turns.take_if(|_| true), [6], "not what is under way");
+        turns.done(a.unwrap());
+        assert!(turns.behind.is_empty() && turns.waiting() == 0);
+    }
+}

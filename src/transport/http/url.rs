@@ -1,0 +1,58 @@
+//! URLs that a message may go to.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use reqwest::Url;
+
+/// Scheme, host and port: what of a URL may be shown.
+pub(super) type Origin = Arc<str>;
+
+pub(super) fn parse(text: &str) -> Result<(Url, Origin), &'static str> {
+    let url = Url::parse(text).map_err(|_| "it is no absolute URL")?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("its scheme is neither http nor https");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("it holds a user or a password; put them into a header");
+    }
+    let origin = url.origin().ascii_serialization().into();
+    Ok((url, origin))
+}
+
+pub(super) fn is_tls(origin: &Origin) -> bool {
+    origin.starts_with("https:")
+}
+
+/// The address that a URL names in place of a host; nobody resolves it, so nobody else looks at it.
+pub(super) fn address(url: &Url) -> Option<IpAddr> {
+    let host = url.host_str()?;
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_http_can_reach_is_taken_and_only_the_origin_is_shown() {
+        let (_, origin) = parse("https://Shop.Example:8443/hooks?token=swordfish#x").unwrap();
+        assert_eq!(&*origin, "https://shop.example:8443");
+        assert_eq!(&*parse("http://shop.example:80/").unwrap().1, "http://shop.example");
+        for refused in ["", "shop.example/hooks", "/hooks", "ftp://shop.example", "file:///etc/passwd", "https://"] {
+            assert!(parse(refused).is_err(), "{refused:?}");
+        }
+        assert!(parse("https://user:swordfish@shop.example").unwrap_err().contains("header"));
+    }
+
+    #[test]
+    fn an_address_is_seen_in_every_form() {
+        for of_this_machine in
+            ["http://127.0.0.1", "http://2130706433", "http://0x7f.1", "http://[::1]:80", "http://0177.1"]
+        {
+            let (url, _) = parse(of_this_machine).unwrap();
+            assert!(address(&url).is_some_and(|address| address.is_loopback()), "{of_this_machine}");
+        }
+        assert_eq!(address(&parse("http://localhost").unwrap().0), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! Several hosts in one transport, and hosts that nothing may be sent to.
+
+use std::time::Duration;
+
+use diesel_outbox::testing::transport::{Outcomes, Seen};
+use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport};
+
+use super::{DEADLINE, Receiver, Reply, envelope, sent};
+
+fn to_both(up: &Receiver, down: &Receiver) -> HttpTransport {
+    HttpTransport::builder()
+        .topic("up", HttpTarget::new(up.url("/")))
+        .topic("down", HttpTarget::new(down.url("/")))
+        .timeout(Duration::from_secs(3))
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_host_that_is_down_is_its_topics_matter_and_comes_back_by_itself() {
+    let (up, down) = (Receiver::start(), Receiver::start());
+    let transport = to_both(&up, &down);
+    down.kill();
+    for _ in 0..3 {
+        let seen = sent(&transport, envelope("down")).await;
+        assert_eq!(seen.class(), Some(FailureClass::Topic), "{seen:?}");
+        assert_eq!(sent(&transport, envelope("up")).await, Seen::Delivered);
+    }
+    assert_eq!(transport.outage(), None, "the transport is not down");
+    transport.probe().await.unwrap();
+    down.restart();
+    let back = async { while sent(&transport, envelope("down")).await != Seen::Delivered {} };
+    tokio::time::timeout(DEADLINE, back).await.unwrap();
+}
+
+#[tokio::test]
+async fn where_messages_bring_their_url_a_host_that_is_down_is_theirs_alone() {
+    let (up, down) = (Receiver::start(), Receiver::start());
+    let transport =
+        HttpTransport::builder().every_topic(HttpTarget::from_header("to")).allow_private_addresses().build().unwrap();
+    let to = |receiver: &Receiver| {
+        let mut message = envelope("webhooks");
+        message.headers.push("to", receiver.url("/"));
+        message
+    };
+    down.kill();
+    for _ in 0..2 {
+        let seen = sent(&transport, to(&down)).await;
+        assert_eq!(seen.class(), Some(FailureClass::Temporary), "{seen:?}");
+        assert_eq!(sent(&transport, to(&up)).await, Seen::Delivered);
+    }
+    for (status, class) in
+        [(401, FailureClass::Record), (404, FailureClass::Record), (410, FailureClass::RecordRefused)]
+    {
+        up.reply_next([Reply::Status(status)]);
+        assert_eq!(sent(&transport, to(&up)).await.class(), Some(class), "{status}");
+        assert_eq!(sent(&transport, to(&up)).await, Seen::Delivered, "and nobody else's");
+    }
+}
+
+#[tokio::test]
+async fn a_host_gets_no_more_at_once_than_it_may_and_takes_no_room_from_another() {
+    let (up, slow) = (Receiver::start(), Receiver::start());
+    slow.reply_by(|_| Some(Reply::Held));
+    let transport = HttpTransport::builder()
+        .topic("up", HttpTarget::new(up.url("/")))
+        .topic("slow", HttpTarget::new(slow.url("/")))
+        .in_flight_per_host_max(5)
+        .build()
+        .unwrap();
+    assert_eq!(transport.in_flight_max(), 80, "for each request eight, for each host");
+    let outcomes = Outcomes::new();
+    (0..100).for_each(|id| outcomes.send(&transport, id, envelope("slow")));
+    slow.until_received(5).await;
+    let seen = outcomes.wait_for(60, DEADLINE).await;
+    let refused = seen.iter().filter(|(_, seen)| seen.class() == Some(FailureClass::Temporary)).count();
+    assert_eq!((refused, seen.len()), (60, 60), "beyond its share of 40: {seen:?}");
+    let others = Outcomes::new();
+    (0..200).for_each(|id| others.send(&transport, id, envelope("up")));
+    let delivered = |seen: &[(i64, Seen)]| seen.iter().filter(|(_, seen)| *seen == Seen::Delivered).count();
+    assert!(delivered(&others.wait_for(200, DEADLINE).await) >= 40);
+    slow.release();
+    outcomes.wait_for(100, DEADLINE).await;
+    assert_eq!((slow.peak(), delivered(&outcomes.seen())), (5, 40));
+    assert!(up.peak() <= 5);
+}
+
+#[tokio::test]
+async fn where_private_addresses_are_denied_no_name_and_no_number_leads_to_one() {
+    let receiver = Receiver::start();
+    let builder = || HttpTransport::builder().deny_private_addresses();
+    let by_header = builder().every_topic(HttpTarget::from_header("to")).build().unwrap();
+    for host in ["127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"] {
+        let mut message = envelope("webhooks");
+        message.headers.push("to", format!("http://{host}:{}/token", receiver.port()));
+        let seen = sent(&by_header, message).await;
+        assert_eq!(seen.class(), Some(FailureClass::RecordRefused), "{host}: {seen:?}");
+        let text = format!("{seen:?}");
+        assert!(text.contains("no public address") && !text.contains("token"), "{text}");
+    }
+    let by_topic =
+        builder().every_topic(HttpTarget::new(format!("http://localhost:{}/", receiver.port()))).build().unwrap();
+    assert_eq!(sent(&by_topic, envelope("orders")).await.class(), Some(FailureClass::Topic));
+    assert!(receiver.received().is_empty());
+}
+
+/// A panic of the application's own function is that message's failure, and nobody else's.
+#[tokio::test]
+async fn a_rule_that_panics_stops_nothing() {
+    let receiver = Receiver::start();
+    let target = HttpTarget::new(receiver.url("/")).success_when(100, |answer| {
+        assert!(answer.status != 418, "a defect of somebody else's");
+        true
+    });
+    let transport = HttpTransport::builder().every_topic(target).in_flight_per_host_max(1).build().unwrap();
+    receiver.reply_next([Reply::Status(418), Reply::Status(418)]);
+    let outcomes = Outcomes::new();
+    for id in 0..5 {
+        let mut message = envelope("orders");
+        message.key = Some("one".to_owned());
+        outcomes.send(&transport, id, message);
+    }
+    let seen = outcomes.wait_for(5, DEADLINE).await;
+    let failed = seen.iter().filter(|(_, seen)| seen.class() == Some(FailureClass::Temporary)).count();
+    assert_eq!(failed, 2, "{seen:?}");
+}

@@ -1,0 +1,151 @@
+//! The HTTP transport: the suite against a real server, and what is particular to it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where, and needs no more words")]
+
+mod answers;
+mod config;
+mod hosts;
+mod receiver;
+mod relayed;
+mod requests;
+mod tls;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
+use diesel_outbox::transport::{HttpTarget, HttpTransport, HttpTransportBuilder, Transport, header};
+use diesel_outbox::{Envelope, MessageId};
+
+use self::receiver::{LIMIT_BYTES, Received, Receiver, Reply};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+const TOKEN: &str = "swordfish";
+
+fn envelope(topic: &str) -> Envelope {
+    let mut envelope = Envelope::new(MessageId::new(), topic.into(), std::time::SystemTime::UNIX_EPOCH);
+    envelope.payload = Some(b"{}".to_vec());
+    envelope
+}
+
+/// Sends one message and waits for what becomes of it.
+async fn sent(transport: &dyn Transport, envelope: Envelope) -> Seen {
+    let outcomes = Outcomes::new();
+    outcomes.send(transport, 0, envelope);
+    let (_, seen) = outcomes.wait_for(1, DEADLINE).await.swap_remove(0);
+    seen
+}
+
+/// One transport to one URL of the receiver.
+fn to(receiver: &Receiver) -> HttpTransport {
+    HttpTransport::builder().every_topic(HttpTarget::new(receiver.url("/"))).build().unwrap()
+}
+
+struct Http {
+    receiver: Receiver,
+    unknown: Arc<Mutex<Option<String>>>,
+}
+
+impl Http {
+    fn builder(&self, token: &str) -> HttpTransportBuilder {
+        let target = HttpTarget::new(self.receiver.url("/")).header("authorization", format!("Bearer {token}"));
+        HttpTransport::builder().every_topic(target).timeout(Duration::from_secs(3)).wait_max(Duration::from_secs(10))
+    }
+}
+
+/// A request as the message that it was.
+fn stored(received: &Received) -> Stored {
+    let of_http =
+        ["host", "content-length", "content-type", "user-agent", "accept", "authorization", "idempotency-key"];
+    let (mut headers, mut key, mut tombstone, mut timestamp) = (Vec::new(), None, false, None);
+    for (name, value) in &received.headers {
+        let plain = value.as_bytes().to_vec();
+        let (name, value) = match name.as_str().strip_suffix("-b64") {
+            Some(name) => (name, BASE64.decode(plain).unwrap()),
+            None => (name.as_str(), plain),
+        };
+        match name {
+            "outbox-topic" => {}
+            "outbox-key" => key = Some(value),
+            "outbox-tombstone" => tombstone = true,
+            "outbox-created-at" => {
+                let ms = String::from_utf8(value).unwrap().parse().unwrap();
+                timestamp = Some(std::time::SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
+            }
+            name if of_http.contains(&name) => {}
+            name => headers.push((name.to_owned(), value)),
+        }
+    }
+    let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT];
+    headers.sort_by_key(|(name, _)| own.iter().position(|own| own == name).unwrap_or(own.len()));
+    Stored { key, payload: (!tombstone).then(|| received.body.to_vec()), headers, timestamp }
+}
+
+#[async_trait]
+impl TransportUnderTest for Http {
+    fn transport(&self) -> Box<dyn Transport> {
+        Box::new(self.builder(TOKEN).build().unwrap())
+    }
+
+    async fn stored(&self, topic: &str) -> Vec<Stored> {
+        // One that was refused is not stored.
+        let taken =
+            |received: &&Received| received.header("outbox-topic") == Some(topic) && received.body.len() <= LIMIT_BYTES;
+        self.receiver.received().iter().filter(taken).map(stored).collect()
+    }
+
+    async fn go_down(&self) -> bool {
+        self.receiver.kill();
+        true
+    }
+
+    async fn go_up(&self) {
+        self.receiver.restart();
+    }
+
+    fn payload_bytes_refused(&self) -> Option<usize> {
+        Some(LIMIT_BYTES + 1)
+    }
+
+    async fn unknown_topic(&self) -> Option<String> {
+        *self.unknown.lock().unwrap() = Some("unknown".to_owned());
+        Some("unknown".to_owned())
+    }
+
+    async fn make_topic(&self, _name: &str) -> bool {
+        *self.unknown.lock().unwrap() = None;
+        true
+    }
+
+    fn transport_with_queue_max(&self, messages: usize) -> Option<Box<dyn Transport>> {
+        Some(Box::new(self.builder(TOKEN).queue_max(messages).build().unwrap()))
+    }
+
+    fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
+        let secret = "hunter2-hunter2";
+        Some((Box::new(self.builder(secret).build().unwrap()), vec![secret.to_owned()]))
+    }
+}
+
+mod conformance {
+    use super::{Arc, Http, Mutex, Receiver, Reply, TOKEN};
+
+    async fn open() -> Option<Http> {
+        let (receiver, unknown) = (Receiver::start(), Arc::new(Mutex::new(None::<String>)));
+        let is_unknown = Arc::clone(&unknown);
+        receiver.reply_by(move |received| {
+            let let_in = received.header("authorization") == Some(format!("Bearer {TOKEN}").as_str());
+            let topic = received.header("outbox-topic");
+            match topic.is_some() && topic == is_unknown.lock().unwrap().as_deref() {
+                _ if !let_in => Some(Reply::Status(401)),
+                true => Some(Reply::Status(404)),
+                false => None,
+            }
+        });
+        Some(Http { receiver, unknown })
+    }
+
+    diesel_outbox::transport_conformance_tests!(open);
+}

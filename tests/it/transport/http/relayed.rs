@@ -1,0 +1,105 @@
+//! The whole way: a relay, its store, and a server that dies and comes back.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use diesel_outbox::relay::{Relay, TransportStatus};
+use diesel_outbox::retry::Fixed;
+use diesel_outbox::store::{InsertOptions, MemoryStore};
+use diesel_outbox::transport::{HttpTarget, HttpTransport, MemoryTransport};
+use diesel_outbox::{Limits, MessageId, Outbox, Topic};
+use tokio::time::timeout;
+
+use super::{DEADLINE, Receiver, Reply, envelope};
+
+async fn until(what: &str, state: impl Fn() -> bool) {
+    let reached = async {
+        while !state() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(timeout(DEADLINE, reached).await.is_ok(), "not in time: {what}");
+}
+
+fn commit(store: &MemoryStore, count: usize) -> BTreeSet<MessageId> {
+    let insert = |_| store.insert(envelope("webhooks"), InsertOptions::default()).message_id;
+    (0..count).map(insert).collect()
+}
+
+/// A relay of "webhooks" to the receiver, and of "orders" to a memory broker.
+async fn relay(store: &MemoryStore, receiver: &Receiver) -> (Relay, MemoryTransport) {
+    let target = HttpTarget::new(receiver.url("/"));
+    let http =
+        HttpTransport::builder().every_topic(target).timeout(Duration::from_secs(1)).wait_max(Duration::from_secs(1));
+    let outbox = Outbox::builder()
+        .topic(Topic::new("orders"))
+        .topic(Topic::new("webhooks").via("http").retry(Fixed::seconds(&[1])))
+        .build()
+        .unwrap();
+    let broker = MemoryTransport::new();
+    broker.set_delivery_timeout(Duration::from_secs(1));
+    // What was in flight when the receiver went waits for the end of its lease.
+    let limits = Limits { lease_duration: Duration::from_secs(4), ..Limits::default() };
+    let relay = outbox.relay().store(store.clone()).limits(limits).transport(broker.clone());
+    let relay = relay.transport_named("http", http.build().unwrap());
+    (relay.start().await.unwrap(), broker)
+}
+
+fn is_down(relay: &Relay) -> bool {
+    matches!(relay.status().route("http").unwrap().transport, TransportStatus::Down { .. })
+}
+
+fn ids(receiver: &Receiver) -> BTreeSet<MessageId> {
+    let received = receiver.received();
+    received.iter().map(|request| request.header("outbox-message-id").unwrap().parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_killed_and_restarted_under_load_gets_everything() {
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    let mut committed = commit(&store, 3_000);
+    let (relay, broker) = relay(&store, &receiver).await;
+    receiver.until_received(500).await;
+    receiver.kill();
+    until("the breaker is open", || is_down(&relay)).await;
+    committed.extend(commit(&store, 500));
+    // The other transport goes on meanwhile.
+    store.insert(envelope("orders"), InsertOptions::default());
+    broker.wait_for_delivered(1, DEADLINE).await.unwrap();
+    let attempts = || store.live_rows().iter().map(|row| row.attempts).sum::<u32>();
+    assert_eq!(attempts(), 0, "an outage spends no attempt");
+    receiver.restart();
+    until("everything is settled", || store.live_rows().is_empty()).await;
+    assert_eq!(ids(&receiver), committed);
+    assert!(!is_down(&relay));
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+}
+
+/// A gateway whose application is gone is an outage as well, and costs one row for each look, not the whole backlog.
+#[tokio::test]
+async fn a_gateway_without_its_application_is_an_outage() {
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    receiver.reply_by(|_| Some(Reply::Status(503)));
+    let committed = commit(&store, 2_000);
+    let (relay, _broker) = relay(&store, &receiver).await;
+    until("the breaker is open", || is_down(&relay)).await;
+    let written = store.live_rows().iter().filter(|row| row.failures > 0).count();
+    assert!(written < 1_000, "{written} rows were written");
+    receiver.reply_by(|_| None);
+    until("everything is settled", || store.live_rows().is_empty()).await;
+    assert_eq!(ids(&receiver), committed);
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+}
+
+#[tokio::test]
+async fn a_relay_starts_without_its_receiver() {
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    receiver.kill();
+    let committed = commit(&store, 100);
+    let (relay, _broker) = relay(&store, &receiver).await;
+    until("the breaker is open", || is_down(&relay)).await;
+    receiver.restart();
+    until("everything is settled", || store.live_rows().is_empty()).await;
+    assert_eq!(ids(&receiver), committed);
+    assert!(store.dead_rows().is_empty());
+}
