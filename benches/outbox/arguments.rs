@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Row {
     Business,
+    ByHand,
     Network,
     Drain,
     Ordered,
@@ -20,6 +21,7 @@ pub(crate) enum Row {
 impl Row {
     const ALL: [(&str, Self); 7] = [
         ("business", Self::Business),
+        ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),
         ("ordered", Self::Ordered),

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::application::{self, OrderPlaced};
 use crate::arguments::Place;
+use crate::by_hand;
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::database::{self, orders};
 use crate::recorder::Recorder;
@@ -23,6 +24,8 @@ use crate::stats::mean;
 pub(crate) const CONNECTIONS: usize = 8;
 /// Where every message goes.
 pub(crate) const TOPIC: &str = "orders";
+/// Messages of one [`Enqueue::Batch`].
+pub(crate) const BATCH: i64 = 100;
 
 /// How a message is enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,11 @@ pub(crate) enum Enqueue {
     Hook,
     /// In `outbox.transaction`.
     Transaction,
+    /// [`BATCH`] messages by one `enqueue_all_async` in Diesel's transaction.
+    Batch,
+    /// Without the outbox, as it is done by hand: the row is written with the business, then marked as being sent, then as
+    /// sent. The broker takes no time.
+    ByHand,
 }
 
 /// What takes the messages.
@@ -63,6 +71,10 @@ impl Load {
             (Enqueue::Transaction, Relayed::Nowhere) => "outbox.transaction, no relay",
             (Enqueue::Transaction, Relayed::ToMemory) => "outbox.transaction, memory",
             (Enqueue::Transaction, Relayed::ToKafka) => "outbox.transaction, Kafka",
+            (Enqueue::Batch, Relayed::Nowhere) => "100 in a transaction, no relay",
+            (Enqueue::Batch, Relayed::ToMemory) => "100 in a transaction, memory",
+            (Enqueue::Batch, Relayed::ToKafka) => "100 in a transaction, Kafka",
+            (Enqueue::ByHand, _) => "by hand",
         }
     }
 }
@@ -181,6 +193,24 @@ async fn transact(conn: &mut AsyncPgConnection, enqueue: Enqueue, outbox: &Outbo
                     tx.enqueue(&event).map(drop)
                 })
                 .await
+        }
+        Enqueue::Batch => {
+            let events = (0..BATCH).map(|_| OrderPlaced { order_id: customer, topic: TOPIC });
+            conn.transaction(async |conn| {
+                place_order(conn, customer).await?;
+                outbox.enqueue_all_async(conn, events).await.map(drop)
+            })
+            .await
+        }
+        Enqueue::ByHand => {
+            let id = conn
+                .transaction(async |conn| {
+                    place_order(conn, customer).await?;
+                    by_hand::write(conn, &event).await
+                })
+                .await?;
+            by_hand::mark(conn, id, "sending").await?;
+            by_hand::mark(conn, id, "sent").await
         }
     }
 }

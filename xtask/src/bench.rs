@@ -30,6 +30,8 @@ pub(crate) struct Bench {
 enum Row {
     /// Business transactions a second, with and without outbox
     Business,
+    /// The same with a message table written by hand, and with a hundred messages in each transaction
+    ByHand,
     /// The same with 1 ms more of round trip to the database
     Network,
     /// A backlog into Kafka, against bare rdkafka
@@ -50,6 +52,7 @@ impl Row {
     fn name(self) -> &'static str {
         match self {
             Self::Business => "business",
+            Self::ByHand => "by-hand",
             Self::Network => "network",
             Self::Drain => "drain",
             Self::Ordered => "ordered",

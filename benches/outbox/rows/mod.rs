@@ -1,6 +1,7 @@
 //! The rows of the table, a file for each.
 
 pub(crate) mod business;
+pub(crate) mod by_hand;
 pub(crate) mod drain;
 pub(crate) mod idle;
 pub(crate) mod latency;

@@ -1,0 +1,35 @@
+//! What applications do without a library, and what many messages in one transaction cost.
+
+use anyhow::Result;
+
+use crate::arguments::{Place, Plan};
+use crate::load::{self, BATCH, Enqueue, Load, Relayed};
+use crate::ratios::Rounds;
+use crate::recorder::Recorder;
+use crate::report::{Figure, Floor, Journal};
+
+const BY_HAND: Load = Load { enqueue: Enqueue::ByHand, relayed: Relayed::Nowhere };
+const HOOK: Load = Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory };
+const MANY: Load = Load { enqueue: Enqueue::Batch, relayed: Relayed::ToMemory };
+
+pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    let duration = plan.duration(10.0);
+    let (mut rounds, mut messages) = (Rounds::default(), Vec::new());
+    for _ in 0..plan.rounds(3) {
+        for load in [Load::FLOOR, BY_HAND, Load::FLOOR, HOOK, Load::FLOOR, MANY] {
+            let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, duration).await?;
+            journal.leg(load.name(), cpu, &throughput)?;
+            rounds.push(load, throughput.tx_per_second);
+            if load == MANY {
+                messages.push(throughput.tx_per_second * BATCH as f64);
+            }
+        }
+    }
+    Ok(vec![
+        rounds.absolute("business tx/s", Load::FLOOR),
+        rounds.figure("business tx/s", BY_HAND, Floor::None),
+        rounds.figure("business tx/s", HOOK, Floor::None),
+        rounds.figure("business tx/s", MANY, Floor::None),
+        Figure::new(format!("messages, {}", MANY.name()), "msg/s", messages, Floor::None),
+    ])
+}
