@@ -226,6 +226,10 @@ impl Default for Limits {
 /// second, and a request in flight is taken back before its messages are looked at.
 pub const KAFKA_TIMEOUT_SLACK: Duration = Duration::from_secs(2);
 
+/// The longest that a relay's start waits for a transport to make or check its topics: creation in a slow cluster and a few
+/// look-ups. One that takes longer counts as away, and the others do not wait for it.
+pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// The longest a probe waits for a Kafka broker. Waiting longer finds a broker that comes back sooner than asking
 /// again would; this bounds how long the relay's end can be delayed by a probe.
 pub const KAFKA_PROBE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::breaker::Breaker;
 use super::engine::Engine;
@@ -23,12 +24,12 @@ use super::wakes::Wakes;
 use super::{Relay, dispatcher, keeper, prober, scout, settler, sweeper};
 use crate::clock::{Clock, SystemClock};
 use crate::lane::NodeId;
-use crate::limits::Limits;
+use crate::limits::{Limits, PREPARE_TIMEOUT};
 use crate::metrics;
 use crate::naming::TableNames;
 use crate::store::{SchemaProblem, Store, StoreError, StoreWarning};
 use crate::topic::{DEFAULT_TRANSPORT, Topic};
-use crate::transport::{Transport, TransportError};
+use crate::transport::{FailureClass, Transport, TransportError};
 
 /// Puts a relay together. Made by [`Outbox::relay`](crate::Outbox::relay).
 #[derive(Debug)]
@@ -219,7 +220,8 @@ async fn prepare_lanes(engines: &Engines) -> Result<(), StartError> {
 
 /// Makes or checks the topics of a transport; says whether that could be done already.
 async fn prepare(engine: &Engine, route: &Route) -> Result<bool, StartError> {
-    match engine.transport.prepare(&route.topics).await {
+    let prepared = timeout(PREPARE_TIMEOUT, engine.transport.prepare(&route.topics)).await;
+    match prepared.unwrap_or_else(|_| Err(TransportError::new(FailureClass::Connection, PrepareTimeout))) {
         Ok(()) => Ok(true),
         Err(error) if error.class().is_outage() => {
             tracing::warn!(%error, transport = &*engine.name, "the relay starts without its broker");
@@ -229,6 +231,10 @@ async fn prepare(engine: &Engine, route: &Route) -> Result<bool, StartError> {
         Err(error) => Err(StartError::Transport { transport: Arc::clone(&engine.name), source: error }),
     }
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("the topics were not made or checked within {PREPARE_TIMEOUT:?}")]
+struct PrepareTimeout;
 
 fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(), StartError> {
     let delivery_timeout = route.transport.delivery_timeout();

@@ -143,7 +143,7 @@ fn offer(
         lost(1, "unknown_topic");
         return false;
     };
-    if topic.is_gated() || topic.is_refused() {
+    if topic.is_gated() || topic.is_on_trial() {
         lost(1, "topic_waits");
         return false;
     }

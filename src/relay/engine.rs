@@ -89,7 +89,7 @@ impl ReceiptSink for Engine {
         self.count(&entry, &outcome);
         match &outcome {
             Outcome::Delivered => {
-                entry.topic.unpark();
+                entry.topic.taken(self.clock.now());
                 if entry.alone {
                     entry.topic.clear_suspect(row.message_id);
                 }

@@ -28,6 +28,7 @@ mod meters;
 mod outgoing;
 mod pace;
 mod panicked;
+mod parked;
 mod path;
 mod prober;
 pub(crate) mod queue;

@@ -107,7 +107,9 @@ pub(super) fn shares(limits: &Limits, wanted: &[usize]) -> Vec<Limits> {
         let share = &mut shares[at];
         share.in_flight_max = rows;
         share.in_flight_bytes_max = (limits.in_flight_bytes_max / wanted.len()).max(1);
-        share.claim_rows_max = limits.claim_rows_max.min((rows / (limits.claim_workers + 1)).max(1));
+        let claims = limits.claim_workers + 1;
+        share.claim_rows_max = limits.claim_rows_max.min((rows / claims).max(1));
+        share.claim_bytes_max = limits.claim_bytes_max.min((share.in_flight_bytes_max / claims).max(1));
     }
     shares
 }
@@ -163,6 +165,8 @@ mod tests {
         let alone = &shares(&limits, &[usize::MAX])[0];
         assert_eq!(*alone, limits, "one transport has everything");
         assert_eq!(shares(&limits, &[300])[0].claim_rows_max, 100, "two claims and the dispatcher");
+        let of_four = &shares(&limits, &[usize::MAX; 4])[3];
+        assert!(of_four.claim_bytes_max * 3 <= of_four.in_flight_bytes_max, "two claims leave room for the dispatcher");
         let tiny = Limits { in_flight_max: 1, in_flight_bytes_max: 1, ..limits.clone() };
         assert!(shares(&tiny, &[9, 9]).iter().all(|of| of.in_flight_max == 1 && of.in_flight_bytes_max == 1));
     }

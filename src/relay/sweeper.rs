@@ -50,7 +50,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         room = engine.ledger.reserve(limits.claim_rows_max, limits.claim_bytes_max) => room,
         () = engine.stop.reached(Stage::Draining) => return Ok(()),
     };
-    let wanted = if topic.is_refused() { 1 } else { room.rows() };
+    let wanted = if topic.is_on_trial() { 1 } else { room.rows() };
     let rows_max = engine.breaker.admit(wanted, engine.clock.now());
     if rows_max == 0 {
         drop(room);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::meters::TopicMeters;
+use super::parked::Parked;
 use crate::clock::BootInstant;
 use crate::message::MessageId;
 use crate::metrics;
@@ -65,7 +66,7 @@ pub(crate) struct TopicState {
 
 #[derive(Debug, Default)]
 struct Memory {
-    parked_until: Option<BootInstant>,
+    parked: Parked,
     suspects: HashSet<MessageId>,
     watermark: Option<DueMark>,
     pass: Option<Pass>,
@@ -127,30 +128,37 @@ impl TopicState {
 
     /// Leaves the topic alone for a while: the broker refuses it, or asks for a pause.
     pub(crate) fn park(&self, until: BootInstant, reason: &TransportError) {
-        let first = self.memory().parked_until.replace(until).is_none();
+        let asked = reason.retry_after();
+        let first = self.memory().parked.put_off(until, asked.is_some());
         let topic = self.topic.name();
-        match reason.retry_after() {
+        match asked {
             _ if !first => {}
             // It says itself when it will be over: nobody needs to do anything.
             Some(wait) => tracing::warn!(topic, %reason, ?wait, "the topic is to be left alone for a while"),
             None => tracing::error!(topic, %reason, "the broker refuses the topic: its messages wait"),
         }
-        ::metrics::gauge!(metrics::TOPIC_PARKED, "topic" => self.name()).set(1.0);
+        if asked.is_none() {
+            ::metrics::gauge!(metrics::TOPIC_PARKED, "topic" => self.name()).set(1.0);
+        }
     }
 
     pub(crate) fn is_parked(&self, now: BootInstant) -> bool {
-        self.memory().parked_until.is_some_and(|until| now < until)
+        self.memory().parked.is_now(now)
     }
 
-    /// Whether the broker refused the topic and has not taken a message of it since. After its pause such a topic is
-    /// tried with one row at a time.
+    /// Whether the broker refused the topic and has not taken a message of it since.
     pub(crate) fn is_refused(&self) -> bool {
-        self.memory().parked_until.is_some()
+        self.memory().parked.is_refusal()
     }
 
-    /// The broker took a message: the topic is no longer refused.
-    pub(crate) fn unpark(&self) {
-        if self.memory().parked_until.take().is_some() {
+    /// Whether the topic was left alone and has not taken a message since: it is tried with one row at a time.
+    pub(crate) fn is_on_trial(&self) -> bool {
+        self.memory().parked.is_on_trial()
+    }
+
+    /// The broker took a message: the topic is no longer refused. A pause that was asked for goes on.
+    pub(crate) fn taken(&self, now: BootInstant) {
+        if self.memory().parked.taken(now) {
             tracing::info!(topic = %self.topic.name(), "the broker takes the topic again");
             ::metrics::gauge!(metrics::TOPIC_PARKED, "topic" => self.name()).set(0.0);
         }

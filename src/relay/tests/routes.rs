@@ -1,5 +1,6 @@
 //! Several transports in one relay: what one of them does is no matter of the others.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::{World, carried, envelope};
-use crate::limits::{RETRY_AFTER_MAX, STALENESS};
+use crate::limits::{PREPARE_TIMEOUT, RETRY_AFTER_MAX, STALENESS};
 use crate::message::Envelope;
 use crate::relay::{RelayBuilder, StartError, TransportStatus};
 use crate::retry::Fixed;
@@ -21,6 +22,8 @@ struct Hooks {
     inner: MemoryTransport,
     in_flight_max: usize,
     prepared: Arc<Mutex<Vec<String>>>,
+    /// Its topics are never made.
+    hangs: Arc<AtomicBool>,
     /// Answers the next message so.
     refusal: Arc<Mutex<Option<TransportError>>>,
 }
@@ -31,6 +34,7 @@ impl Hooks {
             inner: MemoryTransport::new(),
             in_flight_max: usize::MAX,
             prepared: Arc::default(),
+            hangs: Arc::default(),
             refusal: Arc::default(),
         }
     }
@@ -48,6 +52,9 @@ impl Transport for Hooks {
     }
 
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        if self.hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         self.inner.prepare(topics).await?;
         self.prepared.lock().unwrap().extend(topics.iter().map(|topic| topic.name().to_owned()));
         Ok(())
@@ -173,6 +180,38 @@ async fn a_relay_starts_without_one_and_prepares_each_with_its_own_topics() {
     hooks.inner.wait_for_delivered(1, super::DEADLINE).await.unwrap();
     assert_eq!(*hooks.prepared.lock().unwrap(), ["hooks"]);
     drop(relay);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_hangs_keeps_no_other_from_its_start() {
+    let (world, hooks) = two_routes(MemoryStore::new());
+    hooks.hangs.store(true, Ordering::Relaxed);
+    let began = Instant::now();
+    let relay = relay(&world, &hooks).start().await.unwrap();
+    assert!(began.elapsed() <= PREPARE_TIMEOUT, "{:?}", began.elapsed());
+    hooks.hangs.store(false, Ordering::Relaxed);
+    assert!(matches!(relay.status().route("webhooks").unwrap().transport, TransportStatus::Down { .. }));
+    world.commit("orders");
+    world.commit("hooks");
+    world.delivered(1).await;
+    hooks.inner.wait_for_delivered(1, super::DEADLINE).await.unwrap();
+    assert_eq!(*hooks.prepared.lock().unwrap(), ["hooks"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_was_asked_for_outlives_a_success_of_what_was_sent_before() {
+    let (world, hooks) = two_routes(MemoryStore::new());
+    let asked = Duration::from_secs(100);
+    hooks.refuse_next(FailureClass::Topic, asked);
+    world.commit("hooks");
+    world.commit("hooks");
+    let began = Instant::now();
+    let relay = relay(&world, &hooks).start().await.unwrap();
+    hooks.inner.wait_for_delivered(1, super::DEADLINE).await.unwrap();
+    assert!(began.elapsed() < asked, "the second, sent beside the first");
+    assert!(relay.status().refused_topics.is_empty(), "a pause is no refusal");
+    tokio::time::timeout(asked + super::DEADLINE, hooks.inner.wait_for_delivered(2, asked * 2)).await.unwrap().unwrap();
+    assert!(began.elapsed() + Duration::from_millis(50) >= asked, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use super::classify::class_of;
 use super::error::Answer;
 use super::health::Health;
 use super::look_up::{Ask, LookUps};
-use super::partitions::{Pulse, Slot};
+use super::partitions::{Place, Pulse};
 use super::secrets::Secrets;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
@@ -19,24 +19,22 @@ use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 pub(super) struct Ticket {
     pub(super) receipt: Receipt,
     pub(super) topic: Arc<str>,
-    pub(super) slot: Option<Arc<Slot>>,
+    pub(super) place: Option<Place>,
 }
 
 impl Ticket {
     /// Reports what became of a message that the client had.
     fn settle(self, outcome: Outcome) {
-        if let Some(slot) = &self.slot {
+        if let Some(place) = &self.place {
             let unanswered = matches!(&outcome, Outcome::Failed(error) if !is_answer(error.class()));
-            slot.answered(!unanswered);
+            place.answered(!unanswered);
         }
         self.give_back(outcome);
     }
 
     /// Reports of a message that the client did not take, which says nothing of its partition.
     pub(super) fn give_back(self, outcome: Outcome) {
-        if let Some(slot) = self.slot {
-            slot.leave();
-        }
+        drop(self.place);
         self.receipt.settle(outcome);
     }
 }

@@ -29,7 +29,7 @@ use self::client::Client;
 use self::context::Ticket;
 use self::error::NotSent;
 use self::look_up::{Ask, LookUps};
-use self::partitions::{Entrance, Slot};
+use self::partitions::{Entrance, Place};
 use self::topics::Wanted;
 use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
 use crate::limits::KAFKA_ADMIN_TIMEOUT;
@@ -88,7 +88,7 @@ impl KafkaTransport {
     }
 
     /// Where a message goes, as far as that is ours to say, and the place it takes there.
-    fn place(&self, envelope: &Envelope) -> Result<(Option<i32>, Option<Arc<Slot>>), TransportError> {
+    fn place(&self, envelope: &Envelope) -> Result<(Option<i32>, Option<Place>), TransportError> {
         let topic = &envelope.topic;
         let chooses = self.partition_with.is_some() || (envelope.key.is_some() && self.config.hashes_by_murmur2());
         if !chooses {
@@ -114,7 +114,7 @@ impl KafkaTransport {
             let error = NotSent::NoSuchPartition { topic: Arc::clone(topic), chosen: partition, count };
             return Err(not_sent(FailureClass::Record, error));
         };
-        let entrance = slot.enter();
+        let (entrance, place) = slot.enter();
         if entrance != Entrance::Open {
             self.client.look_ups.ask(Ask::Topic(Arc::clone(topic)));
         }
@@ -122,7 +122,7 @@ impl KafkaTransport {
             let error = NotSent::Stalled { topic: Arc::clone(topic), partition };
             return Err(not_sent(FailureClass::Temporary, error));
         }
-        Ok((Some(partition), Some(Arc::clone(slot))))
+        Ok((Some(partition), place))
     }
 }
 
@@ -154,9 +154,9 @@ impl Transport for KafkaTransport {
         let (mut envelopes, mut places) = (Vec::with_capacity(messages.len()), Vec::with_capacity(messages.len()));
         for (envelope, receipt) in messages {
             match self.place(&envelope) {
-                Ok((partition, slot)) => {
+                Ok((partition, place)) => {
                     let receipt = receipt.counted_by(&self.client.unanswered);
-                    let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), slot });
+                    let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), place });
                     places.push((partition, ticket));
                     envelopes.push(envelope);
                 }

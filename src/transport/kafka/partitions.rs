@@ -33,6 +33,23 @@ pub(super) struct Slot {
     is_led: AtomicBool,
 }
 
+/// A message's place in a partition, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place(Arc<Slot>);
+
+impl Place {
+    /// The broker answered for the message, or (false) the client waited for that in vain.
+    pub(super) fn answered(&self, answered: bool) {
+        self.0.answered(answered);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Whether a partition takes one more message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entrance {
@@ -125,12 +142,12 @@ impl Slot {
         }
     }
 
-    /// Counts one more message, unless the partition stands still.
+    /// A place for one more message, unless the partition stands still.
     ///
     /// That is said only while others move. Without the comparison a broker that pauses as a whole would have every
     /// message sent back to its row, and an outage is to write nothing. Under a burst a partition may well wait some
     /// tenths of a second for its turn, so without a broken connection or a missing leader it is given longer.
-    pub(super) fn enter(&self) -> Entrance {
+    pub(super) fn enter(self: &Arc<Self>) -> (Entrance, Option<Place>) {
         let now = self.pulse.now();
         let waiting = self.waiting.load(Ordering::Relaxed);
         let mut entrance = Entrance::Open;
@@ -139,10 +156,11 @@ impl Slot {
         } else if waiting >= KAFKA_PARTITION_STALLED_MAX {
             entrance = self.entrance(now);
         }
-        if entrance != Entrance::Closed {
-            self.waiting.fetch_add(1, Ordering::Relaxed);
+        if entrance == Entrance::Closed {
+            return (entrance, None);
         }
-        entrance
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        (entrance, Some(Place(Arc::clone(self))))
     }
 
     fn entrance(&self, now: u64) -> Entrance {
@@ -163,13 +181,7 @@ impl Slot {
         }
     }
 
-    /// Takes back what [`enter`](Self::enter) counted.
-    pub(super) fn leave(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// The broker answered for a message, or (false) the client waited for that in vain.
-    pub(super) fn answered(&self, answered: bool) {
+    fn answered(&self, answered: bool) {
         self.answers.store(answered, Ordering::Relaxed);
         if answered {
             let now = self.pulse.now();

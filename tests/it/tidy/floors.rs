@@ -157,6 +157,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::health",
             "relay::pace",
             "relay::panicked",
+            "relay::parked",
             "relay::path",
             "relay::meters",
             "relay::breaker",
