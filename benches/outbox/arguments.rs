@@ -19,7 +19,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 7] = [
+    const ALL: [(&str, Self); 8] = [
         ("business", Self::Business),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),

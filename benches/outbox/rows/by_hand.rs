@@ -7,6 +7,7 @@ use crate::load::{self, BATCH, Enqueue, Load, Relayed};
 use crate::ratios::Rounds;
 use crate::recorder::Recorder;
 use crate::report::{Figure, Floor, Journal};
+use crate::{by_hand, database};
 
 const BY_HAND: Load = Load { enqueue: Enqueue::ByHand, relayed: Relayed::Nowhere };
 const HOOK: Load = Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory };
@@ -17,6 +18,7 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     let (mut rounds, mut messages) = (Rounds::default(), Vec::new());
     for _ in 0..plan.rounds(3) {
         for load in [Load::FLOOR, BY_HAND, Load::FLOOR, HOOK, Load::FLOOR, MANY] {
+            by_hand::make_table(&mut database::connect(&place.postgres).await?).await?;
             let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, duration).await?;
             journal.leg(load.name(), cpu, &throughput)?;
             rounds.push(load, throughput.tx_per_second);

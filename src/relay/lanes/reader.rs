@@ -139,7 +139,7 @@ async fn send(
         room = engine.ledger.reserve(limits.claim_rows_max, limits.claim_bytes_max) => room,
         () = engine.stop.reached(Stage::Draining) => return Ok(false),
     };
-    let wanted = if lanes.topic.is_refused() { 1 } else { room.rows() };
+    let wanted = if lanes.topic.is_on_trial() { 1 } else { room.rows() };
     let rows_max = engine.breaker.admit(wanted, engine.clock.now());
     if rows_max == 0 {
         return Ok(false);
