@@ -1,6 +1,7 @@
 //! The house rules that no compiler checks. Each is a function over its inputs that returns its complaints; its unit
 //! tests show that it complains about a bad input, and the tests here hold this repository to it.
 
+mod adapters;
 mod circles;
 mod edges;
 mod floors;
