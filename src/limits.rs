@@ -270,6 +270,10 @@ pub const KAFKA_PARTITION_STALLED_MAX: u32 = 64;
 /// The longest that a RocketMQ broker may take for one request, by default: its clients' own.
 pub const ROCKETMQ_REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// For how long messages without key avoid a RocketMQ broker that did not answer: as long as one request to it may hang, and
+/// what failed by then waits for its back-off.
+pub const ROCKETMQ_BROKER_REST: Duration = Duration::from_secs(5);
+
 /// From hand-over to outcome at most, by default: four steps of a request's length that may follow each other, and eight
 /// seconds of waiting for a turn. With the term's margin below the lease.
 pub const ROCKETMQ_DELIVERY_TIMEOUT: Duration = Duration::from_secs(20);

@@ -51,8 +51,9 @@ const KEYS: &str = "
 SELECT CAST(lane AS SIGNED), `key` FROM outbox_messages FORCE INDEX (outbox_messages_due)
 WHERE topic = ? AND lane >= 0 ORDER BY lane LIMIT ?";
 
+// All of them or none: where two nodes make them at once, of different counts, the second finds the first one's.
 const CREATE: &str = "
-INSERT IGNORE INTO outbox_lanes (topic, lane)
+INSERT INTO outbox_lanes (topic, lane)
 SELECT ?, k.lane FROM JSON_TABLE(?, '$[*]' COLUMNS (lane int PATH '$')) k";
 
 // One statement for both tables, because an idle relay asks this and little else.

@@ -17,7 +17,7 @@ use super::rows::{KeyRow, LiveRow, key, micros as duration};
 use super::texts::{COMMIT, begin};
 use crate::lane::NodeId;
 use crate::store::lanes::{KEYS_LOOKED_AT_MAX, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
-use crate::store::session::Sessions;
+use crate::store::session::{Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit, micros};
 use crate::store::stored::kept_text;
 use crate::store::{
@@ -125,7 +125,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
                 self.connections.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
             misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
             let lanes = Bind::json(0..wanted.lanes);
-            self.connections.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await?;
+            unless_written(self.connections.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await)?;
         }
         counted(wanted, count_lanes().await?.first().map_or(0, |found| found.0))
     }

@@ -47,8 +47,9 @@ const COUNT: &str = "SELECT count(*) FROM outbox_lanes WHERE topic = $1";
 // Through the index: its lanes above -1 are all of the topic's ordered rows.
 const KEYS: &str = "SELECT lane::int, key FROM outbox_messages WHERE topic = $1 AND lane >= 0 ORDER BY lane LIMIT $2";
 
+// All of them or none: where two nodes make them at once, of different counts, the second finds the first one's.
 const CREATE: &str = "
-INSERT INTO outbox_lanes (topic, lane) SELECT $1, generate_series(0, $2 - 1) ON CONFLICT DO NOTHING";
+INSERT INTO outbox_lanes (topic, lane) SELECT $1, generate_series(0, $2 - 1)";
 
 // One statement for both tables, because an idle relay asks this and little else.
 const LOOK: &str = "

@@ -14,7 +14,7 @@ use super::bind::Bind;
 use super::rows::{KeyRow, LiveRow, key, micros};
 use crate::lane::NodeId;
 use crate::store::lanes::{LaneWrite, after, counted, decide, misplaced};
-use crate::store::session::Sessions;
+use crate::store::session::{Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
@@ -111,7 +111,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
                 self.connections.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
             misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
             let lanes = Bind::BigInt(i64::from(wanted.lanes));
-            self.connections.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await?;
+            unless_written(self.connections.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await)?;
         }
         counted(wanted, count_lanes().await?.first().map_or(0, |found| found.0))
     }

@@ -46,6 +46,18 @@ pub(super) fn judge(error: Error) -> Verdict {
     }
 }
 
+/// Takes it well that somebody else has written the same rows first.
+pub(crate) fn unless_written(result: Result<usize, StoreError>) -> Result<(), StoreError> {
+    match result {
+        Err(StoreError::Statement(source)) => match source.downcast::<Error>() {
+            Ok(error) if matches!(*error, Error::DatabaseError(Kind::UniqueViolation, _)) => Ok(()),
+            Ok(error) => Err(StoreError::Statement(error)),
+            Err(source) => Err(StoreError::Statement(source)),
+        },
+        result => result.map(drop),
+    }
+}
+
 /// Bounds a call in time.
 pub(crate) async fn within<T>(
     deadline: Duration,

@@ -16,7 +16,7 @@ mod pools;
 mod tests;
 
 pub(crate) use connections::Connections;
-pub(crate) use failure::within;
+pub(crate) use failure::{unless_written, within};
 pub(crate) use lease::Lease;
 
 use std::error::Error;

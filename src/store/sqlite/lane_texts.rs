@@ -52,8 +52,9 @@ const COUNT: &str = "SELECT count(*) FROM outbox_lanes WHERE topic = ?1";
 
 const KEYS: &str = "SELECT lane, key FROM outbox_messages WHERE topic = ?1 AND lane >= 0 ORDER BY lane LIMIT ?2";
 
+// All of them or none: where two nodes make them at once, of different counts, the second finds the first one's.
 const CREATE: &str = "
-INSERT INTO outbox_lanes (topic, lane) SELECT ?1, value FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
+INSERT INTO outbox_lanes (topic, lane) SELECT ?1, value FROM json_each(?2)";
 
 // One statement for both tables, because an idle relay asks this and little else.
 const LOOK: &str = "

@@ -18,7 +18,7 @@ use super::lane_texts::LaneTexts;
 use super::rows::{KeyRow, LiveRow, key, ms};
 use crate::lane::NodeId;
 use crate::store::lanes::{KEYS_LOOKED_AT_MAX, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
-use crate::store::session::{Lease, Session, Sessions};
+use crate::store::session::{Lease, Session, Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
@@ -129,7 +129,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             let keys: Vec<LaneKeyRow> = caller.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
             misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
             let lanes = Bind::json((0..wanted.lanes).map(Value::from));
-            caller.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await?;
+            unless_written(caller.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await)?;
         }
         counted(wanted, count_lanes().await?.first().map_or(0, |found| found.0))
     }

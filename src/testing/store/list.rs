@@ -82,6 +82,7 @@ macro_rules! __store_cases {
             empty_calls_do_nothing,
             check_finds_nothing_wrong,
             lanes_keep_their_number,
+            lanes_are_made_by_one_node,
             lanes_fit_the_rows_that_wait,
             lanes_are_shared_fairly,
             concurrent_keeps_share_no_lane,

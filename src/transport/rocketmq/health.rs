@@ -2,8 +2,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::time::Instant;
+
 use super::classify::Trouble;
 use super::error::Said;
+use crate::limits::ROCKETMQ_BROKER_REST;
 use crate::transport::{FailureClass, TransportError};
 
 /// What is known of the brokers that the used topics are on.
@@ -19,8 +22,8 @@ pub(super) struct Health {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each broker by name, with what keeps it from answering.
-    brokers: HashMap<Arc<str>, Option<Trouble>>,
+    /// Each broker by name, with what keeps it from answering, and when it did last.
+    brokers: HashMap<Arc<str>, Option<(Trouble, Instant)>>,
     names: Option<Trouble>,
     /// The client library itself is broken; nothing but another life of it heals that.
     fatal: Option<Trouble>,
@@ -53,7 +56,7 @@ impl Health {
             let mut state = self.state();
             match trouble.class {
                 FailureClass::Fatal => state.fatal = Some(trouble.clone()),
-                _ => drop(state.brokers.insert(Arc::from(broker), Some(trouble.clone()))),
+                _ => drop(state.brokers.insert(Arc::from(broker), Some((trouble.clone(), Instant::now())))),
             }
             self.keep(&state);
         }
@@ -90,9 +93,11 @@ impl Health {
         self.troubled.load(Ordering::Acquire) && self.state().fatal.is_some()
     }
 
-    /// Whether a broker is known not to answer.
+    /// Whether a broker did not answer of late. After a while it is tried again: nothing else shows that it is back.
     pub(super) fn is_down(&self, broker: &str) -> bool {
-        self.troubled.load(Ordering::Acquire) && self.state().brokers.get(broker).is_some_and(Option::is_some)
+        let of_late = |(_, at): &(Trouble, Instant)| at.elapsed() < ROCKETMQ_BROKER_REST;
+        self.troubled.load(Ordering::Acquire)
+            && self.state().brokers.get(broker).is_some_and(|trouble| trouble.as_ref().is_some_and(of_late))
     }
 
     /// Why nothing should be handed to the client now.
@@ -102,7 +107,8 @@ impl Health {
         }
         let state = self.state();
         let is_lost = state.brokers.values().all(Option::is_some);
-        let lost = state.brokers.values().flatten().next().or(state.names.as_ref()).filter(|_| is_lost);
+        let lost = state.brokers.values().flatten().map(|(trouble, _)| trouble).next();
+        let lost = lost.or(state.names.as_ref()).filter(|_| is_lost);
         let trouble = state.fatal.as_ref().or(lost)?;
         Some(TransportError::new(trouble.class, Said(Arc::clone(&trouble.text))))
     }

@@ -8,7 +8,7 @@ use super::error::NotSent;
 use super::queues::Queue;
 use super::record;
 use super::room::Place;
-use crate::limits::{ROCKETMQ_BATCH_BYTES_MAX, ROCKETMQ_BATCH_MESSAGES_MAX};
+use crate::limits::ROCKETMQ_BATCH_MESSAGES_MAX;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
@@ -61,14 +61,14 @@ impl Line {
         starts
     }
 
-    /// What goes next, at most one request's worth; empty ends the worker.
-    pub(super) fn next(&self, batches: bool) -> Vec<Entry> {
+    /// What goes next, at most one request's worth; empty ends the worker. A message above the bytes goes alone.
+    pub(super) fn next(&self, batches: bool, bytes_max: usize) -> Vec<Entry> {
         let mut state = self.state();
         let (mut bytes, mut count) = (0, 0);
         let messages_max = if batches { ROCKETMQ_BATCH_MESSAGES_MAX } else { 1 };
         for entry in state.entries.iter().take(messages_max) {
             bytes += record::size_bytes(&entry.envelope);
-            if count > 0 && bytes > ROCKETMQ_BATCH_BYTES_MAX {
+            if count > 0 && bytes > bytes_max {
                 break;
             }
             count += 1;
@@ -80,6 +80,12 @@ impl Line {
     /// Everything that waits.
     pub(super) fn take(&self) -> VecDeque<Entry> {
         std::mem::take(&mut self.state().entries)
+    }
+
+    /// Whether nothing waits and nobody works.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.entries.is_empty() && !state.is_worked_on
     }
 
     pub(super) fn len(&self) -> usize {

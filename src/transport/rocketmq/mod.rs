@@ -124,6 +124,11 @@ impl Transport for RocketMqTransport {
         .await
     }
 
+    /// As configured.
+    fn in_flight_max(&self) -> usize {
+        self.client.config.in_flight_max
+    }
+
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         hand_over(&self.client, envelope, receipt);
     }

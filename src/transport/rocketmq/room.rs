@@ -13,6 +13,11 @@ impl Room {
         Arc::new(Self { messages: AtomicUsize::new(0), messages_max })
     }
 
+    #[cfg(test)]
+    pub(super) fn taken(&self) -> usize {
+        self.messages.load(Ordering::Acquire)
+    }
+
     /// A place for one message; `None` where there is none left.
     pub(super) fn enter(self: &Arc<Self>) -> Option<Place> {
         let taken = self.messages.fetch_add(1, Ordering::AcqRel);

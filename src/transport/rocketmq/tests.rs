@@ -1,5 +1,6 @@
 //! The library's calls that panic, hang or lie: a life of it in which they do.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rocketmq_client_rust::SendStatus;
@@ -12,6 +13,7 @@ use super::link::{Fields, Link, Open};
 use super::queues::Queue;
 use super::*;
 use crate::clock::wall_now;
+use crate::limits::ROCKETMQ_BROKER_REST;
 use crate::message::MessageId;
 use crate::store::RowKey;
 use crate::transport::{ReceiptSink, Unanswered};
@@ -24,6 +26,8 @@ enum Sending {
     Hangs,
     Answers(i32),
     Half(SendStatus),
+    /// There is a second broker, and it is gone.
+    SecondIsGone,
 }
 
 /// And to questions.
@@ -39,8 +43,10 @@ struct Scripted(Sending, Asking);
 
 #[async_trait]
 impl Link for Scripted {
-    async fn send(&self, _messages: Vec<Message>, _topic: &str, _queue: &Queue) -> Result<SendStatus, Trouble> {
+    async fn send(&self, _messages: Vec<Message>, _topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
         match self.0 {
+            Sending::SecondIsGone if &*queue.broker == "b" => Err(Trouble::new(FailureClass::Connection, "gone")),
+            Sending::SecondIsGone => Ok(SendStatus::SendOk),
             Sending::Takes => Ok(SendStatus::SendOk),
             Sending::Panics => panic!("of the client library"),
             Sending::Hangs => std::future::pending().await,
@@ -51,10 +57,12 @@ impl Link for Scripted {
 
     async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
         assert_ne!(self.1, Asking::Panics, "of the client library");
-        let addresses = [(0, "127.0.0.1:1".into())].into_iter().collect();
+        let addresses = HashMap::from([(0, "127.0.0.1:1".into())]);
+        let names = if self.0 == Sending::SecondIsGone { &["a", "b"][..] } else { &["a"] };
+        let broker = |name: &&str| BrokerData::new("one".into(), (*name).into(), HashMap::clone(&addresses), None);
         let mut route = TopicRouteData::new();
-        route.broker_datas = vec![BrokerData::new("one".into(), "a".into(), addresses, None)];
-        route.queue_datas = vec![QueueData::new("a".into(), 4, 4, 6, 0)];
+        route.broker_datas = names.iter().map(broker).collect();
+        route.queue_datas = names.iter().map(|name| QueueData::new((*name).into(), 4, 4, 6, 0)).collect();
         Ok(Some(route))
     }
 
@@ -148,6 +156,17 @@ async fn a_lost_answer_is_an_outage_only_where_nobody_answers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_broker_that_is_gone_is_no_outage_while_another_takes_messages() {
+    let (client, seen) = (client(&[(Sending::SecondIsGone, Asking::Answers)]), Arc::<Seen>::default());
+    let outcomes = seen.after(&client, 300).await;
+    assert!(outcomes.contains(&None) && outcomes.contains(&Some(FailureClass::Temporary)), "{outcomes:?}");
+    assert!(outcomes.iter().all(|class| class.is_none_or(|class| !class.is_outage())), "{outcomes:?}");
+    assert!(client.health.outage().is_none() && client.health.is_down("b"));
+    tokio::time::advance(ROCKETMQ_BROKER_REST).await;
+    assert!(!client.health.is_down("b"), "it is tried again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_permission_is_the_logins_or_the_topics() {
     let seen = Arc::<Seen>::default();
     let stranger = client(&[(Sending::Answers(16), Asking::Denies)]);
@@ -173,7 +192,10 @@ async fn what_waits_is_given_up_at_the_end() {
             tokio::task::yield_now().await;
         }
         client.close();
+        client.room.taken()
     };
-    let (outcomes, ()) = tokio::join!(seen.after(&client, 3_000), closes);
+    let (outcomes, in_request) = tokio::join!(seen.after(&client, 3_000), closes);
+    let given_up = outcomes.iter().filter(|class| **class == Some(FailureClass::Temporary)).count();
+    assert_eq!(given_up, 3_000 - in_request, "all but what is in a request");
     assert!(outcomes.iter().all(Option::is_some));
 }

@@ -30,6 +30,9 @@ pub(super) struct Topic {
 struct State {
     /// One for each queue; none while they are not known.
     lines: Vec<Arc<Line>>,
+    /// Those of queues that are not used now, as long as something is left in them: a queue that comes back keeps its line,
+    /// or two requests would be on their way to it.
+    left: Vec<Arc<Line>>,
     /// What came meanwhile, in order.
     waiting: Vec<Entry>,
     read_at: Option<Instant>,
@@ -98,10 +101,13 @@ impl Topic {
     /// that was there keeps its line, and what waits in one that is gone still goes its way.
     pub(super) fn found(&self, queues: Vec<Queue>, health: &Health) -> Vec<Arc<Line>> {
         let mut state = self.state();
-        let known = std::mem::take(&mut state.lines);
+        let mut known = std::mem::take(&mut state.lines);
+        known.append(&mut state.left);
         let line =
             |queue: Queue| known.iter().find(|line| line.queue == queue).map_or_else(|| Line::new(queue), Arc::clone);
         let lines: Vec<_> = queues.into_iter().map(line).collect();
+        known.retain(|line| !line.is_idle() && !lines.iter().any(|used| Arc::ptr_eq(used, line)));
+        state.left = known;
         let mut starts = Vec::new();
         for entry in std::mem::take(&mut state.waiting) {
             if let Some(line) = self.choose(&lines, &entry, health)
@@ -128,7 +134,8 @@ impl Topic {
     pub(super) fn forget(&self) {
         let mut state = self.state();
         // What waits in the lines keeps its place there: the worker that heard it goes on with them.
-        state.lines.clear();
+        let lines = std::mem::take(&mut state.lines);
+        state.left.extend(lines);
         state.read_at = None;
     }
 
@@ -136,7 +143,7 @@ impl Topic {
     pub(super) fn take(&self) -> Vec<Entry> {
         let mut state = self.state();
         let mut entries = std::mem::take(&mut state.waiting);
-        entries.extend(state.lines.iter().flat_map(|line| line.take()));
+        entries.extend(state.lines.iter().chain(&state.left).flat_map(|line| line.take()));
         entries
     }
 

@@ -11,6 +11,7 @@ use super::nodes;
 use super::queues::{self, Queue};
 use super::record;
 use super::topics::Topic;
+use crate::limits::ROCKETMQ_BATCH_BYTES_MAX;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, Outcome, TransportError};
 
@@ -36,8 +37,10 @@ fn start(client: &Arc<Client>, topic: &Arc<Topic>, line: Arc<Line>) {
 
 /// Sends what is in a line until it is empty.
 async fn work(client: Arc<Client>, topic: Arc<Topic>, line: Arc<Line>) {
+    // A batch is one message to the broker, and larger by what frames its parts: half of its bound leaves room for that.
+    let bytes_max = ROCKETMQ_BATCH_BYTES_MAX.min(client.config.message_bytes_max / 2);
     loop {
-        let entries = line.next(topic.batches);
+        let entries = line.next(topic.batches, bytes_max);
         if entries.is_empty() {
             return;
         }
@@ -85,7 +88,7 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
             if is_stale && topic.suspect() {
                 client.runtime.spawn(read(Arc::clone(client), Arc::clone(topic)));
             }
-            fail(sent, || trouble.error());
+            fail(sent, || told(client, &trouble));
         }
     }
 }
@@ -124,7 +127,8 @@ pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
         }
         Err(trouble) => {
             client.health.lost_names(&trouble);
-            Box::new(move || trouble.error())
+            let client = Arc::clone(&client);
+            Box::new(move || told(&client, &trouble))
         }
     };
     fail(topic.not_found(), error);
@@ -143,6 +147,15 @@ async fn look_up(client: &Client, topic: &Topic) -> Result<Vec<Queue>, Trouble> 
     }
     let error = NotSent::UnknownTopic { topic: Arc::clone(&topic.name) };
     Err(Trouble::new(FailureClass::Topic, error.to_string()))
+}
+
+/// What is said of a message whose broker failed. While others take messages that is no outage: the relay would stop for
+/// their messages, too.
+fn told(client: &Client, trouble: &Trouble) -> TransportError {
+    match client.health.outage() {
+        None if trouble.class.is_outage() => Trouble { class: FailureClass::Temporary, ..trouble.clone() }.error(),
+        _ => trouble.error(),
+    }
 }
 
 fn fail(entries: Vec<Entry>, error: impl Fn() -> TransportError) {

@@ -104,6 +104,22 @@ pub async fn lanes_keep_their_number(under_test: &dyn StoreUnderTest) {
     }
 }
 
+/// Of two nodes that make lanes of different numbers at once, one finds the other's.
+pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = under_test.store().lanes() else { return };
+    for round in 0..10 {
+        let topic: Arc<str> = format!("{TOPIC}-{round}").into();
+        let count = |lanes| [LaneCount { topic: Arc::clone(&topic), lanes }];
+        let (few, many) = (count(LANES), count(LANES * 2));
+        let (few, many) = tokio::join!(lanes.prepare_lanes(&few), lanes.prepare_lanes(&many));
+        assert!(few.is_err() || many.is_err(), "both made theirs");
+        let made = lanes.look_at_lanes(&topic).await.expect("look").lanes.len();
+        assert!([0, usize::from(LANES), usize::from(LANES * 2)].contains(&made), "{made} lanes");
+        assert!(few.is_err() || made == usize::from(LANES), "{made} lanes, and {LANES} were told");
+        assert!(many.is_err() || made == usize::from(LANES * 2), "{made} lanes, and {} were told", LANES * 2);
+    }
+}
+
 /// A topic with rows that were enqueued for another number of lanes gets none.
 pub async fn lanes_fit_the_rows_that_wait(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = under_test.store().lanes() else { return };
