@@ -26,6 +26,10 @@ pub(crate) struct Encoded {
     /// On an ordered topic.
     pub(crate) lane: Option<u16>,
     /// What the transaction locks before, where the topic serializes its keys.
+    #[cfg_attr(
+        all(feature = "sqlite", not(any(feature = "postgres", feature = "mysql"))),
+        expect(dead_code, reason = "SQLite has one lock for all writers")
+    )]
     pub(crate) key_lock: Option<i64>,
     pub(crate) kind: String,
     pub(crate) headers: Headers,

@@ -178,6 +178,7 @@ pub struct InLane<T> {
 
 /// Rows whose lane is compared with that of their key before a topic gets its lanes. Enough to meet another number of lanes
 /// with certainty, where it was changed: two keys in three are in another lane then, or more.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) const KEYS_LOOKED_AT_MAX: usize = 1_000;
 
 /// That the rows of a topic without lanes were written for as many as it is to have.
@@ -274,6 +275,7 @@ pub(crate) fn decide(now: &LaneView, keep: &LaneKeep) -> Vec<LaneWrite> {
 }
 
 /// What is after `writes`, where `now` was before.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn after(mut now: LaneView, keep: &LaneKeep, writes: &[LaneWrite]) -> LaneView {
     for write in writes {
         let Some(lane) = now.lanes.iter_mut().find(|lane| lane.lane == write.lane) else { continue };

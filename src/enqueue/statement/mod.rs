@@ -84,6 +84,7 @@ impl Insertion<'_> {
 
     /// What the transaction locks first, ascending: transactions that lock the same in another order would wait for each
     /// other.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn key_locks(&self) -> Vec<i64> {
         let mut locks: Vec<i64> = self.rows.iter().filter_map(|row| row.key_lock).collect();
         locks.sort_unstable();
