@@ -63,6 +63,11 @@ impl<'a> Round<'a> {
         self.sent.len()
     }
 
+    /// Whether nothing that was claimed is to be sent, held or given up: it was known here already, or its term was over.
+    pub(crate) fn came_to_nothing(&self) -> bool {
+        self.sent.is_empty() && self.in_flight.is_empty() && self.poisoned.is_empty() && self.suspects.is_empty()
+    }
+
     /// Sends the claimed rows, and keeps suspects back.
     pub(crate) fn send(&mut self, rows: Vec<Loaded>, room: &mut Reservation) {
         let mut outgoing = Outgoing::new(self.engine);

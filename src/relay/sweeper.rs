@@ -77,6 +77,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     };
     note_range(engine, topic, from, &claim);
     let mut round = Round::new(engine, topic, claim.term, term_ends_at);
+    let found = claim.rows.len();
     round.send(claim.rows, &mut room);
     if claim.found_all && !from.in_pass && round.sent() > 0 {
         // The last look saw only the first due row, and rows fall due one after the other: those of one burst of
@@ -87,9 +88,16 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         engine.breaker.trial_unused();
     }
     round.wait(deadline).await;
+    let came_to_nothing = found > 0 && round.came_to_nothing();
     round.send_suspects(deadline, &mut room).await;
     drop(room);
-    round.close(claim.batch).await
+    round.close(claim.batch).await?;
+    if came_to_nothing {
+        // What it found is still due. A claim that may take one row, as in a trial, would find the same one again at once, and so
+        // on until somebody else has settled it.
+        rest(engine).await;
+    }
+    Ok(())
 }
 
 /// Notes what the claim says of its range. The end of a pass is no end of the topic: what it went by comes next.

@@ -113,6 +113,31 @@ async fn a_claim_that_does_not_commit_sends_nothing_again() {
     assert_eq!(world.broker.sends(), 20, "settled by id, not sent again");
 }
 
+/// In a trial a claim may take one row. Where that one is delivered and cannot be settled, it is found again and again.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_came_to_nothing_is_not_repeated_at_once() {
+    let mut world = World::new();
+    (world.limits.claim_rows_max, world.limits.claim_workers) = (1, 1);
+    world.store.inject(Call::Close, Fault::Refused(StoreError::Unreachable("as the test says".into())));
+    world.store.inject(Call::Settle, Fault::Refused(StoreError::Statement("as the test says".into())));
+    world.commit("orders");
+    let _relay = world.start().await;
+    world.delivered(1).await;
+    world.until("its settle has failed", || world.store.calls(Call::Settle) == 1).await;
+    // Not by a sleep: virtual time stands still while anybody is busy.
+    tokio::time::advance(world.limits.poll_interval * 2).await;
+    let before = world.store.calls(Call::Claim);
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    let claims = world.store.calls(Call::Claim) - before;
+    assert!((1..=2).contains(&claims), "{claims} claims without a moment between them");
+    world.commit("orders");
+    world.delivered(2).await;
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 2, "and nothing is sent twice");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_poisoned_row_becomes_a_dead_letter_and_stops_no_other() {
     for (term, world) in both_terms() {
