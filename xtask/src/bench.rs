@@ -46,6 +46,8 @@ enum Row {
     Idle,
     /// A backlog and single messages into RocketMQ, against its bare client; builds a hundred crates more
     Rocketmq,
+    /// Messages by HTTP, 64 at once, against bare reqwest
+    Http,
 }
 
 impl Row {
@@ -60,6 +62,7 @@ impl Row {
             Self::Memory => "memory",
             Self::Idle => "idle",
             Self::Rocketmq => "rocketmq",
+            Self::Http => "http",
         }
     }
 
@@ -67,6 +70,7 @@ impl Row {
         let mut command = cargo(&["bench", "--quiet", "--package", "diesel-outbox"]);
         match self {
             Self::Rocketmq => command.args(["--bench", "rocketmq", "--features", "rocketmq"]),
+            Self::Http => command.args(["--bench", "http"]),
             _ => command.args(["--bench", "outbox"]),
         };
         command.args(arguments);
@@ -109,7 +113,7 @@ pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
     }
     let results = workspace().join("target/bench");
     fs::create_dir_all(&results).context("make the folder of the results")?;
-    let needs_kafka = rows.iter().any(|row| *row != Row::Rocketmq);
+    let needs_kafka = rows.iter().any(|row| !matches!(row, Row::Rocketmq | Row::Http));
     let kafka = needs_kafka.then(|| Kafka::start(&kafka::Options::default())).transpose()?;
     let mut table = String::new();
     for &row in rows {
