@@ -11,7 +11,7 @@ use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTe
 use diesel_outbox::transport::{FailureClass, RocketMqTopic, RocketMqTransport, Transport};
 use xtask::parts;
 use xtask::servers::Rocketmq;
-use xtask::servers::rocketmq::{Access, Options};
+use xtask::servers::rocketmq::{Access, Flush, Options};
 
 use super::broker::{PATIENCE, envelope};
 use super::rocketmq::{config, fresh, transport};
@@ -23,8 +23,8 @@ struct Own {
 }
 
 impl Own {
-    fn open() -> Option<Self> {
-        let server = parts::own(Rocketmq::start(&Options::default()))?;
+    fn open(flush: Flush) -> Option<Self> {
+        let server = parts::own(Rocketmq::start(&Options { flush, ..Options::default() }))?;
         Some(Self { name_server: server.name_server(), server: Mutex::new(server) })
     }
 
@@ -65,7 +65,7 @@ impl TransportUnderTest for Own {
 
 mod conformance {
     async fn open() -> Option<super::Own> {
-        super::Own::open()
+        super::Own::open(super::Flush::Sync)
     }
 
     diesel_outbox::transport_conformance_tests! { open;
@@ -75,10 +75,20 @@ mod conformance {
     }
 }
 
-/// What was answered as delivered is there after the broker died under load, three times over.
 #[tokio::test]
 async fn kill_9_under_load_loses_nothing() {
-    let Some(own) = Own::open() else { return };
+    dies_under_load(Flush::Sync).await;
+}
+
+/// What a broker has in its mapped files the system writes, whoever dies but itself.
+#[tokio::test]
+async fn kill_9_under_load_loses_nothing_with_async_flush_either() {
+    dies_under_load(Flush::Async).await;
+}
+
+/// What was answered as delivered is there after the broker died under load, three times over.
+async fn dies_under_load(flush: Flush) {
+    let Some(own) = Own::open(flush) else { return };
     let (topic, rocketmq) = (own.new_topic().await, own.transport());
     let (mut delivered, mut id) = (BTreeSet::new(), 0);
     for _ in 0..3 {
@@ -116,7 +126,7 @@ async fn kill_9_under_load_loses_nothing() {
 /// Where a topic is, is known: its messages need no name server.
 #[tokio::test]
 async fn a_name_server_that_dies_stops_nothing() {
-    let Some(own) = Own::open() else { return };
+    let Some(own) = Own::open(Flush::Sync) else { return };
     let (topic, rocketmq, outcomes) = (own.new_topic().await, own.transport(), Outcomes::new());
     outcomes.send(&*rocketmq, 0, envelope(&topic, Some("key")));
     outcomes.wait_for(1, PATIENCE).await;
