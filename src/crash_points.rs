@@ -4,7 +4,8 @@
 
 macro_rules! crash_points {
     ($($name:ident = $text:literal, $help:literal;)+) => {
-        $(#[doc = $help] pub(crate) const $name: &str = $text;)+
+        // Half messages are of one transport.
+        $(#[doc = $help] #[cfg_attr(not(feature = "rocketmq"), allow(dead_code))] pub(crate) const $name: &str = $text;)+
 
         /// Every crash point. A test kills a process at each and fails where one is never reached.
         #[cfg(feature = "_failpoints")]
@@ -26,6 +27,11 @@ crash_points! {
     DYING = "relay::dying", "Before a message is moved to the dead letters.";
     CLAIMED = "sweeper::claimed", "After rows were claimed, before the first send.";
     CLOSING = "sweeper::closing", "Before a claim is closed.";
+    HALF_SENT = "half::sent", "After the broker took a half message, before its transaction.";
+    HALF_MARKED = "half::marked", "After the transaction of a half message wrote its mark, before COMMIT.";
+    HALF_ENDING = "half::ending", "After the transaction of a half message, before anything is done about it.";
+    HALF_DECIDED = "half::decided", "After the database said what became of it, before the broker is told.";
+    HALF_FORGETTING = "half::forgetting", "After the broker was told, before the mark is removed.";
     CLOSED = "sweeper::closed", "After a claim was closed, before the process notes it.";
 }
 

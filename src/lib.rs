@@ -126,8 +126,13 @@ pub use async_trait::async_trait;
 pub use codec::CodecError;
 #[cfg(feature = "derive")]
 pub use diesel_outbox_derive::OutboxMessage;
+#[cfg(feature = "rocketmq")]
+#[cfg(feature = "async")]
+pub use enqueue::AsyncMarkBackend;
 #[cfg(feature = "async")]
 pub use enqueue::AsyncOutboxBackend;
+#[cfg(feature = "rocketmq")]
+pub use enqueue::MarkBackend;
 pub use enqueue::{EnqueueError, HeaderProblem, OutboxBackend};
 pub use hook::CommitHook;
 pub use lane::{NodeId, lane_of};
@@ -137,6 +142,8 @@ pub use naming::{NameError, TableNames};
 #[cfg(feature = "async")]
 pub use outbox::{AsyncTransaction, TransactionConnection};
 pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder, TestOutbox, Transaction};
+#[cfg(feature = "rocketmq")]
+pub use outbox::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use outbox::{Tap, Tapped};

@@ -267,6 +267,25 @@ pub const KAFKA_SUSPICION_DURATION: Duration = Duration::from_secs(30);
 /// Messages that a stalled Kafka partition may hold: enough that it goes on by itself once it can.
 pub const KAFKA_PARTITION_STALLED_MAX: u32 = 64;
 
+/// Half messages whose transactions are over and whose broker is not told yet. What is more the broker asks about.
+pub const HALF_ENDED_MAX: usize = 20_000;
+
+/// Ended half messages that are looked up, and whose marks are removed, in one statement.
+pub const HALF_GROUP_MAX: usize = 500;
+
+/// Half messages that brokers are told the end of at once.
+pub const HALF_ENDS_AT_ONCE_MAX: usize = 64;
+
+/// For how long the mark of a half message is kept where the broker was not heard to have ended it. Above the 72 hours after
+/// which a broker forgets the message itself (`fileReservedTime`), and so asks no more.
+pub const HALF_MARK_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How often old marks of half messages are looked for: there are none but those of crashes.
+pub const HALF_PRUNE_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// Old marks of half messages that one statement removes.
+pub const HALF_PRUNE_ROWS_MAX: usize = 1_000;
+
 /// The longest that a RocketMQ broker may take for one request, by default: its clients' own.
 pub const ROCKETMQ_REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -306,6 +325,16 @@ pub const ROCKETMQ_ROUTE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The least time between two readings of a RocketMQ topic's queues after failures.
 pub const ROCKETMQ_ROUTE_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// How often whoever answers for half messages greets the RocketMQ brokers, and looks for new ones: a broker that began again
+/// has nobody to ask until then. The least that its client library takes; producers that nobody asks take 30 seconds.
+pub const ROCKETMQ_HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Half messages that are looked up at once for a RocketMQ broker that asks: each takes a connection of the store's.
+pub const ROCKETMQ_CHECKS_AT_ONCE_MAX: u32 = 4;
+
+/// Questions about half messages that wait; what is more is dropped, and asked again.
+pub const ROCKETMQ_CHECKS_HELD_MAX: u32 = 2_000;
 
 /// For how long probes may fail until RocketMQ's client is replaced, in case that it is what does not find back.
 pub const ROCKETMQ_REPLACE_AFTER: Duration = Duration::from_secs(10);

@@ -49,6 +49,8 @@ metrics! {
     RESENT = "outbox_resent_total", Counter, Count, "Messages sent that had failed or been held before, by `topic`: an earlier copy may have been stored.";
     TERM_MISSED = "outbox_term_missed_total", Counter, Count, "Rows not sent because their term was over, by `path`; another holder may have them.";
     LEASE_LOST = "outbox_lease_lost_total", Counter, Count, "Held rows whose lease could not be prolonged or written: a duplicate may follow.";
+    HALF_MESSAGES = "outbox_half_messages_total", Counter, Count, "Half messages whose transaction was over for their process, by `topic` and `outcome`: committed, rolled_back, open, untold. About the latter two the broker asks.";
+    HALF_CHECKS = "outbox_half_checks_total", Counter, Count, "Questions of brokers about half messages, by `topic` and the `answer`: commit, rollback, unknown.";
     CLAIM_FAILED = "outbox_claim_failed_total", Counter, Count, "Claims that did not commit.";
     SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were no longer there, by `found`: dead_letter or nowhere.";
     SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were tried again.";

@@ -115,7 +115,12 @@ macro_rules! embedded {
 }
 
 #[cfg(feature = "postgres")]
-embedded!(Pg, "postgres", IndexNaming::ByTable, [("0000outbox01", "messages"), ("0000outbox02", "lanes")]);
+embedded!(
+    Pg,
+    "postgres",
+    IndexNaming::ByTable,
+    [("0000outbox01", "messages"), ("0000outbox02", "lanes"), ("0000outbox03", "half_messages")]
+);
 #[cfg(feature = "mysql")]
 embedded!(Mysql, "mysql", IndexNaming::ByTable, [("0000outbox01", "messages"), ("0000outbox02", "lanes")]);
 #[cfg(feature = "sqlite")]

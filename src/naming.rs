@@ -69,6 +69,11 @@ impl TableNames {
         self.qualified("nodes")
     }
 
+    /// The table of half messages' marks, with its schema.
+    pub fn half_messages(&self) -> String {
+        self.qualified("half_messages")
+    }
+
     /// A table or index of the outbox, without its schema.
     pub fn bare(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

@@ -105,6 +105,14 @@ pub enum EnqueueError {
         /// The message's topic.
         topic: String,
     },
+    /// The broker asked about the half message before its transaction had marked it, and was told to drop it.
+    #[error(
+        "the half message for topic {topic:?} was dropped: the broker asked about it before it was marked, which it does          after some seconds; let the closure return its error, and begin again with a new half message"
+    )]
+    HalfMessageDropped {
+        /// The message's topic.
+        topic: String,
+    },
     /// The database ended the transaction while the connection still counts it as open: after a deadlock, or by a
     /// statement that commits implicitly. The message would have been committed without its business data.
     #[error(

@@ -11,10 +11,18 @@ mod backend_async;
 mod backend_sync;
 pub(crate) mod encode;
 mod error;
+#[cfg(feature = "rocketmq")]
+mod mark;
 mod statement;
 
 #[cfg(feature = "async")]
 pub use backend_async::AsyncOutboxBackend;
 pub use backend_sync::OutboxBackend;
 pub use error::{EnqueueError, HeaderProblem};
+#[cfg(all(feature = "rocketmq", feature = "async"))]
+pub use mark::AsyncMarkBackend;
+#[cfg(feature = "rocketmq")]
+pub(crate) use mark::Mark;
+#[cfg(feature = "rocketmq")]
+pub use mark::MarkBackend;
 pub(crate) use statement::{Dialect, Inserted, Insertion, next_statement_rows};

@@ -5,6 +5,8 @@ mod committing;
 #[cfg(feature = "async")]
 mod enqueue_async;
 mod enqueue_sync;
+#[cfg(feature = "rocketmq")]
+mod half;
 mod run;
 #[cfg(feature = "_test")]
 mod tap;
@@ -13,6 +15,8 @@ mod transaction;
 mod write;
 
 pub use builder::{BuildError, BuildProblem, OutboxBuilder};
+#[cfg(feature = "rocketmq")]
+pub use half::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use tap::{Tap, Tapped};

@@ -26,7 +26,11 @@ pub(super) struct Admitted {
 
 impl Outbox {
     pub(super) fn encode<M: OutboxMessage + ?Sized>(&self, event: &M) -> QueryResult<Encoded> {
-        Ok(Encoded::new(&self.inner.topics, event)?)
+        Ok(self.encode_checked(event)?)
+    }
+
+    pub(super) fn encode_checked<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<Encoded, EnqueueError> {
+        Encoded::new(&self.inner.topics, event)
     }
 
     pub(super) fn encode_all<M, I>(&self, events: I) -> QueryResult<Vec<Encoded>>

@@ -7,6 +7,7 @@
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
 mod error;
+mod half;
 pub(crate) mod lanes;
 mod memory;
 #[cfg(feature = "mysql")]
@@ -25,6 +26,7 @@ mod statement;
 mod stored;
 
 pub use error::{SchemaProblem, StoreError};
+pub use half::{Decision, HalfStore};
 pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView};
 pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
 #[cfg(feature = "mysql")]
@@ -109,6 +111,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The part of the port that ordered topics need; `None` in a store that knows no lanes, with which a relay of an
     /// ordered topic does not start.
     fn lanes(&self) -> Option<&dyn LaneStore> {
+        None
+    }
+
+    /// The part of the port that half messages need; `None` in a store that keeps no marks of them.
+    fn halves(&self) -> Option<&dyn HalfStore> {
         None
     }
 }

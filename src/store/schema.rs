@@ -59,7 +59,7 @@ pub(crate) fn named(sql: &str, names: &TableNames, indexes: IndexNaming) -> Stri
 }
 
 fn in_place(name: &str, last_word: &str, names: &TableNames, indexes: IndexNaming) -> String {
-    let is_table = matches!(name, "messages" | "dead_letters" | "lanes" | "nodes" | "key_locks");
+    let is_table = matches!(name, "messages" | "dead_letters" | "lanes" | "nodes" | "key_locks" | "half_messages");
     let with_schema = match indexes {
         IndexNaming::ByTable => is_table,
         IndexNaming::ByIndex => last_word == "INDEX" || (is_table && last_word != "ON"),

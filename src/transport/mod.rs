@@ -20,7 +20,11 @@ pub use memory::{Answer, MemoryTransport, NotReached};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use receipt::{Receipt, ReceiptSink};
 #[cfg(feature = "rocketmq")]
+pub(crate) use rocketmq::{Answer as HalfAnswer, Asked, HalfProducer, HalfSent};
+#[cfg(feature = "rocketmq")]
 pub use rocketmq::{RocketMqConfig, RocketMqConfigError, RocketMqTopic, RocketMqTransport, RocketMqTransportBuilder};
+#[cfg(feature = "rocketmq")]
+pub(crate) use unanswered::Counted;
 pub use unanswered::Unanswered;
 
 use std::fmt;

@@ -60,7 +60,7 @@ impl Unanswered {
     }
 
     /// Counts one more, until its place is dropped; `also` is dropped with it.
-    pub(super) fn enter(&self, also: Option<Counted>) -> Counted {
+    pub(crate) fn enter(&self, also: Option<Counted>) -> Counted {
         self.0.messages.fetch_add(1, Ordering::AcqRel);
         Counted { by: self.clone(), _also: also.map(Box::new) }
     }
@@ -102,7 +102,7 @@ impl fmt::Debug for Unanswered {
 }
 
 /// A receipt's place in a count, given up when it is dropped.
-pub(super) struct Counted {
+pub(crate) struct Counted {
     by: Unanswered,
     /// Boxed, because few receipts are counted twice.
     _also: Option<Box<Counted>>,

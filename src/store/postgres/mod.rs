@@ -4,6 +4,8 @@ mod backlog;
 mod bind;
 mod check;
 mod claim;
+mod half_texts;
+mod halves;
 mod lane_texts;
 mod lanes;
 mod port;
@@ -15,6 +17,7 @@ use std::time::Duration;
 
 use diesel::pg::Pg;
 
+use self::half_texts::HalfTexts;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
 use super::session::{Connections, Sessions};
@@ -48,6 +51,7 @@ pub struct PostgresStore<P: Sessions<Pg>> {
     names: TableNames,
     texts: Texts,
     lane_texts: LaneTexts,
+    half_texts: HalfTexts,
 }
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
@@ -55,8 +59,8 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
         let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", PLAN_AGE_MAX);
-        let (texts, lane_texts) = (Texts::new(&names), LaneTexts::new(&names));
-        Self { connections, texts, lane_texts, names }
+        let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), HalfTexts::new(&names));
+        Self { connections, texts, lane_texts, half_texts, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
@@ -69,7 +73,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
 
 impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _, lane_texts: _ } = self;
+        let Self { connections, names, texts: _, lane_texts: _, half_texts: _ } = self;
         f.debug_struct("PostgresStore").field("connections", connections).field("names", names).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@ use diesel::pg::Pg;
 
 use super::PostgresStore;
 use super::bind::Bind;
+use super::half_texts::HalfTexts;
 use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, DueRow, KeyRow};
 use super::texts::Texts;
@@ -16,8 +17,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store, StoreError,
-    StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store,
+    StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -25,6 +26,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Texts::new(names);
         self.lane_texts = LaneTexts::new(names);
+        self.half_texts = HalfTexts::new(names);
         self.names = names.clone();
     }
 
@@ -101,6 +103,10 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
     }
 
     fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
+    }
+
+    fn halves(&self) -> Option<&dyn HalfStore> {
         Some(self)
     }
 }

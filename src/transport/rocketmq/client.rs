@@ -11,7 +11,7 @@ use super::classify::{NO_PERMISSION, Trouble, Voice};
 use super::config::RocketMqConfig;
 use super::health::Health;
 use super::line::Entry;
-use super::link::{Guarded, Link, Open};
+use super::link::{Guarded, Kept, Link, Open};
 use super::nodes::{self, Node};
 use super::queues::Queue;
 use super::room::Room;
@@ -87,10 +87,23 @@ impl Client {
             Ok(link) => link.send(messages, topic, queue).await,
             Err(trouble) => Err(trouble),
         };
+        self.heard(sent, queue).await
+    }
+
+    pub(super) async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<Kept, Trouble> {
+        let sent = match self.link().await {
+            Ok(link) => link.send_half(message, topic, queue).await,
+            Err(trouble) => Err(trouble),
+        };
+        self.heard(sent, queue).await
+    }
+
+    /// What a request to a broker says of that broker.
+    async fn heard<T>(&self, sent: Result<T, Trouble>, queue: &Queue) -> Result<T, Trouble> {
         match sent {
-            Ok(status) => {
+            Ok(answer) => {
                 self.health.answered(&queue.broker);
-                Ok(status)
+                Ok(answer)
             }
             Err(trouble) => {
                 let trouble = self.about(trouble, &queue.broker).await;
@@ -178,6 +191,11 @@ impl Client {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Where a broker is, as far as that was read.
+    pub(super) fn address(&self, broker: &str) -> Option<String> {
+        self.addresses().get(broker).cloned()
     }
 
     fn addresses(&self) -> MutexGuard<'_, HashMap<Arc<str>, String>> {

@@ -19,6 +19,8 @@ pub(super) enum NotSent {
     TooLarge { bytes: usize },
     #[error("key, kind and headers take {bytes} bytes as properties, above the 32,767 that a broker stores")]
     PropertiesTooLarge { bytes: usize },
+    #[error("topic {topic:?} is delayed by the broker, which takes no half messages for it")]
+    HalfDelayed { topic: Arc<str> },
     #[error("waited {waited:?} for its turn")]
     Overdue { waited: Duration },
     #[error("the transport is going away")]

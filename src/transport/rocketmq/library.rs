@@ -9,9 +9,7 @@ use rocketmq_runtime::{RuntimeConfig, RuntimeOwner, ShutdownDeadline};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::config::{RocketMqConfig, RocketMqConfigError};
-use super::life;
-use super::link::Open;
+use super::config::RocketMqConfigError;
 
 /// How long the library's tasks may take to end, once nobody needs them.
 const END_DURATION_MAX: Duration = Duration::from_secs(2);
@@ -23,15 +21,14 @@ pub(super) struct Library {
 }
 
 impl Library {
-    pub(super) fn start(config: &RocketMqConfig) -> Result<(Self, Handle, Open), RocketMqConfigError> {
+    pub(super) fn start() -> Result<(Self, Handle, Arc<ClientRuntime>), RocketMqConfigError> {
         let (begun, beginning) = mpsc::sync_channel(1);
         let (end, ended) = oneshot::channel();
-        let config = config.clone();
         // A thread, because a runtime can be neither made nor ended inside of another one.
         let run = move || match begin() {
             Ok((owner, runtime, clients)) => {
                 // Nobody waits for it any more only where `start` has panicked.
-                let _ = begun.send(Ok((runtime, life::opener(Arc::clone(&clients), config))));
+                let _ = begun.send(Ok((runtime, Arc::clone(&clients))));
                 owner.block_on(async {
                     // The sender says nothing; it is dropped.
                     let _ = ended.await;
@@ -48,8 +45,8 @@ impl Library {
             .spawn(run)
             .map_err(|error| problem(error.to_string()))?;
         let begun = beginning.recv().map_err(|_| problem("it panicked".to_owned()))?;
-        let (runtime, open) = begun.map_err(problem)?;
-        Ok((Self { _end: end }, runtime, open))
+        let (runtime, clients) = begun.map_err(problem)?;
+        Ok((Self { _end: end }, runtime, clients))
     }
 }
 

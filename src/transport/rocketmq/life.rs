@@ -15,9 +15,10 @@ use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 
 use super::classify::{TOPIC_NOT_EXIST, Trouble};
 use super::config::RocketMqConfig;
-use super::link::{Fields, Link, Open};
+use super::link::{Fields, Kept, Link, Open};
 use super::queues::Queue;
 use crate::limits::ROCKETMQ_COMPRESS_BYTES_MIN;
+use crate::transport::FailureClass;
 
 pub(super) fn opener(library: Arc<ClientRuntime>, config: RocketMqConfig) -> Open {
     Box::new(move || {
@@ -36,18 +37,8 @@ struct Life {
 impl Life {
     async fn open(library: &Arc<ClientRuntime>, config: &RocketMqConfig) -> Result<Self, Trouble> {
         let request_timeout = config.request_timeout;
-        let hook = config.credentials.as_ref().map(|given| -> Arc<ClientRpcHook> {
-            let keys = SessionCredentials::with_keys(given.access_key.as_str(), given.secret_key.as_str());
-            Arc::new(AclClientRPCHook::new(keys))
-        });
-        // Two lives of one process are two clients to a broker.
-        static LIVES: AtomicU64 = AtomicU64::new(0);
-        let life = LIVES.fetch_add(1, Ordering::Relaxed);
-        let mut client = ClientConfig::new();
-        client.set_namesrv_addr(config.name_servers.as_str().into());
-        client.set_instance_name(format!("outbox-{}-{life}", std::process::id()).into());
-        client.set_vip_channel_enabled(false);
-        client.set_mq_client_api_timeout(millis(request_timeout));
+        let hook = hook(config);
+        let (life, client) = client(config);
         let mut builder = DefaultMQProducer::builder(Arc::clone(library))
             .client_config(client.clone())
             .producer_group(config.group.as_str())
@@ -66,6 +57,27 @@ impl Life {
     }
 }
 
+/// What signs the requests, where something does.
+pub(super) fn hook(config: &RocketMqConfig) -> Option<Arc<ClientRpcHook>> {
+    config.credentials.as_ref().map(|given| -> Arc<ClientRpcHook> {
+        let keys = SessionCredentials::with_keys(given.access_key.as_str(), given.secret_key.as_str());
+        Arc::new(AclClientRPCHook::new(keys))
+    })
+}
+
+/// The settings of one more client, and its number.
+pub(super) fn client(config: &RocketMqConfig) -> (u64, ClientConfig) {
+    // Two lives of one process are two clients to a broker.
+    static LIVES: AtomicU64 = AtomicU64::new(0);
+    let life = LIVES.fetch_add(1, Ordering::Relaxed);
+    let mut client = ClientConfig::new();
+    client.set_namesrv_addr(config.name_servers.as_str().into());
+    client.set_instance_name(format!("outbox-{}-{life}", std::process::id()).into());
+    client.set_vip_channel_enabled(false);
+    client.set_mq_client_api_timeout(millis(config.request_timeout));
+    (life, client)
+}
+
 #[async_trait]
 impl Link for Life {
     async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
@@ -78,6 +90,26 @@ impl Link for Life {
         };
         let sent = Box::pin(self.producer.send_to_queue_with_timeout(single, target, within)).await?;
         sent.map(|sent| sent.send_status).ok_or_else(|| Trouble::overdue(self.request_timeout))
+    }
+
+    async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<Kept, Trouble> {
+        let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
+        let within = millis(self.request_timeout);
+        let sent = Box::pin(self.producer.send_to_queue_with_timeout(message, target, within)).await?;
+        let sent = sent.ok_or_else(|| Trouble::overdue(self.request_timeout))?;
+        // Address and port of the broker, and in the last eight bytes where it begins in the commit log.
+        let id = sent.offset_msg_id.unwrap_or_default();
+        let offset = id.len().checked_sub(16).and_then(|at| u64::from_str_radix(id.get(at..)?, 16).ok());
+        let client_id = sent.msg_id.map(|id| id.to_string()).unwrap_or_default();
+        Ok(Kept {
+            status: sent.send_status,
+            queue_offset: sent.queue_offset,
+            log_offset: offset.ok_or_else(|| {
+                Trouble::new(FailureClass::Temporary, "the broker did not say where it keeps the message")
+            })?,
+            transaction_id: sent.transaction_id.unwrap_or_else(|| client_id.clone()),
+            client_id,
+        })
     }
 
     async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
@@ -113,6 +145,6 @@ impl Link for Life {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

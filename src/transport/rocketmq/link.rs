@@ -20,6 +20,9 @@ pub(super) trait Link: Send + Sync {
     /// Sends messages of one topic, which go into one request.
     async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble>;
 
+    /// Sends a half message; the broker shows it to nobody until it is told to.
+    async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<Kept, Trouble>;
+
     /// Where a topic is; `None` where the name servers know no such topic.
     async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, Trouble>;
 
@@ -33,6 +36,16 @@ pub(super) trait Link: Send + Sync {
     ) -> Result<Option<Vec<u8>>, Trouble>;
 
     async fn close(&self);
+}
+
+/// Where a broker keeps a half message, as it wants to be told.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) status: SendStatus,
+    pub(super) queue_offset: u64,
+    pub(super) log_offset: u64,
+    pub(super) client_id: String,
+    pub(super) transaction_id: String,
 }
 
 /// Names and values of a request.
@@ -58,6 +71,10 @@ impl Guarded {
 impl Link for Guarded {
     async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
         guarded(self.inner.send(messages, topic, queue), self.patience).await
+    }
+
+    async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<Kept, Trouble> {
+        guarded(self.inner.send_half(message, topic, queue), self.patience).await
     }
 
     async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, Trouble> {

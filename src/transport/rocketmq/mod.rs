@@ -5,6 +5,7 @@ mod classify;
 mod client;
 mod config;
 mod error;
+mod half;
 mod health;
 mod library;
 mod life;
@@ -21,6 +22,7 @@ mod work;
 
 pub use admin::RocketMqTopic;
 pub use config::{RocketMqConfig, RocketMqConfigError};
+pub(crate) use half::{Answer, Asked, HalfProducer, HalfSent};
 
 use std::fmt;
 use std::sync::Arc;
@@ -200,7 +202,8 @@ impl RocketMqTransportBuilder {
     pub fn build(self) -> Result<RocketMqTransport, RocketMqConfigError> {
         let Self { config, topics } = self;
         config.check()?;
-        let (library, runtime, open) = Library::start(&config)?;
+        let (library, runtime, clients) = Library::start()?;
+        let open = life::opener(clients, config.clone());
         let client = Arc::new(Client::new(config, runtime, open));
         Ok(RocketMqTransport { client, topics, _library: library })
     }

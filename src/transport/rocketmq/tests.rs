@@ -9,7 +9,7 @@ use rocketmq_protocol::protocol::route::route_data_view::{BrokerData, QueueData}
 use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 use tokio::runtime::Handle;
 
-use super::link::{Fields, Link, Open};
+use super::link::{Fields, Kept, Link, Open};
 use super::queues::Queue;
 use super::*;
 use crate::clock::wall_now;
@@ -53,6 +53,10 @@ impl Link for Scripted {
             Sending::Answers(code) => Err(Trouble::answered(code)),
             Sending::Half(status) => Ok(status),
         }
+    }
+
+    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<Kept, Trouble> {
+        unreachable!("no half message is sent here")
     }
 
     async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {

@@ -2,6 +2,8 @@
 
 mod acl;
 mod broker;
+#[cfg(feature = "_test")]
+pub(crate) mod half_rocketmq;
 mod http;
 mod java;
 mod kafka;

@@ -1,0 +1,18 @@
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::worker::Ended;
+use crate::outbox::Outbox;
+use crate::transport::{HalfProducer, Unanswered};
+
+/// What the handle and its messages share.
+pub(super) struct Inner {
+    pub(super) outbox: Outbox,
+    /// The table of the marks, with its schema.
+    pub(super) table: String,
+    pub(super) broker: Arc<HalfProducer>,
+    pub(super) ended: mpsc::Sender<Ended>,
+    /// Those of `ended` whose brokers are not told yet.
+    pub(super) open: Unanswered,
+}

@@ -1,0 +1,125 @@
+use std::fmt;
+use std::sync::Arc;
+
+use diesel::result::{DatabaseErrorKind, Error, QueryResult};
+
+use super::inner::Inner;
+use super::worker::Ended;
+use crate::crash_points::crash_point;
+#[cfg(feature = "async")]
+use crate::enqueue::AsyncMarkBackend;
+use crate::enqueue::{EnqueueError, Mark, MarkBackend};
+#[cfg(feature = "async")]
+use crate::hook::AsyncConn;
+use crate::hook::{Conn, Depth, SyncConn};
+use crate::message::MessageId;
+use crate::transport::HalfSent;
+
+/// A message that the broker has and shows to nobody. From [`HalfMessages::send`](super::HalfMessages::send).
+///
+/// [`mark`](Self::mark) it in the transaction that decides about it, as its first statement; drop it when that transaction is
+/// over. The outbox then looks whether the mark was committed, and the broker delivers the message or drops it. Where
+/// nothing of that happens, because the process died, the broker asks.
+///
+/// One that is dropped without a mark is never delivered. One that is dropped while its transaction is still open is
+/// delivered later, when the broker has asked.
+#[must_use = "a half message without a mark in a committed transaction is never delivered"]
+pub struct HalfMessage {
+    /// Also what answers the broker: it lives as long as a message that may be asked about.
+    halves: Arc<Inner>,
+    message_id: MessageId,
+    topic: Arc<str>,
+    /// Gone when it was dropped.
+    sent: Option<HalfSent>,
+}
+
+impl HalfMessage {
+    pub(super) fn new(halves: Arc<Inner>, message_id: MessageId, topic: Arc<str>, sent: HalfSent) -> Self {
+        crash_point!(HALF_SENT);
+        Self { halves, message_id, topic, sent: Some(sent) }
+    }
+
+    /// The message's id.
+    pub fn message_id(&self) -> MessageId {
+        self.message_id
+    }
+
+    /// Ties the message to the connection's open transaction: it is delivered if, and only if, that commits (and so does
+    /// the savepoint that this is called in).
+    ///
+    /// The first statement of the transaction: until there is a mark, a broker that asks (by default when it has heard
+    /// nothing for six seconds) is told to drop the message. From then on it waits, for as many times as it asks: fifteen, by
+    /// default.
+    ///
+    /// # Errors
+    /// [`EnqueueError::HalfMessageDropped`] where the broker asked before: begin again, with a new half message.
+    /// [`EnqueueError::NotInTransaction`]. The database's own, unchanged.
+    pub fn mark<C>(&self, conn: &mut C) -> QueryResult<()>
+    where
+        C: diesel::connection::Connection,
+        C::Backend: MarkBackend<C>,
+    {
+        self.check(&mut SyncConn(conn))?;
+        self.marked(C::Backend::mark(conn, self.to_mark()))
+    }
+
+    /// As [`mark`](Self::mark), through a connection of diesel-async.
+    ///
+    /// # Errors
+    /// As [`mark`](Self::mark).
+    ///
+    /// # Cancel safety
+    /// A dropped future may have written the mark into the open transaction or not; roll that back.
+    #[cfg(feature = "async")]
+    pub async fn mark_async<C>(&self, conn: &mut C) -> QueryResult<()>
+    where
+        C: diesel_async::AsyncConnection,
+        C::Backend: AsyncMarkBackend<C>,
+    {
+        self.check(&mut AsyncConn(conn))?;
+        let marked = C::Backend::mark_async(conn, self.to_mark()).await;
+        self.marked(marked)
+    }
+
+    fn to_mark(&self) -> Mark<'_> {
+        Mark { table: &self.halves.table, message_id: self.message_id.as_uuid(), topic: &self.topic }
+    }
+
+    fn check(&self, conn: &mut impl Conn) -> QueryResult<()> {
+        if Depth::of(conn)?.depth > 0 {
+            return Ok(());
+        }
+        Err(EnqueueError::NotInTransaction { topic: self.topic.to_string() }.into())
+    }
+
+    fn marked(&self, marked: QueryResult<usize>) -> QueryResult<()> {
+        crash_point!(HALF_MARKED);
+        match marked {
+            // Nobody else knows this id but whoever answered the broker.
+            Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
+                Err(EnqueueError::HalfMessageDropped { topic: self.topic.to_string() }.into())
+            }
+            marked => marked.map(drop),
+        }
+    }
+}
+
+impl Drop for HalfMessage {
+    fn drop(&mut self) {
+        let Some(sent) = self.sent.take() else { return };
+        crash_point!(HALF_ENDING);
+        let counted = self.halves.open.enter(None);
+        let ended = Ended { message_id: self.message_id, topic: Arc::clone(&self.topic), sent, _counted: counted };
+        // Full: the broker will ask.
+        let _ = self.halves.ended.try_send(ended);
+    }
+}
+
+impl fmt::Debug for HalfMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HalfMessage")
+            .field("message_id", &self.message_id)
+            .field("topic", &self.topic)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! Half messages: the other way to tie a message of RocketMQ to a transaction.
+//!
+//! The broker gets the message first and shows it to nobody. The transaction then begins with a row under the message's id,
+//! its mark, and when it is over the outbox looks whether the mark is there: that, and nothing that a client remembers, is
+//! what the broker is told. A broker that hears nothing asks, and is answered from the same table.
+
+mod error;
+mod inner;
+mod message;
+mod worker;
+
+pub use error::{HalfMessageError, HalfMessagesError};
+pub use message::HalfMessage;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use self::inner::Inner;
+use self::worker::Worker;
+use super::Outbox;
+use crate::clock::wall_now;
+use crate::limits::HALF_ENDED_MAX;
+use crate::message::OutboxMessage;
+use crate::store::{Store, StoreError};
+use crate::transport::{HalfProducer, RocketMqConfig, Unanswered};
+
+/// Sends half messages, and answers the brokers that ask about them. From [`Outbox::half_messages`].
+///
+/// A cheap handle: clones share everything. Keep one for as long as the process lives: a broker asks whoever is there, so
+/// each process that sends half messages answers for those of all the others, and of those that died.
+///
+/// **When.** Where payloads are too large or too many to be written into the database: of a half message only its id is.
+/// Where that does not matter, enqueue: a half message costs a request to the broker before the transaction and another
+/// one behind it, and while the broker is down no such transaction can run. `docs/rocketmq.md` has the whole comparison.
+///
+/// ```no_run
+/// # #[cfg(all(feature = "postgres", feature = "r2d2"))] {
+/// use std::time::Duration;
+/// use diesel::prelude::*;
+/// use diesel::r2d2::{ConnectionManager, Pool};
+/// use diesel_outbox::store::PostgresStore;
+/// use diesel_outbox::transport::RocketMqConfig;
+/// use diesel_outbox::{Message, Outbox, Topic};
+///
+/// let pool = Pool::builder().build(ConnectionManager::<PgConnection>::new("postgres://localhost/shop"))?;
+/// let outbox = Outbox::builder().topic(Topic::new("scans")).build()?;
+/// let config = RocketMqConfig::new("127.0.0.1:9876").group("shop");
+/// let halves = outbox.half_messages_blocking(PostgresStore::new(pool.clone()), config)?;
+///
+/// let mut conn = pool.get()?;
+/// let half = halves.send_blocking(&Message::to("scans").key("42").payload_bytes(vec![0; 3 << 20]))?;
+/// conn.transaction(|conn| {
+///     half.mark(conn)?;
+///     diesel::sql_query("INSERT INTO scans VALUES (42)").execute(conn)
+/// })?;
+/// drop(half); // the transaction is over: the broker is told in the background
+/// halves.flush_blocking(Duration::from_secs(5));
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct HalfMessages {
+    inner: Arc<Inner>,
+}
+
+impl Outbox {
+    /// Begins to send half messages to RocketMQ, and to answer for those that were sent: of this process and of every other
+    /// one that uses the same database, group and topics.
+    ///
+    /// The group is that of `config` with `-half` behind it. **Outboxes of different databases need different groups**: a
+    /// broker asks any process of a group, and one that looks into another database finds no mark there.
+    ///
+    /// Runs on threads of its own. The table comes by the migration `0000outbox03_half_messages`.
+    ///
+    /// # Errors
+    /// The store keeps no marks, its table is missing, or it cannot be asked; or a setting that cannot work. A cluster that
+    /// is away is no error.
+    pub async fn half_messages(
+        &self,
+        store: impl Store,
+        config: RocketMqConfig,
+    ) -> Result<HalfMessages, HalfMessagesError> {
+        let (halves, checked) = HalfMessages::begin(self, store, config)?;
+        checked.await.map_err(|_ended| HalfMessagesError::ended())??;
+        Ok(halves)
+    }
+
+    /// As [`half_messages`](Self::half_messages), for applications without tokio.
+    ///
+    /// # Errors
+    /// As [`half_messages`](Self::half_messages).
+    pub fn half_messages_blocking(
+        &self,
+        store: impl Store,
+        config: RocketMqConfig,
+    ) -> Result<HalfMessages, HalfMessagesError> {
+        let (halves, checked) = HalfMessages::begin(self, store, config)?;
+        halves
+            .wait_for(checked)
+            .ok_or_else(HalfMessagesError::ended)?
+            .map_err(|_ended| HalfMessagesError::ended())??;
+        Ok(halves)
+    }
+}
+
+/// What the store said of its table.
+type Checked = tokio::sync::oneshot::Receiver<Result<(), StoreError>>;
+
+impl HalfMessages {
+    fn begin(
+        outbox: &Outbox,
+        mut store: impl Store,
+        config: RocketMqConfig,
+    ) -> Result<(Self, Checked), HalfMessagesError> {
+        store.use_tables(outbox.tables());
+        if store.halves().is_none() {
+            return Err(HalfMessagesError::NoMarks);
+        }
+        let store: Arc<dyn Store> = Arc::new(store);
+        let topics: Vec<_> = outbox.topics().iter().map(crate::topic::Topic::shared_name).collect();
+        let asked_of = Arc::clone(&store);
+        let check = Arc::new(move |asked| {
+            let store = Arc::clone(&asked_of);
+            Box::pin(async move { worker::answer(&*store, asked).await }) as futures_util::future::BoxFuture<'static, _>
+        });
+        let broker = Arc::new(HalfProducer::start(config, &topics, check)?);
+        let (ended, jobs) = mpsc::channel(HALF_ENDED_MAX);
+        let runtime = broker.runtime().clone();
+        // Neither holds what ends them: the sender, and with it the runtime.
+        let worker = Worker { store: Arc::clone(&store), broker: Arc::downgrade(&broker) };
+        runtime.spawn(worker.run(jobs));
+        runtime.spawn(worker::prune(Arc::clone(&store), ended.downgrade()));
+        let (tell, checked) = tokio::sync::oneshot::channel();
+        runtime.spawn(async move {
+            let Some(marks) = store.halves() else { return };
+            // Nobody listens only where the caller gave up.
+            let _ = tell.send(marks.check_marks().await);
+        });
+        let table = outbox.tables().half_messages();
+        let inner = Inner { outbox: outbox.clone(), table, broker, ended, open: Unanswered::new() };
+        Ok((Self { inner: Arc::new(inner) }, checked))
+    }
+
+    /// Gives the broker a message that nobody sees before its transaction has committed: call it before the transaction,
+    /// because nothing of the database should be locked meanwhile.
+    ///
+    /// # Errors
+    /// The message is refused, or the broker did not take it: there is nothing to undo then. Where
+    /// [`HalfMessageError::is_retriable`] says so it may be sent again.
+    ///
+    /// # Cancel safety
+    /// A message that was sent by a dropped future has no mark, and so the broker drops it.
+    pub async fn send<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<HalfMessage, HalfMessageError> {
+        let sending = self.sending(event)?;
+        sending.await.map_err(|_ended| HalfMessageError::ended())?
+    }
+
+    /// As [`send`](Self::send), for applications without tokio.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_blocking<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<HalfMessage, HalfMessageError> {
+        let sending = self.sending(event)?;
+        let sent = self.wait_for(sending).ok_or_else(HalfMessageError::ended)?;
+        sent.map_err(|_ended| HalfMessageError::ended())?
+    }
+
+    /// Waits until the brokers know of every half message whose transaction is over, at most `within`; returns how many are
+    /// left. Those the brokers ask about later.
+    ///
+    /// # Cancel safety
+    /// Cancelling stops the waiting only.
+    pub async fn flush(&self, within: Duration) -> usize {
+        let open = self.inner.open.clone();
+        let flushed = self.inner.broker.runtime().spawn(async move { open.none_within(within).await }).await;
+        flushed.unwrap_or_else(|_ended| self.inner.open.count())
+    }
+
+    /// As [`flush`](Self::flush), for applications without tokio.
+    pub fn flush_blocking(&self, within: Duration) -> usize {
+        let open = self.inner.open.clone();
+        self.wait_for(async move { open.none_within(within).await }).unwrap_or_else(|| self.inner.open.count())
+    }
+
+    fn sending<M: OutboxMessage + ?Sized>(
+        &self,
+        event: &M,
+    ) -> Result<tokio::task::JoinHandle<Result<HalfMessage, HalfMessageError>>, HalfMessageError> {
+        let encoded = self.inner.outbox.encode_checked(event)?;
+        let (halves, message_id, topic) = (self.clone(), encoded.message_id, Arc::clone(&encoded.topic));
+        let envelope = encoded.into_envelope(wall_now());
+        Ok(self.inner.broker.runtime().spawn(async move {
+            let sent = halves.inner.broker.send(envelope).await.map_err(HalfMessageError::Broker)?;
+            Ok(HalfMessage::new(halves.inner, message_id, topic, sent))
+        }))
+    }
+
+    /// Blocks on a channel, and not on the runtime: that would panic on the threads of another one.
+    fn wait_for<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        self.inner.broker.runtime().spawn(async move {
+            // Nobody listens only where this thread is gone.
+            let _ = tell.send(future.await);
+        });
+        told.recv().ok()
+    }
+}
+
+impl fmt::Debug for HalfMessages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HalfMessages")
+            .field("table", &self.inner.table)
+            .field("broker", &self.inner.broker)
+            .field("open", &self.inner.open.count())
+            .finish_non_exhaustive()
+    }
+}

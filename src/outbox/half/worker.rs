@@ -1,0 +1,125 @@
+//! What is done about half messages when nobody waits for it any more.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
+
+use futures_util::stream::{self, StreamExt as _};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::crash_points::crash_point;
+use crate::limits::{
+    HALF_ENDS_AT_ONCE_MAX, HALF_GROUP_MAX, HALF_MARK_AGE_MAX, HALF_PRUNE_INTERVAL, HALF_PRUNE_ROWS_MAX,
+};
+use crate::message::MessageId;
+use crate::metrics;
+use crate::store::{Decision, Store, StoreError};
+use crate::transport::{Asked, Counted, HalfAnswer, HalfProducer, HalfSent};
+
+/// A half message whose transaction is over, as far as its process knows.
+pub(super) struct Ended {
+    pub(super) message_id: MessageId,
+    pub(super) topic: Arc<str>,
+    pub(super) sent: HalfSent,
+    pub(super) _counted: Counted,
+}
+
+/// Tells brokers what became of half messages.
+pub(super) struct Worker {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) broker: Weak<HalfProducer>,
+}
+
+impl Worker {
+    pub(super) async fn run(self, mut jobs: mpsc::Receiver<Ended>) {
+        let mut group = Vec::new();
+        while jobs.recv_many(&mut group, HALF_GROUP_MAX).await > 0 {
+            let Some(broker) = self.broker.upgrade() else { return };
+            let ended = std::mem::take(&mut group);
+            if let Err(error) = self.end(&broker, ended).await {
+                tracing::warn!(%error, "the database did not say what became of half messages; their brokers will ask");
+            }
+        }
+    }
+
+    async fn end(&self, broker: &HalfProducer, ended: Vec<Ended>) -> Result<(), StoreError> {
+        let Some(marks) = self.store.halves() else { return Ok(()) };
+        let ids: Vec<MessageId> = ended.iter().map(|half| half.message_id).collect();
+        // Not what the client was told of its COMMIT: PostgreSQL says "ok" to that of an aborted transaction, too.
+        let marked: HashSet<MessageId> = marks.marked(&ids).await?.into_iter().collect();
+        let told = stream::iter(ended).map(|half| {
+            let is_marked = marked.contains(&half.message_id);
+            async move {
+                let decision =
+                    if is_marked { Decision::Committed } else { marks.decide(half.message_id, &half.topic).await? };
+                tell(broker, half, decision).await
+            }
+        });
+        let told: Vec<Result<Option<MessageId>, StoreError>> =
+            told.buffer_unordered(HALF_ENDS_AT_ONCE_MAX).collect().await;
+        let done: Vec<MessageId> = told.iter().filter_map(|told| told.as_ref().ok().copied().flatten()).collect();
+        crash_point!(HALF_FORGETTING);
+        marks.forget(&done).await?;
+        told.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+    }
+}
+
+/// Tells the broker; the message where that has done what it asks for, and nobody will ask again.
+async fn tell(broker: &HalfProducer, half: Ended, decision: Decision) -> Result<Option<MessageId>, StoreError> {
+    let (commits, outcome) = match decision {
+        Decision::Committed => (true, "committed"),
+        Decision::RolledBack => (false, "rolled_back"),
+        Decision::Open => {
+            count(metrics::HALF_MESSAGES, &half.topic, "outcome", "open");
+            return Ok(None);
+        }
+    };
+    crash_point!(HALF_DECIDED);
+    match broker.end(&half.sent, commits).await {
+        Ok(()) => {
+            count(metrics::HALF_MESSAGES, &half.topic, "outcome", outcome);
+            Ok(Some(half.message_id))
+        }
+        Err(error) => {
+            tracing::warn!(topic = %half.topic, message_id = %half.message_id, %error, "the broker was not told the end of a half message; it will ask");
+            count(metrics::HALF_MESSAGES, &half.topic, "outcome", "untold");
+            Ok(None)
+        }
+    }
+}
+
+/// What a broker that asks is told.
+pub(super) async fn answer(store: &dyn Store, asked: Asked) -> HalfAnswer {
+    let decided = match store.halves() {
+        Some(marks) => marks.decide(asked.message_id, &asked.topic).await,
+        None => Ok(Decision::Open),
+    };
+    let (answer, name) = match decided {
+        Ok(Decision::Committed) => (Some(true), "commit"),
+        Ok(Decision::RolledBack) => (Some(false), "rollback"),
+        Ok(Decision::Open) => (None, "unknown"),
+        Err(error) => {
+            tracing::warn!(topic = %asked.topic, message_id = %asked.message_id, %error, "a broker asks about a half message, and the database does not say");
+            (None, "unknown")
+        }
+    };
+    count(metrics::HALF_CHECKS, &asked.topic, "answer", name);
+    answer
+}
+
+/// Removes what is left over, for as long as anybody sends half messages.
+pub(super) async fn prune(store: Arc<dyn Store>, lives: mpsc::WeakSender<Ended>) {
+    while lives.upgrade().is_some() {
+        let Some(marks) = store.halves() else { return };
+        match marks.prune_marks(HALF_MARK_AGE_MAX, HALF_PRUNE_ROWS_MAX).await {
+            Ok(HALF_PRUNE_ROWS_MAX) => continue,
+            Ok(_fewer) => {}
+            Err(error) => tracing::warn!(%error, "old marks of half messages were not removed"),
+        }
+        sleep(HALF_PRUNE_INTERVAL).await;
+    }
+}
+
+fn count(metric: &'static str, topic: &str, label: &'static str, value: &'static str) {
+    ::metrics::counter!(metric, "topic" => topic.to_owned(), label => value).increment(1);
+}

@@ -1,0 +1,276 @@
+//! Half messages: a broker keeps them and shows them to nobody until it hears what became of their transaction, or has asked.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cheetah_string::CheetahString;
+use futures_util::future::BoxFuture;
+use rocketmq_client_rust::{
+    ClientRuntime, LocalTransactionState, SendStatus, TransactionListener, TransactionMQProducer,
+};
+use rocketmq_model::common::message::message_ext::MessageExt;
+use rocketmq_model::common::message::{MessageConst, MessageTrait};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+use super::classify::Trouble;
+use super::client::Client;
+use super::config::{RocketMqConfig, RocketMqConfigError};
+use super::error::NotSent;
+use super::library::Library;
+use super::life;
+use super::link::Kept;
+use super::queues::{self, Queue};
+use super::record;
+use crate::limits::{
+    ROCKETMQ_CHECKS_AT_ONCE_MAX, ROCKETMQ_CHECKS_HELD_MAX, ROCKETMQ_HEARTBEAT, ROCKETMQ_ROUTE_INTERVAL,
+};
+use crate::message::{Envelope, MessageId};
+use crate::transport::{FailureClass, TransportError, header};
+
+const END_TRANSACTION: i32 = 37;
+const COMMIT: &str = "8";
+const ROLLBACK: &str = "12";
+
+/// How long a cluster that is away is left alone until the listener tries it again.
+const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// A half message that the broker asks about.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) message_id: MessageId,
+    pub(crate) topic: Arc<str>,
+}
+
+/// What the broker is told; `None` where nobody can say yet, and it asks again.
+pub(crate) type Answer = Option<bool>;
+
+/// Answers the broker.
+type Check = Arc<dyn Fn(Asked) -> BoxFuture<'static, Answer> + Send + Sync>;
+
+/// Sends half messages, ends them, and answers what the broker asks about them.
+pub(crate) struct HalfProducer {
+    client: Arc<Client>,
+    group: String,
+    routes: Mutex<HashMap<Arc<str>, Route>>,
+    turn: AtomicUsize,
+    _library: Library,
+}
+
+/// The queues of a topic, and when they were read.
+type Route = (Arc<[Queue]>, Instant);
+
+/// A half message that the broker has.
+#[derive(Debug)]
+pub(crate) struct HalfSent {
+    wire_topic: String,
+    broker: Arc<str>,
+    kept: Kept,
+}
+
+impl HalfProducer {
+    /// Begins to answer; a cluster that is away is no error.
+    pub(crate) fn start(
+        config: RocketMqConfig,
+        topics: &[Arc<str>],
+        check: Check,
+    ) -> Result<Self, RocketMqConfigError> {
+        config.check()?;
+        let (library, runtime, clients) = Library::start()?;
+        // Apart from those that send only: a broker asks any producer of the group, and theirs could not answer.
+        let group = format!("{}-half", config.group);
+        let listener = Listener { check, topics: names(&config, topics), runtime: runtime.clone() };
+        runtime.spawn(listen(Arc::clone(&clients), config.clone(), group.clone(), Arc::new(listener)));
+        let open = life::opener(clients, config.clone());
+        Ok(Self {
+            client: Arc::new(Client::new(config, runtime, open)),
+            group,
+            routes: Mutex::default(),
+            turn: AtomicUsize::new(0),
+            _library: library,
+        })
+    }
+
+    /// Where it runs: what it is asked and what it is told belongs there, too.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.client.runtime
+    }
+
+    /// Sends a message that nobody sees before it is ended.
+    pub(crate) async fn send(&self, envelope: Envelope) -> Result<HalfSent, TransportError> {
+        let name = Arc::clone(&envelope.topic);
+        let refused = |class, why: NotSent| TransportError::new(class, why);
+        let topic = self.client.topics.of(&name, &self.client.config);
+        if !topic.is_legal {
+            return Err(refused(FailureClass::Topic, NotSent::TopicName { topic: name }));
+        }
+        if !topic.batches {
+            return Err(refused(FailureClass::RecordRefused, NotSent::HalfDelayed { topic: name }));
+        }
+        let queues = self.queues(&name, &topic.wire_name).await.map_err(|trouble| trouble.error())?;
+        if queues.is_empty() {
+            return Err(refused(FailureClass::Topic, NotSent::NoQueue { topic: name }));
+        }
+        let turn = || self.turn.fetch_add(1, Ordering::Relaxed) % queues.len();
+        let queue = &queues[envelope.key.as_ref().map_or_else(turn, |key| queues::index_of(key, queues.len()))];
+        let mut message = record::message(envelope, &topic.wire_name, &self.client.config)
+            .map_err(|error| refused(FailureClass::RecordRefused, error))?;
+        let text = CheetahString::from_static_str;
+        message.put_property(text(MessageConst::PROPERTY_TRANSACTION_PREPARED), text("true"));
+        message.put_property(text(MessageConst::PROPERTY_PRODUCER_GROUP), CheetahString::from_slice(&self.group));
+        match self.client.send_half(message, &topic.wire_name, queue).await {
+            Ok(kept) if kept.status == SendStatus::SendOk => {
+                Ok(HalfSent { wire_topic: topic.wire_name.clone(), broker: Arc::clone(&queue.broker), kept })
+            }
+            Ok(kept) => Err(Trouble::status(kept.status).error()),
+            Err(trouble) => {
+                self.lock_routes().remove(&name);
+                if trouble.class.is_outage() {
+                    // Finds out whether it is the library, which is replaced then.
+                    let client = Arc::clone(&self.client);
+                    self.client.runtime.spawn(async move { client.probe().await });
+                }
+                Err(trouble.error())
+            }
+        }
+    }
+
+    /// Tells the broker what became of it, and waits until it says that it has done what that asks for. A client of
+    /// RocketMQ says so without waiting; but only who waits knows that no mark is needed any more.
+    pub(crate) async fn end(&self, half: &HalfSent, commits: bool) -> Result<(), TransportError> {
+        let kept = &half.kept;
+        let fields = [
+            ("topic", half.wire_topic.clone()),
+            ("producerGroup", self.group.clone()),
+            ("tranStateTableOffset", kept.queue_offset.to_string()),
+            ("commitLogOffset", kept.log_offset.to_string()),
+            ("commitOrRollback", if commits { COMMIT } else { ROLLBACK }.to_owned()),
+            ("fromTransactionCheck", "false".to_owned()),
+            ("msgId", kept.client_id.clone()),
+            ("transactionId", kept.transaction_id.clone()),
+            ("bname", half.broker.to_string()),
+        ];
+        let ended = async {
+            let address = match self.client.address(&half.broker) {
+                Some(address) => address,
+                None => {
+                    self.client.masters().await?;
+                    self.client.address(&half.broker).ok_or_else(super::nodes::none_known)?
+                }
+            };
+            self.client.link().await?.ask(&address, END_TRANSACTION, &fields, Vec::new()).await
+        };
+        ended.await.map(drop).map_err(|trouble: Trouble| trouble.error())
+    }
+
+    async fn queues(&self, name: &Arc<str>, wire_topic: &str) -> Result<Arc<[Queue]>, Trouble> {
+        let known = self.lock_routes().get(name).cloned();
+        if let Some((queues, read_at)) = known
+            && read_at.elapsed() < ROCKETMQ_ROUTE_INTERVAL
+        {
+            return Ok(queues);
+        }
+        let route = self.client.link().await?.route(wire_topic).await?;
+        let queues: Arc<[Queue]> = route.map(|route| queues::of(&route)).unwrap_or_default().into();
+        if !queues.is_empty() {
+            self.lock_routes().insert(Arc::clone(name), (Arc::clone(&queues), Instant::now()));
+        }
+        Ok(queues)
+    }
+
+    fn lock_routes(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Route>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for HalfProducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HalfProducer")
+            .field("group", &self.group)
+            .field("config", &self.client.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The outbox's names of topics by those on the wire.
+fn names(config: &RocketMqConfig, topics: &[Arc<str>]) -> HashMap<String, Arc<str>> {
+    topics.iter().map(|topic| (config.wire_name(topic), Arc::clone(topic))).collect()
+}
+
+/// Registers with every broker as one that can be asked, for as long as the library's runtime lives.
+async fn listen(clients: Arc<ClientRuntime>, config: RocketMqConfig, group: String, listener: Arc<Listener>) {
+    loop {
+        match open(&clients, &config, &group, &listener).await {
+            Ok(producer) => {
+                let _listens = producer;
+                return std::future::pending().await;
+            }
+            Err(trouble) => {
+                tracing::warn!(%group, error = %trouble.text, "no broker can ask about half messages yet");
+                sleep(LISTEN_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn open(
+    clients: &Arc<ClientRuntime>,
+    config: &RocketMqConfig,
+    group: &str,
+    listener: &Arc<Listener>,
+) -> Result<TransactionMQProducer, Trouble> {
+    let (_, mut client) = life::client(config);
+    let heartbeat = u32::try_from(ROCKETMQ_HEARTBEAT.as_millis()).unwrap_or(u32::MAX);
+    client.set_heartbeat_broker_interval(heartbeat);
+    client.set_poll_name_server_interval(heartbeat);
+    let mut builder = TransactionMQProducer::builder(Arc::clone(clients))
+        .client_config(client)
+        .producer_group(group)
+        // It knows no broker but those of its topics.
+        .topics(listener.topics.keys().map(String::as_str).collect())
+        .check_thread_pool_max_size(ROCKETMQ_CHECKS_AT_ONCE_MAX)
+        .check_request_hold_max(ROCKETMQ_CHECKS_HELD_MAX);
+    if let Some(hook) = life::hook(config) {
+        builder = builder.rpc_hook(hook);
+    }
+    let mut producer = builder.build();
+    producer.set_transaction_listener_arc(Arc::clone(listener) as Arc<dyn TransactionListener>);
+    Box::pin(producer.start()).await?;
+    Ok(producer)
+}
+
+struct Listener {
+    check: Check,
+    topics: HashMap<String, Arc<str>>,
+    runtime: Handle,
+}
+
+impl TransactionListener for Listener {
+    /// Never called: nothing is sent through this producer.
+    fn execute_local_transaction(
+        &self,
+        _message: &dyn MessageTrait,
+        _argument: Option<&(dyn std::any::Any + Send + Sync)>,
+    ) -> LocalTransactionState {
+        LocalTransactionState::Unknown
+    }
+
+    /// On a thread of the library's that may block.
+    fn check_local_transaction(&self, message: &MessageExt) -> LocalTransactionState {
+        let id = message.property(&CheetahString::from_static_str(header::MESSAGE_ID));
+        let id = id.and_then(|id| id.parse::<MessageId>().ok());
+        // Of a topic that is not ours nothing is said: another outbox in this group may know.
+        let (Some(message_id), Some(topic)) = (id, self.topics.get(message.topic().as_str())) else {
+            return LocalTransactionState::Unknown;
+        };
+        let asked = Asked { message_id, topic: Arc::clone(topic) };
+        match self.runtime.block_on((self.check)(asked)) {
+            Some(true) => LocalTransactionState::CommitMessage,
+            Some(false) => LocalTransactionState::RollbackMessage,
+            None => LocalTransactionState::Unknown,
+        }
+    }
+}

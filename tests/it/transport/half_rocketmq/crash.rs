@@ -1,0 +1,100 @@
+//! kill -9 at every step of a half message's way; another process answers for it.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+
+use diesel::prelude::*;
+use diesel::result::Error;
+use diesel::sql_query;
+use diesel::sql_types::Uuid as SqlUuid;
+use diesel_outbox::{HalfMessages, MessageId};
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::yard::{DEADLINE, Yard, insert, until};
+
+const CONFIG: &str = "OUTBOX_TEST_HALF_CHILD";
+
+#[derive(QueryableByName)]
+struct Noted {
+    #[diesel(sql_type = SqlUuid)]
+    message_id: uuid::Uuid,
+}
+
+/// Sends a half message and ends its transaction; its id is in `sent` before anything can become of it.
+fn scan(yard: &Yard, halves: &HalfMessages, conn: &mut PgConnection, number: i32) {
+    let half = halves.send_blocking(&yard.message(number)).unwrap();
+    let id = half.message_id();
+    let note = sql_query("INSERT INTO sent VALUES ($1)").bind::<SqlUuid, _>(*id.as_uuid());
+    note.execute(conn).unwrap();
+    let ended = conn.transaction(|conn| {
+        half.mark(conn)?;
+        insert(conn, number, id)?;
+        if number == 2 { Err(Error::RollbackTransaction) } else { Ok(()) }
+    });
+    assert_eq!(ended.is_ok(), number != 2, "{ended:?}");
+    drop(half);
+    assert_eq!(halves.flush_blocking(DEADLINE), 0);
+}
+
+/// The process of the others, where its environment says so.
+#[test]
+fn a_rocketmq_half_process_scans() {
+    let Ok(config) = std::env::var(CONFIG) else { return };
+    let (yard, step): (Yard, String) = serde_json::from_str(&config).unwrap();
+    let (halves, mut conn) = (yard.halves(), yard.connect());
+    for number in 1..=2 {
+        scan(&yard, &halves, &mut conn, number);
+    }
+    fail::cfg_callback(step, || {
+        kill_process(getpid(), Signal::KILL).unwrap();
+        // The signal may reach another thread first: this one must not get any further meanwhile.
+        loop {
+            std::thread::park();
+        }
+    })
+    .unwrap();
+    scan(&yard, &halves, &mut conn, 3);
+}
+
+/// Kills a process at a step of its third message, and lets another answer for it.
+fn dies_at(step: &str, commits: bool) {
+    let Some(yard) = Yard::open() else { return };
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "transport::half_rocketmq::crash::a_rocketmq_half_process_scans", "--nocapture"])
+        .env(CONFIG, serde_json::to_string(&(&yard, step)).unwrap())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.signal(), Some(9), "the step was never reached: {status}");
+    let _answers = yard.halves();
+    assert_eq!(yard.committed().len(), if commits { 2 } else { 1 }, "at {step}");
+    yard.until_delivered_once();
+    if !commits {
+        // Its sender may not have lived to note it.
+        let noted: Vec<Noted> =
+            sql_query("SELECT message_id FROM sent ORDER BY message_id LIMIT 2").load(&mut yard.connect()).unwrap();
+        let is_earlier = |id: &MessageId| noted.iter().any(|noted| noted.message_id == *id.as_uuid());
+        until("the one in doubt is void", || yard.marks().iter().any(|(id, is_void)| *is_void && !is_earlier(id)));
+        yard.until_delivered_once();
+    }
+}
+
+macro_rules! at_each_step {
+    ($($test:ident = $step:literal, $commits:literal;)+) => {
+        $(#[test]
+        fn $test() {
+            dies_at($step, $commits);
+        })+
+
+        /// The steps that are tested here.
+        pub(crate) const TESTED: &[&str] = &[$($step,)+];
+    };
+}
+
+at_each_step! {
+    before_the_transaction = "half::sent", false;
+    before_the_commit = "half::marked", false;
+    after_the_commit = "half::ending", true;
+    before_the_broker_is_told = "half::decided", true;
+    after_the_broker_was_told = "half::forgetting", true;
+}
