@@ -125,13 +125,30 @@ pub struct LaneState {
     pub quiet_for: Duration,
 }
 
+/// What a look reads: a lane, or a node where the number is -1.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+#[derive(Debug)]
+pub(crate) struct LookRow {
+    pub(crate) lane: i64,
+    pub(crate) owner: Option<NodeId>,
+    pub(crate) fence: i64,
+    pub(crate) expires_in: Duration,
+    pub(crate) quiet_for: Duration,
+}
+
 impl LaneView {
-    /// In the order that the fields promise.
-    #[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), expect(dead_code))]
-    pub(crate) fn sorted(mut self) -> Self {
-        self.lanes.sort_unstable_by_key(|lane| lane.lane);
-        self.nodes.sort_unstable();
-        self
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    pub(crate) fn of(rows: Vec<LookRow>) -> Self {
+        let mut view = Self::default();
+        for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
+            match u16::try_from(lane) {
+                Ok(lane) => view.lanes.push(LaneState { lane, owner, fence, expires_in, quiet_for }),
+                Err(_) => view.nodes.extend(owner),
+            }
+        }
+        view.lanes.sort_unstable_by_key(|lane| lane.lane);
+        view.nodes.sort_unstable();
+        view
     }
 
     /// How many lanes are a node's part: the lanes divided by the nodes, and one more for the first of them where that does

@@ -1,7 +1,6 @@
 use std::collections::{HashMap, HashSet};
 use std::iter;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::deserialize::{QueryableByName, Result as RowResult};
@@ -16,13 +15,13 @@ use super::group::Write;
 use super::rows::{KeyRow, LiveRow, key, micros as duration};
 use super::texts::{COMMIT, begin};
 use crate::lane::NodeId;
-use crate::store::lanes::{KEYS_LOOKED_AT_MAX, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
+use crate::store::lanes::{KEYS_LOOKED_AT_MAX, LookRow, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
 use crate::store::session::{Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit, micros};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView, Loaded,
-    RowKey, StoreError,
+    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey,
+    StoreError,
 };
 
 /// A node that stops in the middle keeps no other from its lanes for longer than this.
@@ -41,7 +40,7 @@ impl<P: Sessions<Mysql>> LaneStore for MysqlStore<P> {
 
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         let binds = [Bind::Text(Arc::clone(topic)), Bind::Text(Arc::clone(topic))];
-        Ok(view(self.connections.poll(Statement::new(&self.lane_texts.look, binds)).await?))
+        Ok(LaneView::of(self.connections.poll(Statement::new(&self.lane_texts.look, binds)).await?))
     }
 
     async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
@@ -143,7 +142,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         } else {
             lease.execute(Statement::new(&texts.leave, [topic(), hex(keep.node)])).await?;
         }
-        let now = view(lease.load(Statement::new(&texts.look, [topic(), topic()])).await?);
+        let now = LaneView::of(lease.load(Statement::new(&texts.look, [topic(), topic()])).await?);
         let writes = decide(&now, keep);
         if !writes.is_empty() {
             let group = Bind::json(writes.iter().map(|write| (write.lane, write.fence, write.change as i32)));
@@ -219,15 +218,6 @@ impl QueryableByName<Mysql> for LaneKeyRow {
     }
 }
 
-/// A lane, or a node where the lane is -1.
-struct LookRow {
-    lane: i64,
-    owner: Option<NodeId>,
-    fence: i64,
-    expires_in: Duration,
-    quiet_for: Duration,
-}
-
 impl QueryableByName<Mysql> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
         let owner: Option<Vec<u8>> = row.get_value::<Nullable<Binary>, _, _>(1)?;
@@ -239,17 +229,6 @@ impl QueryableByName<Mysql> for LookRow {
             quiet_for: duration(row.get_value::<BigInt, _, _>(4)?),
         })
     }
-}
-
-fn view(rows: Vec<LookRow>) -> LaneView {
-    let mut view = LaneView::default();
-    for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
-        match u16::try_from(lane) {
-            Ok(lane) => view.lanes.push(LaneState { lane, owner, fence, expires_in, quiet_for }),
-            Err(_) => view.nodes.extend(owner),
-        }
-    }
-    view.sorted()
 }
 
 struct EntryRow(LaneEntry);

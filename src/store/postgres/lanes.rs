@@ -1,6 +1,5 @@
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::deserialize::{QueryableByName, Result as RowResult};
@@ -13,13 +12,13 @@ use super::PostgresStore;
 use super::bind::Bind;
 use super::rows::{KeyRow, LiveRow, key, micros};
 use crate::lane::NodeId;
-use crate::store::lanes::{LaneWrite, after, counted, decide, misplaced};
+use crate::store::lanes::{KEYS_LOOKED_AT_MAX, LaneWrite, LookRow, after, counted, decide, misplaced};
 use crate::store::session::{Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView, Loaded,
-    RowKey, StoreError,
+    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey,
+    StoreError,
 };
 
 /// A node that stops in the middle keeps no other from its lanes for longer than this.
@@ -38,7 +37,7 @@ impl<P: Sessions<Pg>> LaneStore for PostgresStore<P> {
 
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         let statement = Statement::new(&self.lane_texts.look, [Bind::Text(Arc::clone(topic))]);
-        Ok(view(self.connections.poll(statement).await?))
+        Ok(LaneView::of(self.connections.poll(statement).await?))
     }
 
     async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
@@ -106,7 +105,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let topic = || Bind::Text(Arc::clone(&wanted.topic));
         let count_lanes = || self.connections.load::<CountRow>(Statement::new(&self.lane_texts.count, [topic()]));
         if count_lanes().await?.iter().all(|found| found.0 == 0) {
-            let sample = Bind::BigInt(limit(crate::store::lanes::KEYS_LOOKED_AT_MAX));
+            let sample = Bind::BigInt(limit(KEYS_LOOKED_AT_MAX));
             let keys: Vec<LaneKeyRow> =
                 self.connections.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
             misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
@@ -130,7 +129,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         } else {
             lease.execute(Statement::new(&texts.leave, [topic(), node()])).await?;
         }
-        let now = view(lease.load(Statement::new(&texts.look, [topic()])).await?);
+        let now = LaneView::of(lease.load(Statement::new(&texts.look, [topic()])).await?);
         let writes = decide(&now, keep);
         if !writes.is_empty() {
             let of = |number: fn(&LaneWrite) -> i32| Bind::Ints(writes.iter().map(number).collect());
@@ -189,39 +188,18 @@ impl QueryableByName<Pg> for LaneKeyRow {
     }
 }
 
-/// A lane, or a node where the lane is -1.
-struct LookRow {
-    lane: i32,
-    owner: Option<Uuid>,
-    fence: i64,
-    expires_in: Duration,
-    quiet_for: Duration,
-}
-
 impl QueryableByName<Pg> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        let (lane, owner): (i32, Option<Uuid>) =
+            (row.get_value::<Integer, _, _>(0)?, row.get_value::<Nullable<SqlUuid>, _, _>(1)?);
         Ok(Self {
-            lane: row.get_value::<Integer, _, _>(0)?,
-            owner: row.get_value::<Nullable<SqlUuid>, _, _>(1)?,
+            lane: lane.into(),
+            owner: owner.map(NodeId::from),
             fence: row.get_value::<BigInt, _, _>(2)?,
             expires_in: micros(row.get_value::<BigInt, _, _>(3)?),
             quiet_for: micros(row.get_value::<BigInt, _, _>(4)?),
         })
     }
-}
-
-fn view(rows: Vec<LookRow>) -> LaneView {
-    let mut view = LaneView::default();
-    for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
-        match u16::try_from(lane) {
-            Ok(lane) => {
-                let owner = owner.map(NodeId::from);
-                view.lanes.push(LaneState { lane, owner, fence, expires_in, quiet_for });
-            }
-            Err(_) => view.nodes.extend(owner.map(NodeId::from)),
-        }
-    }
-    view.sorted()
 }
 
 struct EntryRow(LaneEntry);

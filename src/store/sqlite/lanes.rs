@@ -1,7 +1,6 @@
 use std::collections::HashSet;
 use std::iter;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::deserialize::{QueryableByName, Result as RowResult};
@@ -17,13 +16,13 @@ use super::claim::BEGIN;
 use super::lane_texts::LaneTexts;
 use super::rows::{KeyRow, LiveRow, key, ms};
 use crate::lane::NodeId;
-use crate::store::lanes::{KEYS_LOOKED_AT_MAX, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
+use crate::store::lanes::{KEYS_LOOKED_AT_MAX, LookRow, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
 use crate::store::session::{Lease, Session, Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView, Loaded,
-    RowKey, StoreError,
+    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey,
+    StoreError,
 };
 
 #[async_trait]
@@ -38,7 +37,7 @@ impl<P: Sessions<Sqlite>> LaneStore for SqliteStore<P> {
 
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         let statement = Statement::new(&self.lane_texts.look, [Bind::Text(Arc::clone(topic))]);
-        Ok(view(self.caller().load(statement).await?))
+        Ok(LaneView::of(self.caller().load(statement).await?))
     }
 
     async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
@@ -153,7 +152,7 @@ impl Keeping {
         } else {
             lease.execute(Statement::new(&texts.leave, [topic(), id(keep.node)])).await?;
         }
-        let now = view(lease.load(Statement::new(&texts.look, [topic()])).await?);
+        let now = LaneView::of(lease.load(Statement::new(&texts.look, [topic()])).await?);
         let writes = decide(&now, &keep);
         if !writes.is_empty() {
             let group = Bind::json(writes.iter().map(|write| json!([write.lane, write.fence, write.change as i32])));
@@ -208,15 +207,6 @@ impl QueryableByName<Sqlite> for LaneKeyRow {
     }
 }
 
-/// A lane, or a node where the lane is -1.
-struct LookRow {
-    lane: i64,
-    owner: Option<NodeId>,
-    fence: i64,
-    expires_in: Duration,
-    quiet_for: Duration,
-}
-
 impl QueryableByName<Sqlite> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
         let owner: Option<Vec<u8>> = row.get_value::<Nullable<Binary>, _, _>(1)?;
@@ -228,17 +218,6 @@ impl QueryableByName<Sqlite> for LookRow {
             quiet_for: ms(row.get_value::<BigInt, _, _>(4)?),
         })
     }
-}
-
-fn view(rows: Vec<LookRow>) -> LaneView {
-    let mut view = LaneView::default();
-    for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
-        match u16::try_from(lane) {
-            Ok(lane) => view.lanes.push(LaneState { lane, owner, fence, expires_in, quiet_for }),
-            Err(_) => view.nodes.extend(owner),
-        }
-    }
-    view.sorted()
 }
 
 struct EntryRow(LaneEntry);
