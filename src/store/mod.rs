@@ -33,6 +33,8 @@ pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRo
 pub use mysql::MysqlStore;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
+#[cfg(feature = "postgres")]
+pub(crate) use postgres::pg_instant;
 pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowRef};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use session::Sessions;

@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
 
 use diesel::pg::Pg;
 use diesel::pg::data_types::PgTimestamp;
@@ -9,6 +8,7 @@ use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestam
 use uuid::Uuid;
 
 use super::{Binds, Dialect, Inserted, Insertion};
+use crate::store::pg_instant;
 
 /// A returned row: id, `created_at`.
 pub(in crate::enqueue) type ReturnedOne = (i64, PgTimestamp);
@@ -16,9 +16,6 @@ pub(in crate::enqueue) type ReturnedOne = (i64, PgTimestamp);
 pub(in crate::enqueue) type Returned = (Uuid, i64, PgTimestamp);
 
 const COLUMNS: &str = " (message_id, topic, key, kind, headers, payload, due_at) ";
-
-/// Microseconds from 1970 to 2000, from where PostgreSQL counts.
-const PG_EPOCH_US: i64 = 946_684_800_000_000;
 
 impl Dialect for Pg {
     const ROW_COUNTS: &'static [usize] = &[];
@@ -191,9 +188,8 @@ impl Query for InsertMany<'_> {
 }
 
 /// What became of the message of an [`InsertOne`].
-pub(in crate::enqueue) fn inserted_one((id, PgTimestamp(created_us)): ReturnedOne) -> Inserted {
-    let since_epoch = Duration::from_micros(u64::try_from(created_us.saturating_add(PG_EPOCH_US)).unwrap_or(0));
-    Inserted { id: Some(id), created_at: Some(SystemTime::UNIX_EPOCH + since_epoch) }
+pub(in crate::enqueue) fn inserted_one((id, created_at): ReturnedOne) -> Inserted {
+    Inserted { id: Some(id), created_at: pg_instant(created_at).ok() }
 }
 
 /// What became of each message of `insertion`; PostgreSQL promises no order of the returned rows.

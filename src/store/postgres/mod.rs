@@ -19,6 +19,7 @@ use diesel::pg::Pg;
 
 use self::half_texts::HalfTexts;
 use self::lane_texts::LaneTexts;
+pub(crate) use self::rows::instant as pg_instant;
 use self::texts::Texts;
 use super::session::{Connections, Sessions};
 use crate::naming::TableNames;

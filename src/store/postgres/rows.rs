@@ -150,7 +150,7 @@ pub(super) fn key<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RowKe
 /// From 1970, where clocks begin, to 2000, where PostgreSQL's do.
 const EPOCH_OFFSET: Duration = Duration::from_secs(946_684_800);
 
-fn instant(at: PgTimestamp) -> Result<SystemTime> {
+pub(crate) fn instant(at: PgTimestamp) -> Result<SystemTime> {
     let epoch = SystemTime::UNIX_EPOCH + EPOCH_OFFSET;
     let distance = Duration::from_micros(at.0.unsigned_abs());
     let instant = if at.0 < 0 { epoch.checked_sub(distance) } else { epoch.checked_add(distance) };
