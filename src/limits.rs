@@ -101,7 +101,20 @@ pub const LANE_RECENT_KEYS_MAX: usize = 4_096;
 /// slower than that of a higher id. What this misses is found within the poll interval.
 pub const LANE_WAKE_SLACK_IDS: i64 = 1_000;
 
-/// How soon a row is looked at again that this process has in hand from an earlier time.
+/// How long a transaction may be open behind its enqueue to an ordered topic and still keep its place among the messages
+/// of its keys, whichever process it is of. So far back a lane is read with each page, where that costs something only for
+/// rows that are still there: settled ones are dead entries of the index. A row of a longer one is found at its commit by
+/// the hook, where this process owns the lane, and otherwise within the poll interval.
+pub const LANE_OPEN_DURATION: Duration = Duration::from_secs(2);
+
+/// Rows of a lane that are read again in one page, 100 bytes each. Where more of them are that young and still there, new
+/// ones wait until they are older.
+pub const LANE_AGAIN_ROWS_MAX: usize = 10_000;
+
+/// Steps in which that follows the clock: of a sixteenth of it.
+pub const LANE_FLOORS_MAX: usize = 16;
+
+/// How soon a row is looked at again that this process has in hand from an earlier time, and a lane of which much is read again.
 pub const LANE_RECHECK: Duration = Duration::from_millis(100);
 
 /// Bounds and times of one relay.

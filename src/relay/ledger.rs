@@ -15,7 +15,7 @@ use super::lanes::topic::{LaneHold, TopicLanes};
 use crate::clock::BootInstant;
 use crate::limits::Limits;
 use crate::metrics;
-use crate::store::{Held, HeldLane, RowKey};
+use crate::store::{Held, RowKey};
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -181,19 +181,19 @@ impl Ledger {
         }
     }
 
-    /// The lanes of a topic that rows here were sent from.
-    pub(crate) fn lanes_in_use(&self, lanes: &TopicLanes) -> HashSet<HeldLane> {
+    /// The lanes of a topic that rows here were sent from, under whichever fence.
+    pub(crate) fn lanes_in_use(&self, lanes: &TopicLanes) -> HashSet<u16> {
         let books = self.lock();
         let of_topic = books.rows.values().filter_map(|entry| match &entry.holder {
-            Holder::Lane(hold) if std::ptr::eq(&*hold.lanes, lanes) => Some(hold.held),
+            Holder::Lane(hold) if std::ptr::eq(&*hold.lanes, lanes) => Some(hold.held.lane),
             _ => None,
         });
         of_topic.collect()
     }
 
-    /// Whether a row is here.
-    pub(crate) fn knows(&self, row: RowKey) -> bool {
-        self.lock().rows.contains_key(&row)
+    /// How far a row has come, where it is here.
+    pub(crate) fn progress(&self, row: RowKey) -> Option<Progress> {
+        self.lock().rows.get(&row).map(|entry| entry.progress)
     }
 
     /// Lets whoever waits for a [change](Self::changed) look again: something changed that is not in these books.

@@ -33,13 +33,9 @@ pub trait LaneStore: fmt::Debug + Send + Sync {
     /// share, in one transaction that no other node's runs beside. Returns what is then.
     async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError>;
 
-    /// The rows of lanes behind an id, by scan and then by id: without what they carry.
-    async fn lane_entries(
-        &self,
-        topic: &Arc<str>,
-        scans: &[LaneScan],
-        rows_max: usize,
-    ) -> Result<Vec<LaneEntry>, StoreError>;
+    /// The rows of lanes behind an id, by scan and then by id: without what they carry. What one scan finds was there at one
+    /// moment: a row with every row that was committed before it.
+    async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError>;
 
     /// Those of the rows that are still there, by id.
     async fn lane_rows(&self, topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError>;
@@ -169,6 +165,8 @@ pub struct LaneScan {
     pub lane: u16,
     /// Only rows with a higher id.
     pub after: i64,
+    /// At most so many.
+    pub rows_max: usize,
 }
 
 /// A row of a lane, without what it carries.
@@ -182,6 +180,9 @@ pub struct LaneEntry {
     pub key: Option<String>,
     /// Bytes of its payload.
     pub bytes: usize,
+    /// How long ago it was enqueued, by the database's clock: at most that. Transactions that were open then may still bring
+    /// rows with lower ids. [`Duration::MAX`] where ids become visible in their order.
+    pub age: Duration,
 }
 
 /// Something about a row, valid only as long as its lane is held under the fence.

@@ -116,12 +116,13 @@ fn give_up_surplus(engine: &Engine, lanes: &TopicLanes, view: &LaneView, joins: 
     lanes.wake.notify_one();
 }
 
-/// Given-up lanes of which nothing is in flight or waits to be settled. A row that timed out may still reach the broker:
+/// Given-up lanes of which nothing is in flight or waits to be settled, from an earlier time as their owner included. A row that timed out may still reach the broker:
 /// as a copy of a message that the next owner sends first of its key, so that it puts nothing out of order.
 fn drained(engine: &Engine, lanes: &TopicLanes) -> Vec<HeldLane> {
-    let in_use: HashSet<HeldLane> = engine.ledger.lanes_in_use(lanes);
+    let in_use: HashSet<u16> = engine.ledger.lanes_in_use(lanes);
     let owned = lanes.owned();
-    let idle = owned.values().filter(|lane| lane.is_given_up && !lane.is_sending() && !in_use.contains(&lane.held));
+    let idle =
+        owned.values().filter(|lane| lane.is_given_up && !lane.is_sending() && !in_use.contains(&lane.held.lane));
     idle.map(|lane| lane.held).collect()
 }
 

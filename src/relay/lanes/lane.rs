@@ -3,48 +3,14 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
+use super::floor::Floor;
+use super::page::{Found, KeyHash, Page, Scan, ScanKind, Waiting};
 use crate::clock::BootInstant;
-use crate::limits::{LANE_KEY_WAITING_MAX, LANE_KEYS_MAX, LANE_RECENT_KEYS_MAX, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS};
+use crate::limits::{
+    LANE_AGAIN_ROWS_MAX, LANE_KEY_WAITING_MAX, LANE_KEYS_MAX, LANE_PAGE_ROWS_MAX, LANE_RECENT_KEYS_MAX, LANE_RECHECK,
+    LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS,
+};
 use crate::store::{HeldLane, RowKey};
-
-/// A key by its hash. Two keys with the same one count as one: they wait for each other, and nothing else.
-pub(crate) type KeyHash = u64;
-
-/// A row that waits for its turn. What it carries is read when that comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    pub(crate) row: RowKey,
-    pub(crate) bytes: usize,
-}
-
-/// What a page is read for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScanKind {
-    /// For what is behind everything read so far.
-    Front,
-    /// For rows of keys that had more than was kept of them.
-    Refill,
-    /// For rows that became visible behind higher ids.
-    Late,
-}
-
-/// Where a page begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Scan {
-    pub(crate) kind: ScanKind,
-    pub(crate) after: i64,
-}
-
-/// What was read.
-#[derive(Debug)]
-pub(crate) struct Page {
-    /// By id, and only those that nobody here has in hand.
-    pub(crate) rows: Vec<(KeyHash, Waiting)>,
-    /// The id of the last row read, or where the scan began.
-    pub(crate) last: i64,
-    /// Whether more may follow behind it.
-    pub(crate) is_full: bool,
-}
 
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -64,7 +30,12 @@ pub(crate) struct Lane {
     hungry: BTreeSet<(i64, KeyHash)>,
     waiting: usize,
     front: i64,
+    floor: Floor,
     has_more: bool,
+    /// Rows of the last page from the front, which the next may find again.
+    again: usize,
+    /// Until when reading on is put off, where much is read again.
+    front_at: BootInstant,
     /// The highest id ever read.
     read_to: i64,
     late_from: i64,
@@ -108,7 +79,10 @@ impl Lane {
             hungry: BTreeSet::new(),
             waiting: 0,
             front: 0,
+            floor: Floor::default(),
             has_more: true,
+            again: 0,
+            front_at: now,
             read_to: 0,
             late_from: 0,
             late_at: now,
@@ -130,10 +104,13 @@ impl Lane {
         if !self.may_send(now) {
             return None;
         }
-        let wants_front = self.has_more && self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX;
-        let front = wants_front.then_some(Scan { kind: ScanKind::Front, after: self.front });
-        let late = (now >= self.late_at).then_some(Scan { kind: ScanKind::Late, after: self.late_from });
-        let refill = self.hungry.first().map(|(from, _)| Scan { kind: ScanKind::Refill, after: from - 1 });
+        let has_room = self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX;
+        let base = self.front.min(self.floor.at(now));
+        let scan = |kind, after| Scan { kind, after, again: 0, front: self.front, is_complete: after <= base };
+        let wants_front = self.has_more && has_room && now >= self.front_at;
+        let front = wants_front.then(|| Scan { again: self.again, ..scan(ScanKind::Front, base) });
+        let late = (now >= self.late_at).then(|| scan(ScanKind::Late, self.late_from));
+        let refill = self.hungry.first().map(|(from, _)| scan(ScanKind::Refill, from - 1));
         match self.last_scan {
             ScanKind::Refill => front.or(late).or(refill),
             ScanKind::Front => late.or(refill).or(front),
@@ -144,15 +121,17 @@ impl Lane {
     /// When there is something to do although nobody wakes.
     pub(crate) fn next_at(&self) -> BootInstant {
         let retry = self.blocked.first().map_or(self.late_at, |(until, _)| *until);
-        self.late_at.min(retry).max(self.quiet_until)
+        let front = if self.has_more { self.late_at.min(self.front_at) } else { self.late_at };
+        front.min(retry).max(self.quiet_until)
     }
 
     pub(crate) fn may_send(&self, now: BootInstant) -> bool {
         !self.is_given_up && now < self.valid_until && now >= self.quiet_until
     }
 
-    /// Takes in a page. Returns how many of its rows became visible behind a later one of their key that was sent already.
-    pub(crate) fn note(&mut self, scan: Scan, page: &Page, late_at: BootInstant) -> usize {
+    /// Takes in a page that was there at `now`. Returns how many of its rows became visible behind a later one of their key
+    /// that was sent already.
+    pub(crate) fn note(&mut self, scan: Scan, page: &Page, now: BootInstant, late_at: BootInstant) -> usize {
         let end = if page.is_full { page.last } else { i64::MAX };
         let covered = |&&(from, _): &&(i64, KeyHash)| scan.after < from && from <= end;
         let resumed: Vec<KeyHash> = self.hungry.iter().filter(covered).map(|(_, key)| *key).collect();
@@ -161,7 +140,12 @@ impl Lane {
                 state.skipped = None;
             }
         }
-        let late = page.rows.iter().filter(|(key, entry)| self.enter(*key, *entry)).count();
+        let (taken, left) = page.rows.split_at(match scan.is_complete {
+            true => page.rows.len(),
+            false => page.rows.partition_point(|found| found.waiting.row.id <= scan.front),
+        });
+        self.has_more |= !left.is_empty();
+        let late = taken.iter().filter(|found| self.enter(**found, now)).count();
         for key in resumed {
             if let Some(state) = self.keys.get_mut(&key)
                 && state.skipped.is_none()
@@ -171,19 +155,24 @@ impl Lane {
             }
             self.refresh(key);
         }
-        self.advance(scan, page, late_at);
+        self.advance(scan, page, now, late_at);
         late
     }
 
-    fn advance(&mut self, scan: Scan, page: &Page, late_at: BootInstant) {
-        let Page { last, is_full, .. } = *page;
+    fn advance(&mut self, scan: Scan, page: &Page, now: BootInstant, late_at: BootInstant) {
+        let Page { read, last, is_full, youngest, .. } = *page;
         self.last_scan = scan.kind;
         self.read_to = self.read_to.max(last);
+        self.floor.note(last, youngest, now);
         match scan.kind {
             // Not beyond where a wake set it back to meanwhile.
-            ScanKind::Front if scan.after == self.front => {
-                self.front = last;
+            ScanKind::Front if scan.front == self.front => {
                 self.has_more = is_full;
+                self.again = read.min(LANE_AGAIN_ROWS_MAX);
+                if self.again > LANE_PAGE_ROWS_MAX {
+                    self.front_at = now + LANE_RECHECK;
+                }
+                self.front = self.front.max(last);
             }
             ScanKind::Late => {
                 self.late_from = if is_full { last } else { 0 };
@@ -194,7 +183,7 @@ impl Lane {
     }
 
     /// Takes in one row; says whether it comes behind a later one of its key.
-    fn enter(&mut self, key: KeyHash, entry: Waiting) -> bool {
+    fn enter(&mut self, Found { key, waiting: entry, in_hand }: Found, now: BootInstant) -> bool {
         let id = entry.row.id;
         let state = self.keys.entry(key).or_default();
         let is_head = matches!(state.head, Head::Sending(head) | Head::Blocked(head, _) if head.row == entry.row);
@@ -216,7 +205,21 @@ impl Lane {
             }
         }
         self.refresh(key);
+        if in_hand && self.keys.get(&key).is_some_and(|state| state.head == Head::Free) {
+            self.stand_behind(key, entry, now + LANE_RECHECK);
+        }
         is_late
+    }
+
+    /// A row in hand from an earlier time as the lane's owner: its key waits for what becomes of it.
+    fn stand_behind(&mut self, key: KeyHash, entry: Waiting, until: BootInstant) {
+        let Some(state) = self.keys.get_mut(&key) else { return };
+        if let Ok(place) = state.waiting.binary_search_by_key(&entry.row.id, |waiting| waiting.row.id) {
+            state.waiting.remove(place);
+            self.waiting -= 1;
+        }
+        state.head = Head::Sending(entry);
+        self.block(key, entry.row, until);
     }
 
     /// Lets keys try again whose time has come.

@@ -11,7 +11,9 @@
 
 pub(crate) mod all;
 pub(crate) mod failures;
+pub(crate) mod floor;
 pub(crate) mod keeper;
 pub(crate) mod lane;
+pub(crate) mod page;
 pub(crate) mod reader;
 pub(crate) mod topic;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::failures::give_up_poisoned;
-use super::lane::Scan;
+use super::page::Scan;
 use super::topic::{LaneHold, TopicLanes, Turn};
 use crate::clock::BootInstant;
 use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK};
@@ -97,15 +97,19 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes) -> Res
         return Ok(false);
     }
     let rows_max = (LANE_READ_ROWS_MAX / wanted.len()).clamp(LANE_PAGE_ROWS_MIN, LANE_PAGE_ROWS_MAX);
-    let scans: Vec<LaneScan> =
-        wanted.iter().map(|(held, scan)| LaneScan { lane: held.lane, after: scan.after }).collect();
-    let entries = store.lane_entries(&lanes.name(), &scans, rows_max).await?;
-    let late_at = now + engine.limits.poll_interval;
+    let scan = |(held, scan): &(HeldLane, Scan)| LaneScan {
+        lane: held.lane,
+        after: scan.after,
+        rows_max: rows_max + scan.again,
+    };
+    let scans: Vec<LaneScan> = wanted.iter().map(scan).collect();
+    let entries = store.lane_entries(&lanes.name(), &scans).await?;
+    let read_at = (engine.clock.now(), now + engine.limits.poll_interval);
     let (mut rest, mut late) = (&entries[..], 0);
     for (place, scan) in wanted.iter().enumerate() {
         let (page, behind) = rest.split_at(rest.partition_point(|entry| entry.scan <= place));
         rest = behind;
-        late += note(engine, lanes, *scan, page, page.len() == rows_max, late_at);
+        late += note(engine, lanes, *scan, page, page.len() == rows_max + scan.1.again, read_at);
     }
     if late > 0 {
         ::metrics::counter!(metrics::LANE_LATE, "topic" => lanes.name()).increment(late as u64);
@@ -119,9 +123,9 @@ fn note(
     scan: (HeldLane, Scan),
     page: &[crate::store::LaneEntry],
     is_full: bool,
-    late_at: BootInstant,
+    read_at: (BootInstant, BootInstant),
 ) -> usize {
-    lanes.note(scan, page, is_full, late_at, |row| engine.ledger.knows(row))
+    lanes.note(scan, page, is_full, read_at, |row| engine.ledger.progress(row))
 }
 
 /// Sends the rows whose turn it is, as many as there is room for.
@@ -144,7 +148,8 @@ async fn send(
     if rows_max == 0 {
         return Ok(false);
     }
-    let turns = Taken::new(lanes, lanes.take(turn, rows_max, room.bytes(), engine.clock.now()));
+    let mut turns = Taken::new(lanes, lanes.take(turn, rows_max, room.bytes(), engine.clock.now()));
+    turns.pass_by(|row| engine.ledger.progress(row).is_some(), engine.clock.now() + LANE_RECHECK);
     let sent = send_taken(engine, store, turns, &mut room).await;
     if !matches!(sent, Ok(true)) {
         engine.breaker.trial_unused();
@@ -197,6 +202,14 @@ impl<'a> Taken<'a> {
     fn new(lanes: &'a Arc<TopicLanes>, turns: Vec<Turn>) -> Self {
         Self { lanes, turns: turns.into_iter().map(|turn| (turn.waiting.row, turn)).collect() }
     }
+
+    /// Blocks what is in hand from an earlier time as the lane's owner: its answer, or its settling, is waited for. Before
+    /// it is read: settled between that and the send, it would be sent again.
+    fn pass_by(&mut self, is_in_hand: impl Fn(RowKey) -> bool, until: BootInstant) {
+        for (row, turn) in self.turns.extract_if(|row, _| is_in_hand(*row)) {
+            hold(self.lanes, turn, 0).block(row, until);
+        }
+    }
 }
 
 impl Drop for Taken<'_> {
@@ -242,7 +255,7 @@ fn offer(
     match outgoing.offer(offer, room) {
         Offered::Sent => return true,
         Offered::Late => hold.put_back(key),
-        // From an earlier time as the lane's owner: its answer, or its settling, is waited for.
+        // Only rows in nobody's hand are read, so this is one that came into it meanwhile.
         Offered::Known(_) => hold.block(key, engine.clock.now() + LANE_RECHECK),
     }
     false

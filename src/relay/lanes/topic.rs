@@ -5,11 +5,14 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::lane::{KeyHash, Lane, Page, Scan, Waiting};
+use super::lane::Lane;
+use super::page::{Found, KeyHash, Page, Scan, Waiting};
 use crate::clock::BootInstant;
+use crate::relay::entry::Progress;
 use crate::relay::topics::TopicState;
 use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, RowKey};
 
@@ -140,22 +143,26 @@ impl TopicLanes {
         (held, scan): (HeldLane, Scan),
         entries: &[LaneEntry],
         is_full: bool,
-        late_at: BootInstant,
-        is_known: impl Fn(RowKey) -> bool,
+        (now, late_at): (BootInstant, BootInstant),
+        progress: impl Fn(RowKey) -> Option<Progress>,
     ) -> usize {
-        let hashed = |entry: &LaneEntry| {
+        let found = |entry: &LaneEntry| {
+            let progress = progress(entry.row);
             let key = self.hasher.hash_one(entry.key.as_deref());
-            (key, Waiting { row: entry.row, bytes: entry.bytes })
+            let waiting = Waiting { row: entry.row, bytes: entry.bytes };
+            (progress != Some(Progress::Delivered)).then(|| Found { key, waiting, in_hand: progress.is_some() })
         };
         let mut owned = self.owned();
         let Some(lane) = owned.get_mut(&held.lane).filter(|lane| lane.held == held) else { return 0 };
         // Looked at under the lock, behind which rows become known: none is missed between the two.
         let page = Page {
-            rows: entries.iter().filter(|entry| !is_known(entry.row)).map(hashed).collect(),
+            rows: entries.iter().filter_map(found).collect(),
+            read: entries.len(),
+            youngest: entries.iter().map(|entry| entry.age).min().unwrap_or(Duration::MAX),
             last: entries.last().map_or(scan.after, |entry| entry.row.id),
             is_full,
         };
-        lane.note(scan, &page, late_at)
+        lane.note(scan, &page, now, late_at)
     }
 
     /// Takes rows whose turn it is, from one lane after the other, beginning behind the lane at `turn`.

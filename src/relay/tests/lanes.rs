@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-fn owned(relay: &Relay) -> usize {
+pub(super) fn owned(relay: &Relay) -> usize {
     let status = relay.status();
     status.lanes.iter().filter(|lane| lane.owner == Some(status.node)).count()
 }

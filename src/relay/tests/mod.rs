@@ -5,6 +5,7 @@ mod bounds;
 mod claims;
 mod direct;
 mod failures;
+mod lane_order;
 mod lane_schedules;
 mod lanes;
 mod lifecycle;

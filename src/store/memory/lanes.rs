@@ -23,13 +23,8 @@ impl LaneStore for MemoryStore {
         self.call(Call::KeepLanes, |state| state.keep_lanes(keep)).await
     }
 
-    async fn lane_entries(
-        &self,
-        topic: &Arc<str>,
-        scans: &[LaneScan],
-        rows_max: usize,
-    ) -> Result<Vec<LaneEntry>, StoreError> {
-        self.call(Call::LaneEntries, |state| state.lane_entries(topic, scans, rows_max)).await
+    async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError> {
+        self.call(Call::LaneEntries, |state| state.lane_entries(topic, scans)).await
     }
 
     async fn lane_rows(&self, _topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError> {

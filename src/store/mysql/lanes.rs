@@ -47,17 +47,12 @@ impl<P: Sessions<Mysql>> LaneStore for MysqlStore<P> {
         self.connections.within(self.keep_in_transaction(keep)).await
     }
 
-    async fn lane_entries(
-        &self,
-        topic: &Arc<str>,
-        scans: &[LaneScan],
-        rows_max: usize,
-    ) -> Result<Vec<LaneEntry>, StoreError> {
+    async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError> {
         let mut entries: Vec<LaneEntry> = Vec::new();
         for (first, group, text) in scan_groups(scans) {
-            let nothing = LaneScan { lane: u16::MAX, after: i64::MAX - 1 };
+            let nothing = LaneScan { lane: u16::MAX, after: i64::MAX - 1, rows_max: 0 };
             let filled_up = group.iter().copied().chain(iter::repeat(nothing)).take(SCAN_COUNTS[text]);
-            let binds: Vec<Bind> = filled_up.flat_map(|scan| scan_binds(topic, scan, rows_max)).collect();
+            let binds: Vec<Bind> = filled_up.flat_map(|scan| scan_binds(topic, scan)).collect();
             let statement = Statement::new(&self.lane_texts.entries[text], binds);
             let found: Vec<EntryRow> = self.connections.load(statement).await?;
             entries.extend(found.into_iter().map(|EntryRow(entry)| LaneEntry { scan: first + entry.scan, ..entry }));
@@ -196,9 +191,9 @@ fn hex(node: NodeId) -> Bind {
     Bind::Text(node.as_uuid().simple().to_string().into())
 }
 
-fn scan_binds(topic: &Arc<str>, scan: LaneScan, rows_max: usize) -> [Bind; 4] {
+fn scan_binds(topic: &Arc<str>, scan: LaneScan) -> [Bind; 4] {
     let (lane, after) = (Bind::BigInt(scan.lane.into()), Bind::BigInt(scan.after.max(0)));
-    [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(rows_max))]
+    [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(scan.rows_max))]
 }
 
 struct CountRow(usize);
@@ -240,6 +235,7 @@ impl QueryableByName<Mysql> for EntryRow {
             row: key(row, 1)?,
             key: row.get_value::<Nullable<Text>, _, _>(3)?,
             bytes: count(row.get_value::<BigInt, _, _>(4)?),
+            age: duration(row.get_value::<BigInt, _, _>(5)?),
         }))
     }
 }

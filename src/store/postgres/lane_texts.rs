@@ -78,10 +78,10 @@ UPDATE outbox_lanes l SET fence = k.fence,
 FROM unnest($3, $4, $5) AS k(lane, fence, change) WHERE l.topic = $1 AND l.lane = k.lane";
 
 const ENTRIES: &str = "
-SELECT k.scan, m.id, m.message_id, m.key, coalesce(octet_length(m.payload), 0)
-FROM unnest($2, $3) WITH ORDINALITY AS k(lane, after, scan) CROSS JOIN LATERAL (
-  SELECT id, message_id, key, payload FROM outbox_messages
-  WHERE topic = $1 AND lane = k.lane AND due_at = 'epoch' AND id > k.after ORDER BY id LIMIT $4
+SELECT k.scan, m.id, m.message_id, m.key, coalesce(octet_length(m.payload), 0), m.created_at, clock_timestamp()
+FROM unnest($2, $3, $4) WITH ORDINALITY AS k(lane, after, rows_max, scan) CROSS JOIN LATERAL (
+  SELECT id, message_id, key, payload, created_at FROM outbox_messages
+  WHERE topic = $1 AND lane = k.lane AND due_at = 'epoch' AND id > k.after ORDER BY id LIMIT k.rows_max
 ) m ORDER BY k.scan, m.id";
 
 const ROWS: &str = "

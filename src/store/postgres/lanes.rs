@@ -2,10 +2,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use diesel::data_types::PgTimestamp;
 use diesel::deserialize::{QueryableByName, Result as RowResult};
 use diesel::pg::Pg;
 use diesel::row::NamedRow;
-use diesel::sql_types::{BigInt, Integer, Nullable, Text, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
 use super::PostgresStore;
@@ -44,12 +45,7 @@ impl<P: Sessions<Pg>> LaneStore for PostgresStore<P> {
         self.connections.within(self.keep_in_transaction(keep)).await
     }
 
-    async fn lane_entries(
-        &self,
-        topic: &Arc<str>,
-        scans: &[LaneScan],
-        rows_max: usize,
-    ) -> Result<Vec<LaneEntry>, StoreError> {
+    async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError> {
         if scans.is_empty() {
             return Ok(Vec::new());
         }
@@ -57,7 +53,7 @@ impl<P: Sessions<Pg>> LaneStore for PostgresStore<P> {
             Bind::Text(Arc::clone(topic)),
             Bind::Ints(scans.iter().map(|scan| i32::from(scan.lane)).collect()),
             Bind::BigInts(scans.iter().map(|scan| scan.after).collect()),
-            Bind::BigInt(limit(rows_max)),
+            Bind::BigInts(scans.iter().map(|scan| limit(scan.rows_max)).collect()),
         ];
         let found: Vec<EntryRow> = self.connections.load(Statement::new(&self.lane_texts.entries, binds)).await?;
         Ok(found.into_iter().map(|row| row.0).collect())
@@ -208,11 +204,14 @@ impl QueryableByName<Pg> for EntryRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
         let place: i64 = row.get_value::<BigInt, _, _>(0)?;
         let bytes: i32 = row.get_value::<Integer, _, _>(4)?;
+        let created_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(5)?;
+        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(6)?;
         Ok(Self(LaneEntry {
             scan: count(place.saturating_sub(1)),
             row: key(row, 1)?,
             key: row.get_value::<Nullable<Text>, _, _>(3)?,
             bytes: usize::try_from(bytes).unwrap_or(0),
+            age: micros(now.0.saturating_sub(created_at.0)),
         }))
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 use std::iter;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::deserialize::{QueryableByName, Result as RowResult};
@@ -45,17 +46,12 @@ impl<P: Sessions<Sqlite>> LaneStore for SqliteStore<P> {
         self.caller().run(|lease| Box::pin(keeping.run(lease))).await
     }
 
-    async fn lane_entries(
-        &self,
-        topic: &Arc<str>,
-        scans: &[LaneScan],
-        rows_max: usize,
-    ) -> Result<Vec<LaneEntry>, StoreError> {
+    async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError> {
         let mut entries: Vec<LaneEntry> = Vec::new();
         for (first, group, text) in scan_groups(scans) {
-            let nothing = LaneScan { lane: u16::MAX, after: i64::MAX - 1 };
+            let nothing = LaneScan { lane: u16::MAX, after: i64::MAX - 1, rows_max: 0 };
             let filled_up = group.iter().copied().chain(iter::repeat(nothing)).take(SCAN_COUNTS[text]);
-            let binds: Vec<Bind> = filled_up.flat_map(|scan| scan_binds(topic, scan, rows_max)).collect();
+            let binds: Vec<Bind> = filled_up.flat_map(|scan| scan_binds(topic, scan)).collect();
             let statement = Statement::new(&self.lane_texts.entries[text], binds);
             let found: Vec<EntryRow> = self.caller().load(statement).await?;
             entries.extend(found.into_iter().map(|EntryRow(entry)| LaneEntry { scan: first + entry.scan, ..entry }));
@@ -185,9 +181,9 @@ fn owned<T>(
     rows.into_iter().chain([Bind::Text(Arc::clone(topic)), id(node)]).collect()
 }
 
-fn scan_binds(topic: &Arc<str>, scan: LaneScan, rows_max: usize) -> [Bind; 4] {
+fn scan_binds(topic: &Arc<str>, scan: LaneScan) -> [Bind; 4] {
     let (lane, after) = (Bind::BigInt(scan.lane.into()), Bind::BigInt(scan.after));
-    [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(rows_max))]
+    [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(scan.rows_max))]
 }
 
 struct CountRow(usize);
@@ -229,6 +225,8 @@ impl QueryableByName<Sqlite> for EntryRow {
             row: key(row, 1)?,
             key: row.get_value::<Nullable<Text>, _, _>(3)?,
             bytes: count(row.get_value::<BigInt, _, _>(4)?),
+            // One transaction writes at a time.
+            age: Duration::MAX,
         }))
     }
 }

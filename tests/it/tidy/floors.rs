@@ -58,6 +58,8 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::inbox",
             "relay::batch",
             "relay::topics",
+            "relay::lanes::floor",
+            "relay::lanes::page",
             "relay::lanes::lane",
             "relay::lanes::topic",
             "relay::lanes::all",

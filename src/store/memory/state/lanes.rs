@@ -64,12 +64,8 @@ impl State {
         self.look_at_lanes(&keep.topic)
     }
 
-    pub(in crate::store::memory) fn lane_entries(
-        &self,
-        topic: &Arc<str>,
-        scans: &[LaneScan],
-        rows_max: usize,
-    ) -> Vec<LaneEntry> {
+    pub(in crate::store::memory) fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Vec<LaneEntry> {
+        let now = self.clock.now().as_system_time();
         let of_scan = |(place, scan): (usize, &LaneScan)| {
             let (lane, after) = (Some(scan.lane), scan.after);
             let rows = self.rows.values().filter(move |row| row.lane == lane && row.envelope.topic == *topic);
@@ -78,8 +74,9 @@ impl State {
                 row: row.key,
                 key: row.envelope.key.clone(),
                 bytes: row.envelope.payload.as_ref().map_or(0, Vec::len),
+                age: now.duration_since(row.envelope.created_at).unwrap_or_default(),
             };
-            rows.filter(move |row| row.key.id > after).take(rows_max).map(entry)
+            rows.filter(move |row| row.key.id > after).take(scan.rows_max).map(entry)
         };
         scans.iter().enumerate().flat_map(of_scan).collect()
     }

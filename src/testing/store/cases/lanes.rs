@@ -211,16 +211,21 @@ pub async fn lane_entries_come_by_id(under_test: &dyn StoreUnderTest) {
     under_test.insert(&message("payments"), InsertOptions::default().in_lane(rows[0].0)).await;
     let lane = rows[0].0;
     let expected: Vec<_> = rows.iter().filter(|row| row.0 == lane).collect();
-    let scan = |after| LaneScan { lane, after };
-    let entries = lanes.lane_entries(&topic(), &[scan(0)], 100).await.expect("entries");
+    let scan = |after, rows_max| LaneScan { lane, after, rows_max };
+    let entries = lanes.lane_entries(&topic(), &[scan(0, 100)]).await.expect("entries");
     let found: Vec<_> = entries.iter().map(|entry| (entry.row, entry.key.as_deref())).collect();
     assert_eq!(found, expected.iter().map(|row| (row.1, Some(row.2))).collect::<Vec<_>>());
     assert!(entries.iter().all(|entry| entry.bytes == 15), "{entries:?}");
+    let is_young = |age| age < Duration::from_secs(60) || age == Duration::MAX;
+    assert!(entries.iter().all(|entry| is_young(entry.age)), "{entries:?}");
     let behind = expected[0].1.id;
-    let scans = [scan(behind), LaneScan { lane: LANES - 1 - lane, after: i64::MAX - 1 }, scan(0)];
-    let entries = lanes.lane_entries(&topic(), &scans, 1).await.expect("entries");
+    let nothing = LaneScan { lane: LANES - 1 - lane, ..scan(i64::MAX - 1, 9) };
+    let scans = [scan(behind, 1), nothing, scan(0, 1), scan(0, 100)];
+    let entries = lanes.lane_entries(&topic(), &scans).await.expect("entries");
     let found: Vec<_> = entries.iter().map(|entry| (entry.scan, entry.row)).collect();
-    assert_eq!(found, [(0, expected[1].1), (2, expected[0].1)]);
+    let mut wanted = vec![(0, expected[1].1), (2, expected[0].1)];
+    wanted.extend(expected.iter().map(|row| (3, row.1)));
+    assert_eq!(found, wanted);
 }
 
 /// What a lane's row carries is read by its identity, and only what is still there.
@@ -264,7 +269,7 @@ pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnde
     let live = live_row(under_test, row).await;
     assert_eq!((live.epoch, live.attempts, live.failures, live.errors.len()), (1, 1, 1, 1));
     assert_eq!(live.due_at, SystemTime::UNIX_EPOCH);
-    let entries = lanes.lane_entries(&topic(), &[LaneScan { lane: lane_of("a", LANES), after: 0 }], 9).await;
+    let entries = lanes.lane_entries(&topic(), &[LaneScan { lane: lane_of("a", LANES), after: 0, rows_max: 9 }]).await;
     assert_eq!(entries.expect("entries").len(), 1);
 }
 
@@ -306,7 +311,7 @@ pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
 pub async fn empty_lane_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     lanes.prepare_lanes(&[]).await.expect("prepare");
-    assert!(lanes.lane_entries(&topic(), &[], 10).await.expect("entries").is_empty());
+    assert!(lanes.lane_entries(&topic(), &[]).await.expect("entries").is_empty());
     assert!(lanes.lane_rows(&topic(), &[]).await.expect("rows").is_empty());
     assert!(lanes.fail_in_lanes(&topic(), NodeId::new(), &[]).await.expect("fail").is_empty());
     assert!(lanes.bury_from_lanes(&topic(), NodeId::new(), &[]).await.expect("bury").is_empty());

@@ -1,0 +1,132 @@
+//! What the model found in the protocol of lanes, held to the engine.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::lanes::{TOPIC, owned, world};
+use super::{DEADLINE, World, envelope};
+use crate::lane::lane_of;
+use crate::limits::{LANE_OPEN_DURATION, LANES};
+use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow};
+
+impl World {
+    fn begin_keyed(&self, key: &str) -> PendingRow {
+        let mut envelope = envelope(TOPIC);
+        envelope.key = Some(key.to_owned());
+        self.store.insert_uncommitted(envelope, InsertOptions::default().in_lane(lane_of(key, LANES)))
+    }
+}
+
+fn key_where(is_wanted: impl Fn(u16) -> bool) -> String {
+    let mut keys = (0_u32..).map(|number| number.to_string());
+    keys.find(|key| is_wanted(lane_of(key, LANES))).unwrap()
+}
+
+/// Loses every lane, and takes it again, with what is in flight.
+async fn lose_lanes_and_take_them_again(world: &World) {
+    let before = fences(world).await;
+    world.store.set_down(true);
+    sleep(world.limits.lane_lease_duration + Duration::from_secs(2)).await;
+    world.store.set_down(false);
+    let deadline = Instant::now() + DEADLINE;
+    while fences(world).await.iter().zip(&before).any(|(is, was)| is == was) {
+        assert!(Instant::now() < deadline, "the lanes are not taken again");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn fences(world: &World) -> Vec<i64> {
+    let view = world.store.look_at_lanes(&TOPIC.into()).await.unwrap();
+    view.lanes.iter().map(|lane| lane.fence).collect()
+}
+
+/// Ids are given before commits. Between the two, another process reads on; and the hook that sees the late commit is in a
+/// process that does not own the lane.
+#[tokio::test(start_paused = true)]
+async fn a_row_passed_while_its_transaction_was_open_goes_before_the_next_of_its_key() {
+    let world = world();
+    let _relay = world.start().await;
+    let beside = key_where(|lane| lane == lane_of("a", LANES));
+    let slow = world.begin_keyed("a");
+    let fast = world.commit_keyed(&beside);
+    world.hand_over_keyed(fast, &beside, true);
+    assert_eq!(world.delivered(1).await, [fast.message_id]);
+    world.drained().await;
+    sleep(LANE_OPEN_DURATION / 2).await;
+
+    let slow = slow.commit();
+    let next = world.commit_keyed("a");
+    world.hand_over_keyed(next, "a", true);
+    world.delivered(3).await;
+    assert_eq!(world.first_appearances()["a"], [slow.message_id, next.message_id]);
+}
+
+/// A page of a lane that is full of young rows is not gone past before they are old enough, or gone.
+#[tokio::test(start_paused = true)]
+async fn a_row_passed_in_a_backlog_goes_before_the_next_of_its_key() {
+    let world = world();
+    world.broker.hold();
+    let slow = world.begin_keyed("a");
+    let lane = lane_of("a", LANES);
+    for key in (0_u32..).map(|number| format!("b{number}")).filter(|key| lane_of(key, LANES) == lane).take(400) {
+        world.commit_keyed(&key);
+    }
+    let _relay = world.start().await;
+    world.until("a page is sent", || world.broker.sends() > 0).await;
+    let slow = slow.commit();
+    let next = world.commit_keyed("a");
+    world.hand_over_keyed(next, "a", true);
+    sleep(Duration::from_millis(50)).await;
+    world.broker.release();
+    world.delivered(402).await;
+    assert_eq!(world.first_appearances()["a"], [slow.message_id, next.message_id]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_taken_again_waits_for_what_is_in_flight_from_before() {
+    let world = world();
+    let relay = world.start().await;
+    world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
+    world.broker.hold();
+    let rows = [(); 2].map(|()| world.commit_keyed("a"));
+    world.until("the first is sent", || world.broker.sends() == 1).await;
+    let reads = world.store.calls(Call::LaneRows);
+
+    lose_lanes_and_take_them_again(&world).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.broker.sends(), 1, "the next of the key went beside it, or it went again");
+    assert_eq!(
+        world.store.calls(Call::LaneRows),
+        reads,
+        "read before its answer is there, it may be settled by the send"
+    );
+
+    world.broker.release();
+    world.drained().await;
+    assert_eq!(world.first_appearances()["a"], rows.map(|row| row.message_id));
+    assert_eq!(world.broker.sends(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lane_is_not_handed_over_with_what_is_in_flight_from_before() {
+    let world = world();
+    let relay = world.start().await;
+    world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
+    world.broker.hold();
+    // Of the upper half, which goes to who joins.
+    let key = key_where(|lane| lane >= LANES / 2);
+    world.commit_keyed(&key);
+    world.until("it is sent", || world.broker.sends() == 1).await;
+    lose_lanes_and_take_them_again(&world).await;
+
+    let neighbour = world.neighbour();
+    let other = neighbour.start().await;
+    world.until("the rest is handed over", || owned(&other) == usize::from(LANES / 2) - 1).await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(owned(&other), usize::from(LANES / 2) - 1);
+    world.broker.release();
+    world.until("it is handed over", || owned(&other) == usize::from(LANES / 2)).await;
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 1);
+}
