@@ -1,31 +1,10 @@
 //! Everything the model knows: the relays, the broker, and the messages.
 
 use super::message::Message;
+pub use crate::relay::RelayId;
 
 /// Messages a state has room for.
 pub const MESSAGES_MAX: usize = 3;
-
-/// One of the two relays. Each is a process that both enqueues and relays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RelayId {
-    /// The one.
-    A,
-    /// The other.
-    B,
-}
-
-impl RelayId {
-    /// Both.
-    pub const BOTH: [Self; 2] = [Self::A, Self::B];
-
-    /// The one that this is not.
-    pub fn other(self) -> Self {
-        match self {
-            Self::A => Self::B,
-            Self::B => Self::A,
-        }
-    }
-}
 
 /// Everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,9 +1,10 @@
 //! Runs the checker, and says in lines that can be read what it found.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::num::NonZero;
+use std::path::Path;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
@@ -100,6 +101,29 @@ pub(crate) fn visit_acyclic<M: Symmetric>(model: &M, mut visit: impl FnMut(&M::S
             }
         }
     }
+}
+
+/// The name of a step.
+pub(crate) fn name(action: &impl Debug) -> String {
+    let text = format!("{action:?}");
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// That the steps taken, each with the files it mirrors, are all that `source` declares, and that the files are there.
+#[track_caller]
+pub(crate) fn assert_covered<'a>(source: &str, taken: impl Iterator<Item = (&'a str, &'static [&'static str])>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut names = BTreeSet::new();
+    for (name, files) in taken {
+        for file in files {
+            assert!(root.join(file).is_file(), "{name} mirrors {file}, which is not there");
+        }
+        names.insert(name);
+    }
+    let declared = source.lines().skip_while(|line| !line.starts_with("pub enum")).take_while(|line| *line != "}");
+    let declared = declared.filter_map(|line| line.strip_prefix("    ")?.split([' ', ',']).next());
+    let declared: BTreeSet<&str> = declared.filter(|name| name.starts_with(char::is_uppercase)).collect();
+    assert_eq!(names, declared);
 }
 
 /// A step of a depth-first search.

@@ -1,13 +1,12 @@
 //! The protocol of unordered topics keeps its promises, and the model does what it is about.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::collections::BTreeMap;
 
 use diesel_outbox_model::unordered::actions::Action;
 use diesel_outbox_model::unordered::state::State;
 use diesel_outbox_model::unordered::{Term, Unordered};
 
-use super::explore::{Symmetric, assert_holds, assert_reaches_its_goals, visit_acyclic};
+use super::explore::{Symmetric, assert_covered, assert_holds, assert_reaches_its_goals, name, visit_acyclic};
 
 impl Symmetric for Unordered {
     fn representative(state: &State) -> State {
@@ -68,7 +67,7 @@ fn without_a_fault_nothing_is_sent_twice() {
 
 #[test]
 fn no_run_comes_back_and_every_step_is_taken() {
-    let mut taken = BTreeMap::new();
+    let mut taken: BTreeMap<String, Action> = BTreeMap::new();
     for (messages, faults) in [(1, 4), (2, 2), (3, 1)] {
         for term in [Term::Locked, Term::Leased] {
             visit_acyclic(&correct(term, messages, faults), |_, actions| {
@@ -76,20 +75,8 @@ fn no_run_comes_back_and_every_step_is_taken() {
             });
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    for (name, action) in &taken {
-        for file in action.mirrors() {
-            assert!(root.join(file).is_file(), "{name} mirrors {file}, which is not there");
-        }
-    }
-    let actions = include_str!("../../src/unordered/actions.rs");
-    let declared = actions.lines().skip_while(|line| !line.starts_with("pub enum")).take_while(|line| *line != "}");
-    let declared = declared.filter_map(|line| line.strip_prefix("    ")?.split([' ', ',']).next());
-    let declared: BTreeSet<&str> = declared.filter(|name| name.starts_with(char::is_uppercase)).collect();
-    assert_eq!(taken.keys().map(String::as_str).collect::<BTreeSet<_>>(), declared);
-}
-
-fn name(action: &Action) -> String {
-    let text = format!("{action:?}");
-    text.split(' ').next().unwrap_or_default().to_owned()
+    assert_covered(
+        include_str!("../../src/unordered/actions.rs"),
+        taken.iter().map(|(name, action)| (name.as_str(), action.mirrors())),
+    );
 }
