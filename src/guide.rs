@@ -10,6 +10,7 @@ macro_rules! guides {
             ///
             /// [architecture]: crate::guide::architecture
             /// [changelog]: crate::guide::changelog
+            /// [delayed]: crate::guide::delayed
             /// [design]: crate::guide::design
             /// [glossary]: crate::guide::glossary
             /// [guarantees]: crate::guide::guarantees
@@ -32,6 +33,8 @@ guides! {
     architecture = "../docs/architecture.md";
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
+    /// Messages that are sent later, and how to take one back.
+    delayed = "../docs/delayed.md";
     /// Why it is so, and what was rejected.
     design = "../docs/design.md";
     /// One meaning for each word.

@@ -53,10 +53,11 @@
 //! | the tables | [`migrations`], [`TableNames`] |
 //! | the relay | [`relay`], [`Limits`], [`store`], [`transport`] |
 //! | what happens | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
+//! | looking after messages | [`admin::Admin`] |
 //! | tests | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are those of the repository: [architecture](guide::architecture), [guarantees](guide::guarantees),
-//! [design](guide::design), [performance](guide::performance), [operations](guide::operations), [testing](guide::testing),
+//! [delayed messages](guide::delayed), [design](guide::design), [performance](guide::performance), [operations](guide::operations), [testing](guide::testing),
 //! [glossary](guide::glossary).
 //!
 //! # Guarantees
@@ -87,12 +88,13 @@
 //!
 //! # What it is not for
 //!
-//! It promises no order of messages, delays none, and reads none: it has no inbox for consumers. It spans one database and
+//! It reads no messages: it has no inbox for consumers. It spans one database and
 //! one broker, without two-phase commit. Exactly once is not to be had: consumers recognise a second copy by its id.
 #![forbid(unsafe_code)]
 // The types of RocketMQ's client are nested deeper than the compiler looks by itself.
 #![cfg_attr(feature = "rocketmq", recursion_limit = "256")]
 
+pub mod admin;
 pub mod clock;
 pub mod codec;
 #[cfg(not(feature = "_failpoints"))]
@@ -137,7 +139,7 @@ pub use enqueue::{EnqueueError, HeaderProblem, OutboxBackend};
 pub use hook::CommitHook;
 pub use lane::{NodeId, lane_of};
 pub use limits::Limits;
-pub use message::{Envelope, HeaderError, Headers, Message, MessageId, OutboxMessage};
+pub use message::{Delayed, Delivery, Envelope, HeaderError, Headers, Message, MessageId, OutboxMessage};
 pub use naming::{NameError, TableNames};
 #[cfg(feature = "async")]
 pub use outbox::{AsyncTransaction, TransactionConnection};

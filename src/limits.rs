@@ -37,6 +37,14 @@ pub const KEY_BYTES_MAX: usize = 1_024;
 /// Bytes of a header's name: far above any name in use; brokers send names with every record.
 pub const HEADER_NAME_BYTES_MAX: usize = 255;
 
+/// The longest delay of a message: a century. Beyond it somebody has mistaken a unit; and the instants of every database
+/// reach that far.
+pub const DELAY_MAX: Duration = Duration::from_secs(36_525 * 24 * 3_600);
+
+/// By how much the clocks of application and database may differ until a message that is delivered at a moment may find the
+/// scout asleep, and wait for the next poll. Clocks that are kept by NTP differ by less.
+pub const CLOCK_SLACK: Duration = Duration::from_secs(1);
+
 /// Failures kept on a row: enough to see a pattern, few enough that a failing row does not grow.
 pub const ERRORS_KEPT_MAX: usize = 10;
 

@@ -54,6 +54,7 @@ metrics! {
     CLAIM_FAILED = "outbox_claim_failed_total", Counter, Count, "Claims that did not commit.";
     SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were no longer there, by `found`: dead_letter or nowhere.";
     SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were tried again.";
+    CANCELLED = "outbox_cancelled_total", Counter, Count, "Delayed messages cancelled before they were sent, by `topic`; of this process.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0, by `transport`.";
     TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";

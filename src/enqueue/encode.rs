@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::error::{EnqueueError, HeaderProblem};
+use crate::clock::wall_now;
 use crate::lane::{fnv1a, lane_of};
-use crate::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
-use crate::message::{Envelope, Headers, MessageId, OutboxMessage};
+use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
+use crate::message::{Delivery, Envelope, Headers, MessageId, OutboxMessage};
 use crate::topic::Topic;
 
 /// Header names that begin so are the outbox's own.
@@ -23,6 +24,8 @@ pub(crate) struct Encoded {
     pub(crate) staleness: Duration,
     pub(crate) message_id: MessageId,
     pub(crate) key: Option<String>,
+    /// Never later on an ordered topic.
+    pub(crate) delivery: Delivery,
     /// On an ordered topic.
     pub(crate) lane: Option<u16>,
     /// What the transaction locks before, where the topic serializes its keys.
@@ -52,6 +55,7 @@ impl Encoded {
         check_headers(&name, &headers)?;
         let codec = |source| EnqueueError::Codec { topic: name.clone().into_owned(), source };
         let lane = lane(topic, key.as_deref())?;
+        let delivery = delivery(topic, event.delivery())?;
         let key_lock = key.as_deref().filter(|_| topic.is_serialized_by_key()).map(|key| key_lock(&name, key));
         let payload = event.payload().map_err(codec)?;
         let headers_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -65,6 +69,7 @@ impl Encoded {
             staleness: topic.staleness_duration(),
             message_id: MessageId::new(),
             key: key.map(Into::into),
+            delivery,
             lane,
             key_lock,
             kind: kind.into_owned(),
@@ -101,6 +106,22 @@ fn lane(topic: &Topic, key: Option<&str>) -> Result<Option<u16>, EnqueueError> {
         (None, _) => Ok(None),
         (Some(lanes), Some(key)) => Ok(Some(lane_of(key, lanes))),
         (Some(_), None) => Err(EnqueueError::KeyMissing { topic: topic.name().to_owned() }),
+    }
+}
+
+fn delivery(topic: &Topic, wanted: Delivery) -> Result<Delivery, EnqueueError> {
+    let ahead = match wanted {
+        Delivery::Now | Delivery::After(Duration::ZERO) => return Ok(Delivery::Now),
+        Delivery::After(delay) => delay,
+        Delivery::At(at) => at.duration_since(wall_now()).unwrap_or_default(),
+    };
+    let topic_name = || topic.name().to_owned();
+    if topic.lane_count().is_some() {
+        Err(EnqueueError::DelayedOnOrderedTopic { topic: topic_name() })
+    } else if ahead > DELAY_MAX {
+        Err(EnqueueError::DelayTooLong { topic: topic_name() })
+    } else {
+        Ok(wanted)
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::codec::CodecError;
-use crate::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
+use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
 
 /// Why a message was refused before anything was written.
 ///
@@ -45,6 +45,21 @@ pub enum EnqueueError {
          send it to a topic without `ordered_by_key()`"
     )]
     KeyMissing {
+        /// The message's topic.
+        topic: String,
+    },
+    /// The topic is ordered by key, and the message is delayed.
+    #[error(
+        "the message for the ordered topic {topic:?} is delayed, and later ones of its key would overtake it: enqueue it \
+         without `delay` and `deliver_at`, or send it to a topic without `ordered_by_key()`"
+    )]
+    DelayedOnOrderedTopic {
+        /// The message's topic.
+        topic: String,
+    },
+    /// The delivery lies too far ahead.
+    #[error("the message for topic {topic:?} is to be delivered in more than {DELAY_MAX:?}: give a shorter delay")]
+    DelayTooLong {
         /// The message's topic.
         topic: String,
     },

@@ -9,7 +9,7 @@ use diesel::connection::{Instrumentation, InstrumentationEvent, StrQueryHelper};
 use diesel::result::{DatabaseErrorKind, Error};
 
 use super::{CommitHook, Pending};
-use crate::clock::SystemClock;
+use crate::clock::{BootInstant, SystemClock};
 use crate::limits::HOOK_REFS_MAX;
 use crate::message::MessageId;
 use crate::relay::queue::{Flush, HandedOver, Link, Queue, Queues};
@@ -34,6 +34,8 @@ impl Flush for NothingToFlush {
     }
 
     fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>) {}
+
+    fn committed_for_later(&self, _due_at: BootInstant) {}
 }
 
 impl Bench {
@@ -89,6 +91,7 @@ fn row(id: i64, link: &Arc<Link>) -> Pending {
             staleness: Duration::from_secs(60),
             bytes: 1,
             lane: None,
+            due_at: None,
             carried: None,
         },
         link: Some(Arc::clone(link)),

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
 
-use super::{Headers, OutboxMessage};
+use super::{Delivery, Headers, OutboxMessage};
 use crate::codec::CodecError;
 
 /// A message put together by hand: any topic, any bytes, or a tombstone.
@@ -21,12 +22,20 @@ pub struct Message {
     key: Option<String>,
     headers: Headers,
     payload: Option<Vec<u8>>,
+    delivery: Delivery,
 }
 
 impl Message {
     /// A message for `topic`: without kind, key or headers, and without payload until one is given (a tombstone).
     pub fn to(topic: impl Into<String>) -> Self {
-        Self { topic: topic.into(), kind: String::new(), key: None, headers: Headers::new(), payload: None }
+        Self {
+            topic: topic.into(),
+            kind: String::new(),
+            key: None,
+            headers: Headers::new(),
+            payload: None,
+            delivery: Delivery::Now,
+        }
     }
 
     /// Says what happened.
@@ -56,6 +65,20 @@ impl Message {
         self.payload = Some(payload.into());
         self
     }
+
+    /// Sends it so long after it was enqueued.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delivery = Delivery::After(delay);
+        self
+    }
+
+    /// Sends it when this moment has come by the database's clock; at once where it is over.
+    #[must_use]
+    pub fn deliver_at(mut self, at: SystemTime) -> Self {
+        self.delivery = Delivery::At(at);
+        self
+    }
 }
 
 impl OutboxMessage for Message {
@@ -80,5 +103,9 @@ impl OutboxMessage for Message {
 
     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
         Ok(self.payload.clone())
+    }
+
+    fn delivery(&self) -> Delivery {
+        self.delivery
     }
 }

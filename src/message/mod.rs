@@ -1,16 +1,20 @@
 //! What an application publishes: the [`OutboxMessage`] trait, the hand-made [`Message`], and the parts of both.
 
 mod by_hand;
+mod delayed;
+mod delivery;
 mod envelope;
 mod headers;
 mod id;
 
 pub use by_hand::Message;
+pub use delivery::{Delayed, Delivery};
 pub use envelope::Envelope;
 pub use headers::{HeaderError, Headers};
 pub use id::MessageId;
 
 use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
 
 use crate::codec::CodecError;
 
@@ -75,6 +79,53 @@ pub trait OutboxMessage {
     /// # Errors
     /// Whatever the codec says of the value; [`enqueue`](crate::Outbox::enqueue) hands it to its caller.
     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError>;
+
+    /// When it is to be sent; right after COMMIT, unless the value itself knows better.
+    fn delivery(&self) -> Delivery {
+        Delivery::Now
+    }
+
+    /// The same event, sent so long after it was enqueued: from a millisecond to a century. Not for an
+    /// [ordered](crate::Topic::ordered_by_key) topic, where a later message would overtake it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// # use diesel::prelude::*;
+    /// # use diesel_migrations::MigrationHarness;
+    /// use std::time::Duration;
+    /// use diesel_outbox::{CodecError, Outbox, OutboxMessage, Topic};
+    ///
+    /// struct PaymentReminder { order_id: i64 }
+    ///
+    /// impl OutboxMessage for PaymentReminder {
+    ///     const TOPIC: Option<&'static str> = Some("reminders");
+    ///     const KIND: &'static str = "payment.reminder";
+    ///     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> { Ok(Some(self.order_id.to_string().into())) }
+    /// }
+    ///
+    /// # let mut conn = SqliteConnection::establish(":memory:")?;
+    /// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
+    /// let outbox = Outbox::builder().topic(Topic::new("reminders")).build()?;
+    /// let in_a_week = Duration::from_secs(7 * 24 * 3_600);
+    /// outbox.enqueue(&mut conn, &PaymentReminder { order_id: 42 }.delay(in_a_week))?;
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    fn delay(self, delay: Duration) -> Delayed<Self>
+    where
+        Self: Sized,
+    {
+        Delayed::new(self, Delivery::After(delay))
+    }
+
+    /// The same event, sent when this moment has come by the database's clock; at once where it is over. Not for an
+    /// [ordered](crate::Topic::ordered_by_key) topic.
+    fn deliver_at(self, at: SystemTime) -> Delayed<Self>
+    where
+        Self: Sized,
+    {
+        Delayed::new(self, Delivery::At(at))
+    }
 }
 
 impl<M: OutboxMessage + ?Sized> OutboxMessage for &M {
@@ -95,5 +146,8 @@ impl<M: OutboxMessage + ?Sized> OutboxMessage for &M {
     }
     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
         (**self).payload()
+    }
+    fn delivery(&self) -> Delivery {
+        (**self).delivery()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::Outbox;
-use crate::clock::SystemClock;
+use crate::clock::{BootInstant, SystemClock};
 use crate::limits::Limits;
 use crate::relay::queue::{Flush, Queue, Queues};
 use crate::store::RowRef;
@@ -50,6 +50,8 @@ impl Flush for NothingToFlush {
     }
 
     fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>) {}
+
+    fn committed_for_later(&self, _due_at: BootInstant) {}
 }
 
 impl Tap {

@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 use diesel::result::{Error, QueryResult};
 
 use super::Outbox;
-use crate::clock::BootInstant;
+use crate::clock::{BootInstant, wall_now};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion};
 use crate::hook::{Conn, Depth, Pending, Record, is_deadlocked};
-use crate::limits::CARRIED_BYTES_MAX;
-use crate::message::{MessageId, OutboxMessage};
+use crate::limits::{CARRIED_BYTES_MAX, CLOCK_SLACK};
+use crate::message::{Delivery, MessageId, OutboxMessage};
 use crate::metrics;
 use crate::relay::queue::{Carried, HandedOver};
 use crate::store::{Row, RowKey, RowRef};
@@ -83,13 +83,14 @@ impl Outbox {
                 staleness: row.staleness,
                 bytes: row.bytes,
                 lane: row.lane,
+                due_at: leased_at.and_then(|at| due_at(at, row.delivery)),
                 carried: None,
             };
             let created_at = inserted.created_at.unwrap_or_else(|| made_at(row.message_id));
             let envelope = row.into_envelope(created_at);
             let record = recorder.map(|to| Box::new(Record { to: Arc::clone(to), envelope: envelope.clone() }));
             if let (Some(inserted_at), Some(id)) =
-                (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX && handed.lane.is_none()), inserted.id)
+                (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX && is_plain(&handed)), inserted.id)
             {
                 let key = RowKey { id, message_id: handed.row.message_id };
                 handed.carried =
@@ -115,6 +116,23 @@ fn count_enqueued(rows: &[Encoded]) {
     for run in rows.chunk_by(|one, next| one.topic == next.topic) {
         let topic = run[0].topic.to_string();
         ::metrics::counter!(metrics::ENQUEUED, "topic" => topic).increment(run.len() as u64);
+    }
+}
+
+/// Whether the relay may send it as soon as it knows of it.
+fn is_plain(handed: &HandedOver) -> bool {
+    handed.lane.is_none() && handed.due_at.is_none()
+}
+
+/// When a delayed message is due by the relay's clock, at the earliest: the INSERT comes after `inserted_at`.
+fn due_at(inserted_at: BootInstant, delivery: Delivery) -> Option<BootInstant> {
+    match delivery {
+        Delivery::Now => None,
+        Delivery::After(delay) => Some(inserted_at + delay),
+        Delivery::At(at) => {
+            let ahead = at.duration_since(wall_now()).unwrap_or_default();
+            Some(inserted_at + ahead.saturating_sub(CLOCK_SLACK))
+        }
     }
 }
 

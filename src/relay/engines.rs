@@ -16,7 +16,7 @@ use super::queue::Flush;
 use super::stop::Stop;
 use super::topics::TopicState;
 use super::wakes::Wakes;
-use crate::clock::Clock;
+use crate::clock::{BootInstant, Clock};
 use crate::lane::NodeId;
 use crate::limits::Limits;
 use crate::store::Store;
@@ -67,5 +67,9 @@ impl Flush for Engines {
         if let Some(lanes) = self.all.iter().find_map(|engine| engine.lanes.get(topic)) {
             lanes.woken(lane, id);
         }
+    }
+
+    fn committed_for_later(&self, due_at: BootInstant) {
+        self.wakes.is_due_at(due_at);
     }
 }

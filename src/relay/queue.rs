@@ -26,6 +26,8 @@ pub(crate) struct HandedOver {
     pub(crate) bytes: usize,
     /// Its lane, on an ordered topic: such a row only wakes the owner of that.
     pub(crate) lane: Option<u16>,
+    /// When it is due, of a delayed message, not later than the database will say: such a row only wakes the scout.
+    pub(crate) due_at: Option<BootInstant>,
     /// The row itself, where its commit is proven already and it needs no confirm.
     pub(crate) carried: Option<Box<Carried>>,
 }
@@ -67,6 +69,9 @@ pub(crate) trait Flush: fmt::Debug + Send + Sync {
 
     /// A row was committed to a lane. Never waits.
     fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>);
+
+    /// A delayed message was committed that is due at `due_at`. Never waits.
+    fn committed_for_later(&self, due_at: BootInstant);
 }
 
 impl Link {
@@ -98,14 +103,18 @@ impl Link {
     /// Hands rows to the relay. Never waits, never panics; what does not fit is the sweeper's, and counted.
     pub(crate) fn hand_over(&self, rows: Vec<HandedOver>) {
         let Some(connected) = self.connected() else { return lost(rows.len(), "no_relay") };
-        let in_lane = |row: &HandedOver| match row.lane {
-            Some(lane) => {
+        let is_to_confirm = |row: &HandedOver| match (row.lane, row.due_at) {
+            (Some(lane), _) => {
                 connected.relay.committed_to_lane(&row.topic, lane, row.row.id);
                 false
             }
-            None => true,
+            (None, Some(due_at)) => {
+                connected.relay.committed_for_later(due_at);
+                false
+            }
+            (None, None) => true,
         };
-        let rows: Vec<HandedOver> = rows.into_iter().filter(in_lane).collect();
+        let rows: Vec<HandedOver> = rows.into_iter().filter(is_to_confirm).collect();
         if !rows.is_empty() {
             connected.queues.push(rows);
         }

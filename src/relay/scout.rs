@@ -17,6 +17,7 @@ const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {
     loop {
+        engines.wakes.looking();
         let pause = match look(&engines).await {
             Ok(pause) => pause,
             Err(error) => {
@@ -24,6 +25,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
                 engines.limits.poll_interval
             }
         };
+        engines.wakes.looks_at(engines.clock.now() + pause);
         tokio::select! {
             () = sleep(pause) => {}
             () = engines.wakes.scout.notified() => sleep(LOOK_INTERVAL_MIN).await,
@@ -48,8 +50,11 @@ pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
                 topic.set_due(true);
                 any_due = true;
             }
-            Some(next) => pause = pause.min(next.due_in.max(LOOK_INTERVAL_MIN)),
-            None => {}
+            _ => {}
+        }
+        // Also behind a row that is due: that one may be another node's, in the middle of its claim.
+        if let Some(later_in) = next.and_then(|next| next.later_in) {
+            pause = pause.min(later_in.max(LOOK_INTERVAL_MIN));
         }
     }
     if any_due {

@@ -4,6 +4,7 @@
 //! belongs to whoever set it. Every instant is of the database's clock, every write of an outcome names
 //! `(id, message_id)`, and a write under an epoch changes nothing where the row has another one.
 
+mod admin;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
 mod error;
@@ -25,6 +26,7 @@ mod sqlite;
 mod statement;
 mod stored;
 
+pub use admin::{AdminStore, Cancellation};
 pub use error::{SchemaProblem, StoreError};
 pub use half::{Decision, HalfStore};
 pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView};
@@ -120,6 +122,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     fn halves(&self) -> Option<&dyn HalfStore> {
         None
     }
+
+    /// The part of the port by which people look after single messages; `None` in a store that has none of it.
+    fn admin(&self) -> Option<&dyn AdminStore> {
+        None
+    }
 }
 
 /// What to claim.
@@ -204,7 +211,7 @@ pub enum Locking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DueMark(pub i64);
 
-/// When a topic's earliest row is due.
+/// When a topic's earliest rows are due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextDue {
     /// The topic.
@@ -213,6 +220,8 @@ pub struct NextDue {
     pub due_in: Duration,
     /// For how long it has been due; zero where it is not.
     pub overdue_by: Duration,
+    /// How long until the earliest row falls due that is not due yet; `None` where every row is due.
+    pub later_in: Option<Duration>,
 }
 
 /// What of a topic is in the tables.

@@ -10,12 +10,13 @@ pub(super) mod postgres;
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite;
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use diesel::result::Error;
 
 use super::encode::Encoded;
 use crate::limits::ENQUEUE_BYTES_MAX;
+use crate::message::Delivery;
 
 /// Messages for one statement.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +83,11 @@ impl Insertion<'_> {
         self.rows.iter().any(|row| row.lane.is_some())
     }
 
+    /// Whether a row is delayed. Likewise a text of its own.
+    fn has_delays(&self) -> bool {
+        self.rows.iter().any(|row| row.delivery != Delivery::Now)
+    }
+
     /// What the transaction locks first, ascending: transactions that lock the same in another order would wait for each
     /// other.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -107,13 +113,23 @@ struct Binds<'a> {
     payload: Option<&'a [u8]>,
     /// How long the row belongs to this process.
     lease_ms: i64,
+    /// How long after the INSERT it is to be delivered.
+    delay_ms: Option<i64>,
+    /// Or when, from 1970.
+    deliver_at_ms: Option<i64>,
     /// As the column has it.
     lane: i32,
 }
 
 impl<'a> Binds<'a> {
     fn new(row: &'a Encoded, leased: bool) -> Self {
-        let lease_ms = if leased { i64::try_from(row.staleness.as_millis()).unwrap_or(i64::MAX) } else { 0 };
+        let lease_ms = if leased { whole_ms(row.staleness) } else { 0 };
+        let (delay_ms, deliver_at_ms) = match row.delivery {
+            Delivery::Now => (None, None),
+            // A delay of less than a millisecond is one, or the hook would send it.
+            Delivery::After(delay) => (Some(whole_ms(delay).max(1)), None),
+            Delivery::At(at) => (None, Some(whole_ms(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()))),
+        };
         Self {
             #[cfg(feature = "postgres")]
             message_id: row.message_id.as_uuid(),
@@ -125,7 +141,13 @@ impl<'a> Binds<'a> {
             headers: &row.headers_json,
             payload: row.payload.as_deref(),
             lease_ms,
+            delay_ms,
+            deliver_at_ms,
             lane: row.lane.map_or(NO_LANE, i32::from),
         }
     }
+}
+
+fn whole_ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -72,12 +72,14 @@ pub(in crate::enqueue) struct Insert<'a> {
     /// Whether MariaDB is to refuse outside a transaction: a deadlock or DDL may have ended it unseen.
     guarded: bool,
     has_lanes: bool,
+    has_delays: bool,
 }
 
 impl<'a> Insert<'a> {
     pub(in crate::enqueue) fn new(insertion: &Insertion<'a>) -> Self {
         let rows = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
-        Self { table: insertion.table, rows, guarded: insertion.in_transaction, has_lanes: insertion.has_lanes() }
+        let (has_lanes, has_delays) = (insertion.has_lanes(), insertion.has_delays());
+        Self { table: insertion.table, rows, guarded: insertion.in_transaction, has_lanes, has_delays }
     }
 
     fn walk_row<'b>(&self, row: &'b Binds<'a>, guarded: bool, out: &mut AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
@@ -95,6 +97,10 @@ impl<'a> Insert<'a> {
         out.push_bind_param::<Text, _>(row.headers)?;
         out.push_sql(", ");
         out.push_bind_param::<Nullable<Binary>, _>(&row.payload)?;
+        if self.has_delays {
+            out.push_sql(", ");
+            walk_deliver_at(row, out)?;
+        }
         if self.has_lanes {
             out.push_sql(", ");
             out.push_bind_param::<Integer, _>(&row.lane)?;
@@ -104,12 +110,28 @@ impl<'a> Insert<'a> {
         } else {
             out.push_sql(", (");
         }
+        if self.has_delays {
+            out.push_sql("GREATEST(UTC_TIMESTAMP(6), COALESCE(");
+            walk_deliver_at(row, out)?;
+            out.push_sql(", ");
+        }
         // UTC_TIMESTAMP, not NOW: the latter follows the session's time zone.
         out.push_sql("UTC_TIMESTAMP(6) + INTERVAL ");
         out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
-        out.push_sql(" * 1000 MICROSECOND))");
+        out.push_sql(" * 1000 MICROSECOND");
+        out.push_sql(if self.has_delays { "))))" } else { "))" });
         Ok(())
     }
+}
+
+/// When a row is to be delivered; NULL where it is not delayed.
+fn walk_deliver_at<'b>(row: &'b Binds<'_>, out: &mut AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
+    out.push_sql("COALESCE(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ");
+    out.push_bind_param::<Nullable<BigInt>, _>(&row.deliver_at_ms)?;
+    out.push_sql(" * 1000 MICROSECOND, UTC_TIMESTAMP(6) + INTERVAL ");
+    out.push_bind_param::<Nullable<BigInt>, _>(&row.delay_ms)?;
+    out.push_sql(" * 1000 MICROSECOND)");
+    Ok(())
 }
 
 impl QueryFragment<Mysql> for Insert<'_> {
@@ -117,6 +139,7 @@ impl QueryFragment<Mysql> for Insert<'_> {
         out.push_sql("INSERT INTO ");
         out.push_sql(self.table);
         out.push_sql(" (message_id, topic, `key`, kind, headers, payload, ");
+        out.push_sql(if self.has_delays { "deliver_at, " } else { "" });
         out.push_sql(if self.has_lanes { "lane, due_at) VALUES " } else { "due_at) VALUES " });
         for (index, row) in self.rows.iter().enumerate() {
             if index > 0 {

@@ -22,15 +22,17 @@ pub(in crate::enqueue) struct Insert<'a> {
     table: &'a str,
     rows: Vec<Binds<'a>>,
     has_lanes: bool,
+    has_delays: bool,
 }
 
 impl<'a> Insert<'a> {
     pub(in crate::enqueue) fn new(insertion: &Insertion<'a>) -> Self {
         let rows = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
-        Self { table: insertion.table, rows, has_lanes: insertion.has_lanes() }
+        let (has_lanes, has_delays) = (insertion.has_lanes(), insertion.has_delays());
+        Self { table: insertion.table, rows, has_lanes, has_delays }
     }
 
-    fn walk_row<'b>(row: &'b Binds<'a>, has_lanes: bool, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+    fn walk_row<'b>(&self, row: &'b Binds<'a>, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
         out.push_sql("(");
         out.push_bind_param::<Binary, _>(row.message_id_bytes)?;
         out.push_sql(", ");
@@ -44,7 +46,11 @@ impl<'a> Insert<'a> {
         out.push_sql(", ");
         out.push_bind_param::<Nullable<Binary>, _>(&row.payload)?;
         out.push_sql(", ");
-        if has_lanes {
+        if self.has_delays {
+            walk_deliver_at(row, out)?;
+            out.push_sql(", ");
+        }
+        if self.has_lanes {
             out.push_bind_param::<Integer, _>(&row.lane)?;
             out.push_sql(", iif(");
             out.push_bind_param::<Integer, _>(&row.lane)?;
@@ -52,12 +58,31 @@ impl<'a> Insert<'a> {
         } else {
             out.push_sql("(");
         }
+        if self.has_delays {
+            out.push_sql("max(");
+            out.push_sql(NOW_MS);
+            out.push_sql(", coalesce(");
+            walk_deliver_at(row, out)?;
+            out.push_sql(", ");
+        }
         out.push_sql(NOW_MS);
         out.push_sql(" + ");
         out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
-        out.push_sql("))");
+        out.push_sql(if self.has_delays { "))))" } else { "))" });
         Ok(())
     }
+}
+
+/// When a row is to be delivered; NULL where it is not delayed.
+fn walk_deliver_at<'b>(row: &'b Binds<'_>, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+    out.push_sql("coalesce(");
+    out.push_bind_param::<Nullable<BigInt>, _>(&row.deliver_at_ms)?;
+    out.push_sql(", ");
+    out.push_sql(NOW_MS);
+    out.push_sql(" + ");
+    out.push_bind_param::<Nullable<BigInt>, _>(&row.delay_ms)?;
+    out.push_sql(")");
+    Ok(())
 }
 
 impl QueryFragment<Sqlite> for Insert<'_> {
@@ -65,12 +90,13 @@ impl QueryFragment<Sqlite> for Insert<'_> {
         out.push_sql("INSERT INTO ");
         out.push_sql(self.table);
         out.push_sql(" (message_id, topic, key, kind, headers, payload, ");
+        out.push_sql(if self.has_delays { "deliver_at, " } else { "" });
         out.push_sql(if self.has_lanes { "lane, due_at) VALUES " } else { "due_at) VALUES " });
         for (index, row) in self.rows.iter().enumerate() {
             if index > 0 {
                 out.push_sql(", ");
             }
-            Self::walk_row(row, self.has_lanes, &mut out)?;
+            self.walk_row(row, &mut out)?;
         }
         out.push_sql(" RETURNING id, message_id");
         Ok(())

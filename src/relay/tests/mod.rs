@@ -3,6 +3,7 @@
 mod backlog;
 mod bounds;
 mod claims;
+mod delayed;
 mod direct;
 mod failures;
 mod lane_order;
@@ -130,6 +131,7 @@ fn handed_over(key: RowKey, topic: &str) -> HandedOver {
         staleness: STALENESS,
         bytes: 7,
         lane: None,
+        due_at: None,
         carried: None,
     }
 }

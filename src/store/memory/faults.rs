@@ -42,6 +42,8 @@ pub enum Call {
     FailInLanes,
     /// [`LaneStore::bury_from_lanes`](crate::store::LaneStore::bury_from_lanes)
     BuryFromLanes,
+    /// [`AdminStore::cancel`](crate::store::AdminStore::cancel)
+    Cancel,
 }
 
 /// How a call fails.

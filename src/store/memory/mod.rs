@@ -1,5 +1,6 @@
 //! The reference store: rows in memory, with a clock that tests can move and failures that they can order.
 
+mod admin;
 mod faults;
 mod lanes;
 mod options;

@@ -10,8 +10,8 @@ use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef,
-    Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue,
+    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 impl MemoryStore {
@@ -102,6 +102,10 @@ impl Store for MemoryStore {
     }
 
     fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
+    }
+
+    fn admin(&self) -> Option<&dyn AdminStore> {
         Some(self)
     }
 }

@@ -1,5 +1,6 @@
 //! The rows, and every statement on them as one step under the lock.
 
+mod admin;
 mod claim;
 mod lanes;
 mod writes;
@@ -249,7 +250,13 @@ impl State {
         let now = self.clock.now();
         let due = topics.iter().filter_map(|topic| {
             let due_at = self.unordered(topic).map(|row| row.due_at).min()?;
-            Some(NextDue { topic: topic.clone(), due_in: now.until(due_at), overdue_by: due_at.until(now) })
+            let later = self.unordered(topic).map(|row| row.due_at).filter(|due_at| *due_at > now).min();
+            Some(NextDue {
+                topic: topic.clone(),
+                due_in: now.until(due_at),
+                overdue_by: due_at.until(now),
+                later_in: later.map(|later| now.until(later)),
+            })
         });
         due.collect()
     }

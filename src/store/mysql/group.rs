@@ -11,7 +11,7 @@ use crate::store::statement::Statement;
 use crate::store::{Held, RowKey, StoreError};
 
 /// How long the server lets a write be silent between its statements, which follow each other at once.
-const SILENCE_SECS: u64 = 2;
+pub(super) const SILENCE_SECS: u64 = 2;
 
 /// A statement with its binds.
 pub(super) type Write<'a> = (&'a Arc<str>, Vec<Bind>);

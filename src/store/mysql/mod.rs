@@ -1,5 +1,7 @@
 //! MySQL and MariaDB.
 
+mod admin;
+mod admin_texts;
 mod backlog;
 mod bind;
 mod check;
@@ -17,6 +19,7 @@ use std::time::Duration;
 
 use diesel::mysql::Mysql;
 
+use self::admin_texts::AdminTexts;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
 use super::session::{Connections, Sessions};
@@ -45,6 +48,7 @@ pub struct MysqlStore<P: Sessions<Mysql>> {
     names: TableNames,
     texts: Texts,
     lane_texts: LaneTexts,
+    admin_texts: AdminTexts,
 }
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
@@ -53,7 +57,8 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let names = TableNames::default();
         let set_up = set_up(Limits::default().statement_timeout);
         let (texts, lane_texts) = (Texts::new(&names), LaneTexts::new(&names));
-        Self { connections: Connections::new(pool, Some(set_up)), texts, lane_texts, names }
+        let admin_texts = AdminTexts::new(&names);
+        Self { connections: Connections::new(pool, Some(set_up)), texts, lane_texts, admin_texts, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`].
@@ -78,7 +83,7 @@ fn set_up(deadline: Duration) -> Arc<str> {
 
 impl<P: Sessions<Mysql>> fmt::Debug for MysqlStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _, lane_texts: _ } = self;
+        let Self { connections, names, texts: _, lane_texts: _, admin_texts: _ } = self;
         f.debug_struct("MysqlStore").field("connections", connections).field("names", names).finish_non_exhaustive()
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use diesel::mysql::Mysql;
 
 use super::MysqlStore;
+use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, DueRow};
@@ -16,8 +17,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store, StoreError,
-    StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store,
+    StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -25,6 +26,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Texts::new(names);
         self.lane_texts = LaneTexts::new(names);
+        self.admin_texts = AdminTexts::new(names);
         self.names = names.clone();
     }
 
@@ -121,6 +123,10 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
     }
 
     fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
+    }
+
+    fn admin(&self) -> Option<&dyn AdminStore> {
         Some(self)
     }
 }

@@ -91,10 +91,12 @@ impl QueryableByName<Mysql> for DueRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(0)?;
         let due_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
+        let later_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(2)?;
         Ok(Self(due_in.map(|due_in| NextDue {
             topic: topic.into(),
             due_in: micros(due_in),
             overdue_by: micros(due_in.saturating_neg()),
+            later_in: later_in.map(micros),
         })))
     }
 }

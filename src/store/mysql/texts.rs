@@ -157,6 +157,9 @@ const NEXT_DUE: &str = "
 SELECT k.topic, (
   SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at) FROM outbox_messages m
   WHERE m.topic = k.topic AND m.lane = -1 ORDER BY m.due_at LIMIT 1
+), (
+  SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at) FROM outbox_messages m
+  WHERE m.topic = k.topic AND m.lane = -1 AND m.due_at > UTC_TIMESTAMP(6) ORDER BY m.due_at LIMIT 1
 )
 FROM JSON_TABLE(?, '$[*]' COLUMNS (topic varchar(249) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) k";
 

@@ -1,5 +1,7 @@
 //! PostgreSQL.
 
+mod admin;
+mod admin_texts;
 mod backlog;
 mod bind;
 mod check;
@@ -17,6 +19,7 @@ use std::time::Duration;
 
 use diesel::pg::Pg;
 
+use self::admin_texts::AdminTexts;
 use self::half_texts::HalfTexts;
 use self::lane_texts::LaneTexts;
 pub(crate) use self::rows::instant as pg_instant;
@@ -53,6 +56,7 @@ pub struct PostgresStore<P: Sessions<Pg>> {
     texts: Texts,
     lane_texts: LaneTexts,
     half_texts: HalfTexts,
+    admin_texts: AdminTexts,
 }
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
@@ -61,7 +65,8 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let names = TableNames::default();
         let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", PLAN_AGE_MAX);
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), HalfTexts::new(&names));
-        Self { connections, texts, lane_texts, half_texts, names }
+        let admin_texts = AdminTexts::new(&names);
+        Self { connections, texts, lane_texts, half_texts, admin_texts, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
@@ -74,7 +79,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
 
 impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _, lane_texts: _, half_texts: _ } = self;
+        let Self { connections, names, texts: _, lane_texts: _, half_texts: _, admin_texts: _ } = self;
         f.debug_struct("PostgresStore").field("connections", connections).field("names", names).finish_non_exhaustive()
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use diesel::pg::Pg;
 
 use super::PostgresStore;
+use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::half_texts::HalfTexts;
 use super::lane_texts::LaneTexts;
@@ -17,8 +18,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store,
-    StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, NextDue, RowKey,
+    RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -27,6 +28,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         self.texts = Texts::new(names);
         self.lane_texts = LaneTexts::new(names);
         self.half_texts = HalfTexts::new(names);
+        self.admin_texts = AdminTexts::new(names);
         self.names = names.clone();
     }
 
@@ -107,6 +109,10 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
     }
 
     fn halves(&self) -> Option<&dyn HalfStore> {
+        Some(self)
+    }
+
+    fn admin(&self) -> Option<&dyn AdminStore> {
         Some(self)
     }
 }

@@ -95,10 +95,12 @@ impl QueryableByName<Pg> for DueRow {
         let topic: String = row.get_value::<Text, _, _>(0)?;
         let due_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(1)?;
         let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(2)?;
+        let later: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(3)?;
         Ok(Self(NextDue {
             topic: topic.into(),
             due_in: micros(due_at.0.saturating_sub(now.0)),
             overdue_by: micros(now.0.saturating_sub(due_at.0)),
+            later_in: later.map(|later| micros(later.0.saturating_sub(now.0))),
         }))
     }
 }

@@ -145,7 +145,10 @@ WITH l AS MATERIALIZED (
 SELECT id, message_id FROM gone";
 
 const NEXT_DUE: &str = "
-SELECT t.topic, m.due_at, clock_timestamp()
+SELECT t.topic, m.due_at, statement_timestamp(), CASE WHEN m.due_at > statement_timestamp() THEN m.due_at ELSE (
+  SELECT due_at FROM outbox_messages
+  WHERE topic = t.topic AND lane = -1 AND due_at > statement_timestamp() ORDER BY due_at LIMIT 1
+) END
 FROM unnest($1) AS t(topic) CROSS JOIN LATERAL (
   SELECT due_at FROM outbox_messages WHERE topic = t.topic AND lane = -1 ORDER BY due_at LIMIT 1
 ) m";

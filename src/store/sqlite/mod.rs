@@ -1,5 +1,7 @@
 //! SQLite.
 
+mod admin;
+mod admin_texts;
 mod bind;
 mod call;
 mod check;
@@ -16,6 +18,7 @@ use std::time::Duration;
 
 use diesel::sqlite::Sqlite;
 
+use self::admin_texts::AdminTexts;
 use self::call::Caller;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
@@ -95,6 +98,7 @@ pub struct SqliteStore<P: Sessions<Sqlite>> {
     names: TableNames,
     texts: Arc<Texts>,
     lane_texts: Arc<LaneTexts>,
+    admin_texts: AdminTexts,
     deadline: Duration,
 }
 
@@ -106,6 +110,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             connections: Arc::new(Connections::new(pool, Some(SET_UP.into()))),
             texts: Arc::new(Texts::new(&names)),
             lane_texts: Arc::new(LaneTexts::new(&names)),
+            admin_texts: AdminTexts::new(&names),
             names,
             deadline: Limits::default().statement_timeout,
         }
@@ -126,7 +131,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
 
 impl<P: Sessions<Sqlite>> fmt::Debug for SqliteStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _, lane_texts: _, deadline: _ } = self;
+        let Self { connections, names, texts: _, lane_texts: _, admin_texts: _, deadline: _ } = self;
         f.debug_struct("SqliteStore").field("connections", connections).field("names", names).finish_non_exhaustive()
     }
 }

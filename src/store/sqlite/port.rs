@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use diesel::sqlite::Sqlite;
 
 use super::SqliteStore;
+use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::claim::BEGIN;
 use super::lane_texts::LaneTexts;
@@ -17,8 +18,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store, StoreError,
-    StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store,
+    StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -26,6 +27,7 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Arc::new(Texts::new(names));
         self.lane_texts = Arc::new(LaneTexts::new(names));
+        self.admin_texts = AdminTexts::new(names);
         self.names = names.clone();
     }
 
@@ -98,6 +100,10 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     }
 
     fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
+    }
+
+    fn admin(&self) -> Option<&dyn AdminStore> {
         Some(self)
     }
 }

@@ -82,10 +82,12 @@ impl QueryableByName<Sqlite> for DueRow {
         let topic: String = row.get_value::<Text, _, _>(0)?;
         let due_at: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
         let now: i64 = row.get_value::<BigInt, _, _>(2)?;
+        let later: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(3)?;
         Ok(Self(due_at.map(|due_at| NextDue {
             topic: topic.into(),
             due_in: ms(due_at.saturating_sub(now)),
             overdue_by: ms(now.saturating_sub(due_at)),
+            later_in: later.map(|later| ms(later.saturating_sub(now))),
         })))
     }
 }

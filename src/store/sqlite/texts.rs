@@ -130,7 +130,9 @@ ON CONFLICT (message_id) DO NOTHING";
 const REMOVE: &str = "DELETE FROM outbox_messages WHERE id IN ({held}) RETURNING id, message_id";
 
 const NEXT_DUE: &str = "
-SELECT t.value, (SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 ORDER BY due_at LIMIT 1), {now}
+SELECT t.value, (SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 ORDER BY due_at LIMIT 1), {now}, (
+  SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 AND due_at > {now} ORDER BY due_at LIMIT 1
+)
 FROM json_each(?1) t";
 
 // The recursions hop from one topic to the next in the index: DISTINCT would read all of it.

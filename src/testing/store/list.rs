@@ -57,6 +57,7 @@ macro_rules! __store_cases {
             dead_takes_a_poisoned_row,
             next_due_tells_each_topic,
             next_due_tells_of_years,
+            next_due_tells_what_comes_later,
             backlog_counts_each_topic,
             backlog_counts_what_is_held,
             backlog_tells_topics_with_dead_letters_only,
@@ -95,6 +96,9 @@ macro_rules! __store_cases {
             lane_writes_want_owner_and_fence,
             lane_row_becomes_a_dead_letter,
             empty_lane_calls_do_nothing,
+            cancel_takes_a_delayed_row_back,
+            cancel_knows_only_delayed_rows,
+            cancel_leaves_what_a_claim_has,
         }
     };
 }

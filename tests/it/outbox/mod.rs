@@ -6,6 +6,8 @@
 
 mod builder;
 mod databases;
+mod delayed;
+mod delayed_relay;
 mod enqueue;
 mod events;
 mod lost;

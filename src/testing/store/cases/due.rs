@@ -33,6 +33,24 @@ pub async fn next_due_tells_of_years(under_test: &dyn StoreUnderTest) {
     assert!(answer[0].due_in > year * 9 && answer[0].due_in <= year * 10, "{answer:?}");
 }
 
+/// Behind a row that is due, the next one is told that is not.
+pub async fn next_due_tells_what_comes_later(under_test: &dyn StoreUnderTest) {
+    insert(under_test, leased(LEASE)).await;
+    insert(under_test, leased(LEASE * 2)).await;
+    let store = under_test.store();
+    let first = store.next_due(&topics(&[TOPIC])).await.expect("next_due");
+    assert_eq!(first[0].later_in, Some(first[0].due_in), "nothing is due yet");
+    insert_due(under_test, 2).await;
+    under_test.pass(Duration::from_secs(5)).await;
+    let behind = store.next_due(&topics(&[TOPIC])).await.expect("next_due");
+    assert_eq!(behind[0].due_in, Duration::ZERO);
+    let later_in = behind[0].later_in.expect("two are not due yet");
+    assert!(later_in <= LEASE - Duration::from_secs(5) && later_in > LEASE / 2, "{later_in:?}");
+    under_test.pass(LEASE * 2).await;
+    let over = store.next_due(&topics(&[TOPIC])).await.expect("next_due");
+    assert_eq!(over[0].later_in, None, "everything is due");
+}
+
 /// Every write of `due_at` sets a time that is not over, or a row would have two holders.
 pub async fn due_is_never_set_to_the_past(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;

@@ -1,6 +1,7 @@
 //! The cases, each a function of its own.
 
 mod backlog;
+mod cancel;
 mod claim;
 mod close;
 mod confirm;
@@ -14,6 +15,7 @@ mod lanes;
 mod settle;
 
 pub use backlog::*;
+pub use cancel::*;
 pub use claim::*;
 pub use close::*;
 pub use confirm::*;

@@ -9,7 +9,8 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_outbox::store::{
-    ClaimSpec, Dead, Failed, Held, InsertOptions, Loaded, Locking, PostgresStore, RowKey, RowRef, Sessions, Store,
+    Cancellation, ClaimSpec, Dead, Failed, Held, InsertOptions, Loaded, Locking, PostgresStore, RowKey, RowRef,
+    Sessions, Store,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
@@ -233,6 +234,8 @@ async fn rows_are_found_by_primary_key() {
         assert_eq!(store.settle(&[held[1].key], Locking::Skip).await.expect("settle"), [held[1].key]);
         assert_eq!(store.settle(&[held[1].key], Locking::Wait).await.expect("settle"), []);
         assert_eq!(store.next_due(&["orders".into()]).await.expect("next_due").len(), 1);
+        let admin = store.admin().expect("what people need");
+        assert_eq!(admin.cancel(MessageId::new()).await.expect("cancel"), Cancellation::NotThere);
     }
     let Reads { table_scans, due_entries, .. } = counted.since(before).await;
     assert_eq!(table_scans, 0);

@@ -1,0 +1,39 @@
+use crate::message::MessageId;
+use crate::store::StoreError;
+
+/// Why something could not be done to messages, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdminError {
+    /// No delayed message of that id waits: it was sent, cancelled or given up before, or was never delayed.
+    #[error(
+        "no delayed message {message_id} waits: it was sent, cancelled or given up before, it was not delayed, or its \
+         transaction did not commit"
+    )]
+    NotDelayed {
+        /// The message.
+        message_id: MessageId,
+    },
+    /// A relay is sending the message, or tried to before.
+    #[error("a relay has the message {message_id} in hand: it is being sent, or waits for its next attempt")]
+    AlreadyTaken {
+        /// The message.
+        message_id: MessageId,
+    },
+    /// The store has no such operations.
+    #[error("this store has no operations for single messages: implement `Store::admin` for it")]
+    Unsupported,
+    /// The database could not be asked, or did not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl AdminError {
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_retriable(),
+            Self::NotDelayed { .. } | Self::AlreadyTaken { .. } | Self::Unsupported => false,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+use std::time::Duration;
+
+use crate::message::MessageId;
+use crate::store::{Cancellation, InsertOptions, RowKey};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+async fn insert_delayed(under_test: &dyn StoreUnderTest) -> RowKey {
+    insert(under_test, InsertOptions::default().deliver_after(HOUR)).await
+}
+
+/// `None` where the store has no such operations.
+async fn cancel(under_test: &dyn StoreUnderTest, message: MessageId) -> Option<Cancellation> {
+    let admin = under_test.store().admin()?;
+    Some(admin.cancel(message).await.expect("cancel"))
+}
+
+fn cancelled() -> Cancellation {
+    Cancellation::Cancelled { topic: TOPIC.into() }
+}
+
+/// A delayed message is taken back by its id, and no other with it; also one that nobody could send in time.
+pub async fn cancel_takes_a_delayed_row_back(under_test: &dyn StoreUnderTest) {
+    let (gone, kept) = (insert_delayed(under_test).await, insert_delayed(under_test).await);
+    let Some(cancellation) = cancel(under_test, gone.message_id).await else { return };
+    assert_eq!(cancellation, cancelled());
+    assert_eq!(live_keys(under_test).await, [kept]);
+    assert_eq!(cancel(under_test, gone.message_id).await, Some(Cancellation::NotThere));
+    under_test.pass(HOUR + LEASE).await;
+    assert_eq!(cancel(under_test, kept.message_id).await, Some(cancelled()));
+    assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, []);
+}
+
+/// Messages that were not delayed are sent whatever happens, and are not touched.
+pub async fn cancel_knows_only_delayed_rows(under_test: &dyn StoreUnderTest) {
+    let plain = insert(under_test, leased(LEASE)).await;
+    for message in [plain.message_id, MessageId::new()] {
+        let Some(cancellation) = cancel(under_test, message).await else { return };
+        assert_eq!(cancellation, Cancellation::NotThere);
+    }
+    assert_eq!(live_keys(under_test).await, [plain]);
+}
+
+/// Of a claim and a cancel one wins: what a claim has is not taken from it, neither while it is open nor while it is held
+/// or has failed.
+pub async fn cancel_leaves_what_a_claim_has(under_test: &dyn StoreUnderTest) {
+    let key = insert_delayed(under_test).await;
+    under_test.pass(HOUR).await;
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    assert_eq!(keys(&claim.rows), [key]);
+    let Some(cancellation) = cancel(under_test, key.message_id).await else { return };
+    assert_eq!(cancellation, Cancellation::Taken, "the claim is open");
+    let closed = claim.batch.close(&[], &[key]).await.expect("close");
+    assert_eq!(cancel(under_test, key.message_id).await, Some(Cancellation::Taken), "the row is held");
+    under_test.store().fail(&[failed(closed.held[0], "timed out")]).await.expect("fail");
+    assert_eq!(cancel(under_test, key.message_id).await, Some(Cancellation::Taken), "it may have been stored");
+    assert_eq!(live_keys(under_test).await, [key]);
+}

@@ -1,0 +1,144 @@
+//! Delayed messages on each database: sent in their time by a relay that never polls, across restarts, and taken back.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use diesel::connection::{Connection, SimpleConnection as _};
+use diesel::mysql::MysqlConnection;
+use diesel::pg::PgConnection;
+use diesel::r2d2::{ConnectionManager, Pool, R2D2Connection};
+use diesel::sqlite::SqliteConnection;
+use diesel_migrations::MigrationHarness as _;
+use diesel_outbox::admin::AdminError;
+use diesel_outbox::migrations::MIGRATIONS;
+use diesel_outbox::relay::Relay;
+use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore, Store};
+use diesel_outbox::transport::MemoryTransport;
+use diesel_outbox::{Limits, MessageId, Outbox, OutboxBackend};
+
+use super::databases::{fresh_mariadb, fresh_postgres};
+use super::{order, outbox};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+const MESSAGES: usize = 200;
+/// They fall due one after the other, so far apart.
+const APART: Duration = Duration::from_millis(15);
+/// The first is due when all are enqueued.
+const AHEAD: Duration = Duration::from_millis(1_500);
+/// Above what a busy machine takes, and far below any poll.
+const LATE_MAX: Duration = Duration::from_millis(100);
+
+fn pool<C: R2D2Connection + 'static>(url: &str) -> Pool<ConnectionManager<C>> {
+    Pool::builder().max_size(6).build(ConnectionManager::new(url)).expect("a pool")
+}
+
+/// A relay that would look once an hour, if nothing were due before.
+async fn start(outbox: &Outbox, store: impl Store, broker: &MemoryTransport) -> Relay {
+    let limits = Limits { poll_interval: Duration::from_secs(3_600), ..Limits::default() };
+    outbox.relay().store(store).transport(broker.clone()).limits(limits).start().await.expect("start")
+}
+
+/// When each message was delivered.
+async fn deliveries(broker: &MemoryTransport, count: usize) -> HashMap<MessageId, Instant> {
+    let (end, mut seen) = (Instant::now() + DEADLINE, HashMap::new());
+    while seen.len() < count {
+        assert!(Instant::now() < end, "{} of {count} in {DEADLINE:?}", seen.len());
+        let at = Instant::now();
+        for envelope in broker.delivered() {
+            seen.entry(envelope.message_id).or_insert(at);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    seen
+}
+
+async fn are_sent_in_time<C, S: Store>(mut conn: C, store: impl Fn() -> S)
+where
+    C: Connection,
+    C::Backend: OutboxBackend<C>,
+{
+    let (outbox, broker) = (outbox(), MemoryTransport::new());
+    let relay = start(&outbox, store(), &broker).await;
+    let began = Instant::now();
+    let mut due = HashMap::new();
+    // The last one first, so that each is nearer than what the scout knows of.
+    for place in (0..MESSAGES).rev() {
+        let delay = (AHEAD + APART * place as u32).saturating_sub(began.elapsed());
+        let id = outbox.enqueue(&mut conn, &order(1).delay(delay)).expect("enqueue");
+        due.insert(id, (Instant::now(), began + AHEAD + APART * place as u32));
+    }
+    let seen = deliveries(&broker, MESSAGES).await;
+    let mut late: Vec<Duration> = Vec::new();
+    for (id, at) in seen {
+        let (enqueued_at, due_at) = due[&id];
+        // A delay counts from the INSERT and in whole milliseconds.
+        let not_before = due_at - Duration::from_millis(2);
+        assert!(at >= not_before || enqueued_at > due_at, "{:?} too early", due_at - at);
+        late.push(at.saturating_duration_since(due_at.max(enqueued_at)));
+    }
+    late.sort_unstable();
+    let (p50, p99) = (late[MESSAGES / 2], late[MESSAGES * 99 / 100]);
+    assert!(p50 < LATE_MAX, "late by {p50:?} (p50), {p99:?} (p99), {:?} (max)", late[MESSAGES - 1]);
+    survives_a_restart_and_can_be_taken_back(conn, store, outbox, relay, broker).await;
+}
+
+async fn survives_a_restart_and_can_be_taken_back<C, S: Store>(
+    mut conn: C,
+    store: impl Fn() -> S,
+    outbox: Outbox,
+    relay: Relay,
+    broker: MemoryTransport,
+) where
+    C: Connection,
+    C::Backend: OutboxBackend<C>,
+{
+    let soon = outbox.enqueue(&mut conn, &order(2).delay(Duration::from_secs(1))).expect("enqueue");
+    let later = outbox.enqueue(&mut conn, &order(3).delay(Duration::from_secs(3_600))).expect("enqueue");
+    assert!(relay.shutdown(DEADLINE).await.is_clean(), "what is not due is nobody's");
+    let relay = start(&outbox, store(), &broker).await;
+    deliveries(&broker, MESSAGES + 1).await;
+    assert_eq!(broker.delivered().last().map(|envelope| envelope.message_id), Some(soon));
+    let admin = outbox.admin(store());
+    assert!(relay.flush(DEADLINE).await);
+    let end = Instant::now() + DEADLINE;
+    while relay.backlog().await.expect("the backlog").live() > 1 {
+        assert!(Instant::now() < end, "the row that was sent is still there");
+    }
+    admin.cancel(later).await.expect("cancel");
+    for gone in [later, soon, MessageId::new()] {
+        let error = admin.cancel(gone).await.expect_err("gone");
+        assert!(matches!(error, AdminError::NotDelayed { .. }), "{error}");
+    }
+    assert_eq!(relay.backlog().await.expect("the backlog").live(), 0);
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+    let id = outbox.enqueue(&mut conn, &order(4).delay(Duration::from_secs(3_600))).expect("enqueue");
+    let store = store();
+    std::thread::spawn(move || outbox.admin(store).blocking().expect("a runtime").cancel(id).expect("cancel"))
+        .join()
+        .expect("no panic");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delayed_messages_are_sent_in_time_on_postgres() {
+    let Some(url) = fresh_postgres() else { return };
+    let conn = PgConnection::establish(&url).expect("connect");
+    are_sent_in_time(conn, || PostgresStore::new(pool::<PgConnection>(&url))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delayed_messages_are_sent_in_time_on_mariadb() {
+    let Some(url) = fresh_mariadb() else { return };
+    let conn = MysqlConnection::establish(&url).expect("connect");
+    are_sent_in_time(conn, || MysqlStore::new(pool::<MysqlConnection>(&url))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delayed_messages_are_sent_in_time_on_sqlite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("shop.db");
+    let file = file.to_str().expect("a plain path");
+    let mut conn = SqliteConnection::establish(file).expect("open");
+    conn.batch_execute(SQLITE_SET_UP).expect("set up");
+    conn.run_pending_migrations(MIGRATIONS).expect("migrate");
+    are_sent_in_time(conn, || SqliteStore::new(pool::<SqliteConnection>(file))).await;
+}
