@@ -39,8 +39,10 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             () = engine.stop.reached(Stage::Ending) => return,
         };
         let taken = take(&engine, &room).await;
-        pace.took(taken.len(), Instant::now());
+        let began = Instant::now();
+        pace.took(taken.len(), began);
         send(&engine, taken, room).await;
+        pace.finished(began, Instant::now());
     }
 }
 
