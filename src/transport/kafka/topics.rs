@@ -113,8 +113,8 @@ impl<'a> Admin<'a> {
         let made = self.inner.create_topics([&new], &options().operation_timeout(Some(KAFKA_ADMIN_TIMEOUT))).await;
         let made = made.map_err(|error| self.failed(error))?;
         match made.into_iter().find_map(Result::err) {
-            None => self.wait_until_known(topic).await,
-            Some((_, Code::TopicAlreadyExists)) => Ok(()),
+            // Somebody else's, too: of several nodes that start at once, one makes it a moment before the others look.
+            None | Some((_, Code::TopicAlreadyExists)) => self.wait_until_known(topic).await,
             Some((_, code)) => Err(self.refused(topic, "create", code)),
         }
     }

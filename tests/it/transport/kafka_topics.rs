@@ -25,6 +25,26 @@ fn a_missing_topic_is_made_as_wanted_and_found_so_again() {
     prepared(&broker, |kafka| kafka.check_topic(wanted)).expect("as it was made");
 }
 
+/// One of them makes it, and to the others it is there already, although the broker does not know it for a moment.
+#[test]
+fn of_nodes_that_start_at_once_one_makes_the_topic_and_the_others_find_it() {
+    let Some(broker) = Real::open() else { return };
+    for round in 0..5 {
+        let wanted = KafkaTopic::new(fresh(&format!("at_once_{round}"))).partitions(3).replication(1);
+        let at_once = std::sync::Barrier::new(6);
+        std::thread::scope(|scope| {
+            let start = || {
+                at_once.wait();
+                prepared(&broker, |kafka| kafka.create_topic(wanted.clone()))
+            };
+            let starts: Vec<_> = (0..6).map(|_| scope.spawn(start)).collect();
+            for started in starts {
+                started.join().expect("no panic").expect("made or found");
+            }
+        });
+    }
+}
+
 #[test]
 fn what_is_not_said_is_the_brokers_choice() {
     let Some(broker) = Real::open() else { return };
