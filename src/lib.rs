@@ -114,6 +114,11 @@ pub mod metrics;
 pub mod migrations;
 mod naming;
 mod outbox;
+#[cfg(not(feature = "_planted"))]
+mod planted;
+#[cfg(feature = "_planted")]
+#[doc(hidden)]
+pub mod planted;
 pub mod relay;
 pub mod retry;
 pub mod store;

@@ -9,6 +9,7 @@ use super::entry::Entry;
 use crate::crash_points::crash_point;
 use crate::limits::{ERROR_TEXT_BYTES_MAX, RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX};
 use crate::metrics;
+use crate::planted::{Mistake, planted};
 use crate::store::{Dead, Failed, Held, RowKey, StoreError};
 use crate::transport::{FailureClass, TransportError};
 
@@ -39,11 +40,11 @@ pub(crate) enum Treatment {
 
 /// Whether a failure is the broker's or the topic's, so that nothing is written about the row.
 pub(crate) fn is_left_alone(class: FailureClass) -> bool {
-    class.is_outage() || class == FailureClass::Topic
+    (class.is_outage() || class == FailureClass::Topic) && !planted(Mistake::AttemptInOutage)
 }
 
 pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
-    let class = failed.error.class();
+    let class = if planted(Mistake::AttemptInOutage) { FailureClass::Record } else { failed.error.class() };
     let topic = &failed.entry.topic.topic;
     let failures = failed.entry.failures.saturating_add(1);
     let asked = failed.error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);

@@ -8,6 +8,7 @@ use super::engine::Engine;
 use super::stop::Stage;
 use crate::crash_points::crash_point;
 use crate::metrics;
+use crate::planted::{Mistake, planted};
 use crate::store::StoreError;
 
 /// Runs until the relay ends; also while it drains, because what is in flight still needs its lease.
@@ -31,6 +32,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 /// Prolongs each lease of which less than a third is left. One that cannot be prolonged is tried again each time until
 /// it ends; then the row is the sweeper's.
 async fn extend(engine: &Engine) -> Result<(), StoreError> {
+    if planted(Mistake::LeaseNotExtended) {
+        return Ok(());
+    }
     let near = engine.ledger.leases_to_extend(engine.clock.now());
     for held in near.chunks(engine.limits.settle_rows_max.max(1)) {
         let began_at = engine.clock.now();

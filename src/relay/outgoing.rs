@@ -12,8 +12,9 @@ use crate::crash_points::crash_point;
 use crate::limits::SEND_GROUP_ROWS_MAX;
 use crate::message::Envelope;
 use crate::metrics;
-use crate::store::Row;
-use crate::transport::{Receipt, ReceiptSink};
+use crate::planted::{Mistake, planted};
+use crate::store::{Row, RowKey};
+use crate::transport::{Outcome, Receipt, ReceiptSink};
 
 /// A row to send, with everything that decides whether it may be.
 #[derive(Debug)]
@@ -103,7 +104,13 @@ impl<'a> Outgoing<'a> {
 
     fn send_group(&mut self) {
         if !self.group.is_empty() {
-            self.engine.transport.send_all(std::mem::take(&mut self.group));
+            let group = std::mem::take(&mut self.group);
+            let too_early: Vec<RowKey> = match planted(Mistake::SettleOnSend) {
+                true => group.iter().map(|(_, receipt)| receipt.row()).collect(),
+                false => Vec::new(),
+            };
+            self.engine.transport.send_all(group);
+            too_early.into_iter().for_each(|row| self.engine.settle(row, Outcome::Delivered));
             crash_point!(SENT);
         }
     }

@@ -19,6 +19,7 @@ use super::topics::{Gate, TopicState};
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
 use crate::metrics;
+use crate::planted::{Mistake, planted};
 use crate::store::{ClaimBatch, Closed, Dead, Held, Loaded, Row, RowKey, StoreError, Term};
 use crate::transport::TransportError;
 
@@ -185,7 +186,7 @@ impl<'a> Round<'a> {
     /// Rows that the client still has, failures that are to be written under the new epoch, and rows to give up.
     fn rows_to_hold(&self, delivered: &[RowKey], left: &[RowKey], busy: &[RowKey]) -> Vec<RowKey> {
         let done: HashSet<&RowKey> = delivered.iter().chain(left).chain(busy).collect();
-        let open = self.sent.iter().filter(|row| !done.contains(row));
+        let open = self.sent.iter().filter(|row| !done.contains(row) && !planted(Mistake::ClaimGivesBack));
         open.chain(&self.in_flight).chain(self.poisoned.keys()).copied().collect()
     }
 

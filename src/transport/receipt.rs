@@ -23,6 +23,10 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    pub(crate) fn row(&self) -> RowKey {
+        self.row
+    }
+
     /// A receipt for `row` that reports to `sink`.
     pub fn new(row: RowKey, sink: Arc<dyn ReceiptSink>) -> Self {
         Self { row, sink: Some(sink), counted: None }

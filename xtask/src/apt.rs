@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use xtask::stop::Stop;
 
-use crate::stop::Stop;
 use crate::tools::run;
 
 /// What the tests link against and what builds librdkafka.

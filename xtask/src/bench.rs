@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use xtask::servers::rocketmq::{Flush, create_topic};
 use xtask::servers::{Kafka, Postgres, Rocketmq, kafka, postgres, rocketmq};
+use xtask::stop::Stop;
 
-use crate::stop::Stop;
 use crate::tools::{cargo, run, workspace};
 
 /// What to measure, and for how long.

@@ -4,12 +4,12 @@
 
 mod apt;
 mod bench;
+mod faults;
 mod features;
 mod libtest;
 mod report;
 mod shared;
 mod steps;
-mod stop;
 mod tools;
 
 use std::process::ExitCode;
@@ -17,11 +17,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::servers::Part;
+use xtask::stop::Stop;
 
 use crate::bench::Bench;
+use crate::faults::Faults;
 use crate::shared::Shared;
 use crate::steps::Only;
-use crate::stop::Stop;
 
 /// Every step of CI as one command.
 #[derive(Debug, Parser)]
@@ -52,6 +53,8 @@ enum Task {
     },
     /// Speed and memory against their floors, with servers of its own; takes about half an hour
     Bench(Bench),
+    /// Real applications, killed, stopped and cut off by a seeded schedule, and an audit of what arrived
+    Faults(Faults),
     /// The formatting and the house rules: floors, sizes, dead files, stated versions
     Tidy,
     /// The documentation, warnings denied, and its examples
@@ -77,6 +80,7 @@ fn task() -> Result<ExitCode> {
         }
         Task::Test { only, keep, filter } => steps::test(&only, keep, &filter, &stop)?,
         Task::Bench(bench) => return bench::bench(&bench, &stop),
+        Task::Faults(faults) => return faults::faults(&faults, &stop),
         Task::Tidy => steps::test(&[Only::Tidy], false, &[], &stop)?,
         Task::Docs => steps::test(&[Only::Docs], false, &[], &stop)?,
     };

@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use xtask::parts;
 use xtask::servers::{Kafka, Mariadb, Part, Postgres, Rocketmq, Unavailable, kafka, mariadb, postgres, rocketmq};
+use xtask::stop::Stop;
 
 use crate::report::Skip;
-use crate::stop::Stop;
 
 /// Started servers; dropping it ends them and removes every folder of the run.
 #[derive(Debug)]

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use xtask::servers::Part;
+use xtask::stop::Stop;
 
 use crate::libtest::Output;
 use crate::report::{Report, TestRun};
 use crate::shared::Shared;
-use crate::stop::Stop;
 use crate::tools::{cargo, run, workspace};
 use crate::{apt, features};
 
@@ -25,6 +25,8 @@ pub(crate) enum Only {
     Unit,
     /// The model of the protocol.
     Model,
+    /// Real applications under faults, for a minute.
+    Faults,
     /// Formatting and clippy.
     Lint,
     /// The library with a few of its features.
@@ -43,13 +45,14 @@ impl Only {
             "sqlite" => Self::Sqlite,
             "unit" => Self::Unit,
             "model" => Self::Model,
+            "faults" => Self::Faults,
             "lint" => Self::Lint,
             "features" => Self::Features,
             "tidy" => Self::Tidy,
             "docs" => Self::Docs,
             "examples" => Self::Examples,
             _ => Self::Server(Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-                "one of postgres, mariadb, kafka, rocketmq, sqlite, unit, model, lint, features, tidy, docs, examples".to_owned()
+                "one of postgres, mariadb, kafka, rocketmq, sqlite, unit, model, faults, lint, features, tidy, docs, examples".to_owned()
             })?),
         })
     }
@@ -63,7 +66,7 @@ impl Only {
             Self::Server(Part::Rocketmq) => &["rocketmq"],
             Self::Sqlite => &["sqlite"],
             Self::Tidy => &["tidy::"],
-            Self::Unit | Self::Model | Self::Lint | Self::Features | Self::Docs | Self::Examples => &[],
+            Self::Unit | Self::Model | Self::Faults | Self::Lint | Self::Features | Self::Docs | Self::Examples => &[],
         }
     }
 }
@@ -103,6 +106,9 @@ pub(crate) fn test(only: &[Only], keep: bool, filter: &[String], stop: &Stop) ->
     }
     if wants(Only::Model) {
         steps.tests("model", &["--test", "model"], &[])?;
+    }
+    if wants(Only::Faults) {
+        steps.tests("faults", &["--test", "faults"], &[])?;
     }
     if wants(Only::Docs) {
         steps.tests("doctests", &["--doc"], &[])?;

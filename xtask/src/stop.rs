@@ -9,14 +9,18 @@ use signal_hook::flag;
 
 /// Whether somebody asked us to end.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop {
+pub struct Stop {
     flag: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// From now on the first signal sets the flag; a second one ends this process at once, and the kernel then ends its
     /// servers.
-    pub(crate) fn on_signals() -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// The signals cannot be watched for.
+    pub fn on_signals() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in TERM_SIGNALS {
             // In this order: the first signal finds the flag still unset.
@@ -26,7 +30,8 @@ impl Stop {
         Ok(Self { flag })
     }
 
-    pub(crate) fn requested(&self) -> bool {
+    /// Whether a signal came.
+    pub fn requested(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 }

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
-
-use crate::stop::Stop;
+use xtask::stop::Stop;
 
 /// How long a program may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(5);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::sleep;
 
@@ -9,6 +10,7 @@ use super::lane::{Lane, validity};
 use super::topic::TopicLanes;
 use crate::clock::BootInstant;
 use crate::metrics;
+use crate::planted::{Mistake, planted};
 use crate::relay::breaker::BreakerState;
 use crate::relay::engine::Engine;
 use crate::relay::stop::Stage;
@@ -96,7 +98,7 @@ fn drop_ended(engine: &Engine, lanes: &TopicLanes) {
 fn lose(lanes: &TopicLanes, is_lost: impl Fn(&Lane) -> bool) {
     let mut owned = lanes.owned();
     let before = owned.len();
-    owned.retain(|_, lane| !is_lost(lane));
+    owned.retain(|_, lane| !is_lost(lane) || planted(Mistake::LaneNeverLost));
     let lost = before - owned.len();
     drop(owned);
     if lost > 0 {
@@ -121,8 +123,9 @@ fn give_up_surplus(engine: &Engine, lanes: &TopicLanes, view: &LaneView, joins: 
 fn drained(engine: &Engine, lanes: &TopicLanes) -> Vec<HeldLane> {
     let in_use: HashSet<u16> = engine.ledger.lanes_in_use(lanes);
     let owned = lanes.owned();
-    let idle =
-        owned.values().filter(|lane| lane.is_given_up && !lane.is_sending() && !in_use.contains(&lane.held.lane));
+    let is_free =
+        |lane: &Lane| planted(Mistake::LaneLeftInFlight) || (!lane.is_sending() && !in_use.contains(&lane.held.lane));
+    let idle = owned.values().filter(|lane| lane.is_given_up && is_free(lane));
     idle.map(|lane| lane.held).collect()
 }
 
@@ -175,7 +178,10 @@ async fn keep(
 /// Brings what this process believes to own in line with what the database says.
 fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInstant) {
     let limits = &engine.limits;
-    let valid_until = validity(began_at, limits.lane_lease_duration, limits.term_margin_duration);
+    let valid_until = match planted(Mistake::LaneNeverLost) {
+        true => began_at + Duration::from_secs(3_600),
+        false => validity(began_at, limits.lane_lease_duration, limits.term_margin_duration),
+    };
     let now = engine.clock.now();
     let ours = |lane: u16| view.lanes.iter().find(|of| of.lane == lane && of.owner == Some(engine.lanes.node));
     lose(lanes, |lane| ours(lane.held.lane).is_none_or(|of| of.fence != lane.held.fence));

@@ -1,6 +1,8 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::naming::TableNames;
+use crate::planted::{Mistake, planted};
 use crate::store::schema::{IndexNaming, named};
 
 /// The statements, under the names of one outbox.
@@ -25,7 +27,7 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(sql, names, IndexNaming::ByTable).into();
+        let text = |sql: &str| named(&mistaken(sql), names, IndexNaming::ByTable).into();
         Self {
             confirm: text(CONFIRM),
             claim: text(CLAIM),
@@ -41,6 +43,18 @@ impl Texts {
             backlog: text(BACKLOG),
         }
     }
+}
+
+/// The statement as it is, but for a mistake that is made on purpose.
+fn mistaken(sql: &str) -> Cow<'_, str> {
+    let settles = sql.starts_with(SETTLE_CLAIMED) || sql.contains("synchronous_commit");
+    let (right, wrong) = match sql {
+        CLAIM if planted(Mistake::ClaimUnlocked) => ("FOR UPDATE SKIP LOCKED", ""),
+        DEAD if planted(Mistake::DeadLetterNotKept) => ("SELECT * FROM gone ON", "SELECT * FROM gone WHERE false ON"),
+        _ if settles && planted(Mistake::SettleById) => (" AND m.message_id = k.message_id", ""),
+        _ => return Cow::Borrowed(sql),
+    };
+    Cow::Owned(sql.replace(right, wrong))
 }
 
 const CONFIRM: &str = "

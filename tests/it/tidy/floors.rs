@@ -18,6 +18,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "limits",
             "metrics",
             "crash_points",
+            "planted",
             "codec",
             "message::headers",
             "message::id",

@@ -28,6 +28,8 @@ pub struct Options {
     pub message_max_bytes: Option<u32>,
     /// The heap of the JVM in MiB; 512 by default.
     pub heap_mib: u32,
+    /// Further listeners, each by the port of the proxy in front of it: that is what it tells clients to connect to.
+    pub behind_proxies: Vec<u16>,
     /// The folder below which the data is laid. By default the system's folder for temporary files.
     pub folder: Option<PathBuf>,
     /// Further settings, as in `server.properties`; they win over ours.
@@ -41,6 +43,7 @@ impl Default for Options {
             auto_create_topics: false,
             message_max_bytes: None,
             heap_mib: 512,
+            behind_proxies: Vec::new(),
             folder: None,
             settings: Vec::new(),
         }
@@ -54,6 +57,7 @@ pub struct Kafka {
     java: PathBuf,
     java_options: Vec<String>,
     port: u16,
+    proxied_ports: Vec<u16>,
     sasl: Option<Sasl>,
     folder: Folder,
 }
@@ -76,7 +80,8 @@ impl Kafka {
             Access::Sasl | Access::Acls => Some(Keys::make(&folder, free_port()?, options.access)?),
         };
         let log_config = folder.write("log4j2.properties", include_str!("../../kafka/log4j2.properties"), account)?;
-        let properties = properties(options, &folder, port, free_port()?, keys.as_ref());
+        let proxied_ports = options.behind_proxies.iter().map(|_| free_port()).collect::<Result<Vec<u16>>>()?;
+        let properties = properties(options, &folder, port, &proxied_ports, free_port()?, keys.as_ref());
         let properties = folder.write("server.properties", &properties, account)?;
         let java_options = vec![
             format!("-Xms{heap}m", heap = options.heap_mib / 2),
@@ -93,7 +98,8 @@ impl Kafka {
         format.arg("--config").arg(&properties).args(keys.iter().flat_map(Keys::format_arguments));
         account.apply(&mut format, folder.path());
         run(&mut format).context("format Kafka's data folder")?;
-        let mut this = Self { server: None, java, java_options, port, sasl: keys.map(Keys::into_sasl), folder };
+        let mut this =
+            Self { server: None, java, java_options, port, proxied_ports, sasl: keys.map(Keys::into_sasl), folder };
         this.start_again()?;
         Ok(this)
     }
@@ -111,6 +117,11 @@ impl Kafka {
     /// The port of the plain listener, the same one as long as this value lives.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Where the listeners behind proxies are, in the order of the options.
+    pub fn proxied_ports(&self) -> &[u16] {
+        &self.proxied_ports
     }
 
     /// The id of the node's process; `None` while it is down.
@@ -162,7 +173,14 @@ impl Drop for Kafka {
     }
 }
 
-fn properties(options: &Options, folder: &Folder, port: u16, controller: u16, keys: Option<&Keys>) -> String {
+fn properties(
+    options: &Options,
+    folder: &Folder,
+    port: u16,
+    proxied: &[u16],
+    controller: u16,
+    keys: Option<&Keys>,
+) -> String {
     let mut text = include_str!("../../kafka/server.properties").to_owned();
     let mut set = |name: &str, value: &str| {
         // A later line wins over an earlier one.
@@ -172,10 +190,22 @@ fn properties(options: &Options, folder: &Folder, port: u16, controller: u16, ke
         Some(keys) => (format!(",SASL_SSL://127.0.0.1:{}", keys.port()), ",SASL_SSL:SASL_SSL"),
         None => (String::new(), ""),
     };
+    let (mut listeners, mut advertised, mut protocols) = (String::new(), String::new(), String::new());
+    for (number, (port, proxy)) in proxied.iter().zip(&options.behind_proxies).enumerate() {
+        listeners += &format!(",PROXIED{number}://127.0.0.1:{port}");
+        advertised += &format!(",PROXIED{number}://127.0.0.1:{proxy}");
+        protocols += &format!(",PROXIED{number}:PLAINTEXT");
+    }
     set("controller.quorum.voters", &format!("1@127.0.0.1:{controller}"));
-    set("listeners", &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener},CONTROLLER://127.0.0.1:{controller}"));
-    set("advertised.listeners", &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener}"));
-    set("listener.security.protocol.map", &format!("CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{tls_protocol}"));
+    set(
+        "listeners",
+        &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener}{listeners},CONTROLLER://127.0.0.1:{controller}"),
+    );
+    set("advertised.listeners", &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener}{advertised}"));
+    set(
+        "listener.security.protocol.map",
+        &format!("CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{tls_protocol}{protocols}"),
+    );
     set("log.dirs", &folder.path().join("data").display().to_string());
     set("auto.create.topics.enable", if options.auto_create_topics { "true" } else { "false" });
     if let Some(bytes) = options.message_max_bytes {

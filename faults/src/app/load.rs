@@ -1,0 +1,141 @@
+//! The workers: transaction after transaction, through every failure of the database.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use diesel_async::{AsyncConnection, AsyncPgConnection};
+use diesel_outbox::Outbox;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::say;
+use super::transactions::{Kind, run};
+use crate::truth::Name;
+use crate::wire::{Config, Report};
+
+/// Workers with short transactions; one more has long ones.
+const WORKERS: u32 = 4;
+/// How often the counts are told.
+const TELL: Duration = Duration::from_millis(500);
+/// The longest that a worker waits for a statement: a proxy that swallows everything says nothing by itself.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a worker waits before it looks for the database again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What the workers of an application share.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) config: Config,
+    pub(super) outbox: Outbox,
+    sequence: AtomicU64,
+    rests: AtomicBool,
+    burst: AtomicU64,
+    counts: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl Work {
+    pub(super) fn new(config: Config, outbox: Outbox) -> Self {
+        Self {
+            config,
+            outbox,
+            sequence: AtomicU64::new(0),
+            rests: AtomicBool::new(false),
+            burst: AtomicU64::new(0),
+            counts: Mutex::default(),
+        }
+    }
+
+    /// A name that no other message has.
+    pub(super) fn name(&self) -> Name {
+        Name { process: self.config.process, sequence: self.sequence.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    pub(super) fn rest(&self) {
+        self.rests.store(true, Ordering::Release);
+    }
+
+    pub(super) fn burst(&self, messages: u64) {
+        self.burst.fetch_add(messages, Ordering::AcqRel);
+    }
+
+    pub(super) fn counts(&self) -> Vec<(String, u64)> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
+    }
+
+    fn count(&self, kind: &'static str) {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+    }
+
+    fn is_resting(&self) -> bool {
+        self.rests.load(Ordering::Acquire)
+    }
+
+    /// Takes a part of a burst that was ordered.
+    fn take_of_burst(&self) -> Option<Kind> {
+        let part = 200;
+        let taken = self.burst.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| match left {
+            0 => None,
+            left => Some(left.saturating_sub(part)),
+        });
+        taken.ok().map(|left| Kind::Batch(left.min(part)))
+    }
+}
+
+/// Running workers.
+#[derive(Debug)]
+pub(super) struct Workers(JoinSet<()>);
+
+impl Workers {
+    /// Waits for the transactions that are open.
+    pub(super) async fn ended(mut self) {
+        while self.0.join_next().await.is_some() {}
+    }
+}
+
+pub(super) fn start(work: &Arc<Work>) -> Workers {
+    let mut workers = JoinSet::new();
+    for number in 0..=WORKERS {
+        workers.spawn(be_worker(Arc::clone(work), number));
+    }
+    workers.spawn(tell(Arc::clone(work)));
+    Workers(workers)
+}
+
+async fn be_worker(work: Arc<Work>, number: u32) {
+    let seed = work.config.seed ^ (u64::from(work.config.process) << 8) ^ u64::from(number);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let is_long = number == WORKERS;
+    let mut connection: Option<AsyncPgConnection> = None;
+    while !work.is_resting() {
+        let Some(open) = &mut connection else {
+            let opened = timeout(PATIENCE, AsyncPgConnection::establish(&work.config.database_url)).await;
+            connection = opened.ok().and_then(Result::ok);
+            if connection.is_none() {
+                sleep(AGAIN).await;
+            }
+            continue;
+        };
+        let kind = match is_long {
+            true => Kind::Long,
+            false => work.take_of_burst().unwrap_or_else(|| Kind::drawn(&mut random)),
+        };
+        let patience = kind.patience(&mut random).unwrap_or(PATIENCE);
+        let ended = timeout(patience, run(&work, open, kind, &mut random)).await;
+        work.count(kind.name());
+        // Cancelled, or without a database: as a pool does, it is thrown away.
+        if !matches!(ended, Ok(Ok(()))) {
+            connection = None;
+        }
+        sleep(Duration::from_millis(random.u64(..=work.config.load.pause_ms * 2))).await;
+    }
+}
+
+async fn tell(work: Arc<Work>) {
+    while !work.is_resting() {
+        sleep(TELL).await;
+        say(&Report::Transactions(work.counts()));
+    }
+}

@@ -1,0 +1,155 @@
+//! An application: an outbox, its relay, and transactions without end, until it is told otherwise or killed.
+
+mod clock;
+mod load;
+mod transactions;
+mod transport;
+
+pub(crate) use transport::SENT_BY;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::AsyncDieselConnectionManager;
+use diesel_async::pooled_connection::deadpool::Pool;
+use diesel_outbox::relay::Relay;
+use diesel_outbox::retry::Fixed;
+use diesel_outbox::store::PostgresStore;
+use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport};
+use diesel_outbox::{Limits, Outbox, Topic};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use self::clock::JumpingClock;
+use self::load::Work;
+use self::transport::{Trouble, Troubled};
+use crate::wire::{Command, Config, Report};
+
+/// How long the orderly end may take.
+const GRACE: Duration = Duration::from_secs(20);
+/// How often a stall is looked for, and how long one is: well below every lease.
+const BEAT: Duration = Duration::from_millis(100);
+const STALL: Duration = Duration::from_millis(700);
+/// The lanes of the ordered topic.
+const LANES: u16 = 8;
+
+/// Is an application until it is told to end, or until nobody tells anything any more.
+pub(crate) async fn run(config: Config) -> Result<()> {
+    // The driver cannot leave us behind, however it ends.
+    set_parent_process_death_signal(Some(Signal::KILL)).context("end with the driver")?;
+    plant(config.mistake.as_deref())?;
+    let outbox = outbox(&config)?;
+    let transport = Troubled::new(kafka(&config)?, config.process);
+    let clock = JumpingClock::default();
+    let relay = relay(&config, &outbox, transport.clone(), clock.clone()).await?;
+    let work = Arc::new(Work::new(config, outbox));
+    let load = load::start(&work);
+    tokio::spawn(tell_stalls());
+    tokio::spawn(tell_failures(transport.clone()));
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        match serde_json::from_str(&line)? {
+            Command::Rest => work.rest(),
+            Command::Jump { by_ms } => clock.jump(Duration::from_millis(by_ms)),
+            Command::Burst { messages } => work.burst(messages),
+            Command::LoseAcks { for_ms } => transport.trouble(Trouble::LoseAcks, for_ms),
+            Command::LateAcks { for_ms, by_ms } => transport.trouble(Trouble::LateAcks { by_ms }, for_ms),
+            Command::FailSends { for_ms } => transport.trouble(Trouble::FailSends, for_ms),
+            Command::End => break,
+        }
+    }
+    work.rest();
+    load.ended().await;
+    relay.shutdown(GRACE).await;
+    say(&Report::Transactions(work.counts()));
+    Ok(())
+}
+
+fn outbox(config: &Config) -> Result<Outbox> {
+    let retry = || Fixed::from(vec![Duration::from_millis(100)]);
+    let staleness = Duration::from_secs(2);
+    let plain = Topic::new(config.topics.plain.as_str()).staleness(staleness).attempts_max(1).retry(retry());
+    let ordered = Topic::new(config.topics.ordered.as_str()).ordered_by_key().serialize_by_key().lanes(LANES);
+    let ordered = ordered.staleness(staleness).retry(retry());
+    Outbox::builder().topic(plain).topic(ordered).build().context("build the outbox")
+}
+
+fn kafka(config: &Config) -> Result<KafkaTransport> {
+    let settings = KafkaConfig::new(&config.bootstrap).set("message.timeout.ms", config.times.delivery_ms.to_string());
+    let topics = config.topics.all().map(|topic| KafkaTopic::new(topic).partitions(3).replication(1));
+    let builder =
+        topics.into_iter().fold(KafkaTransport::builder(settings), |builder, topic| builder.create_topic(topic));
+    builder.build().context("make the Kafka transport")
+}
+
+async fn relay(config: &Config, outbox: &Outbox, transport: Troubled, clock: JumpingClock) -> Result<Relay> {
+    let limits = Limits {
+        lease_duration: Duration::from_millis(config.times.lease_ms),
+        lane_lease_duration: Duration::from_millis(config.times.lane_lease_ms),
+        topic_park_duration: Duration::from_secs(1),
+        // Small, so that a burst is larger.
+        queue_refs_max: 256,
+        ..Limits::default()
+    };
+    let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(&config.database_url));
+    let pool = pool.max_size(10).build().context("make the relay's pool")?;
+    let relay = outbox.relay().store(PostgresStore::new(pool)).transport(transport).limits(limits).clock(clock);
+    relay.start().await.context("start the relay")
+}
+
+/// Says when this process did not run, although nobody stopped it: what another holder did meanwhile is no mistake.
+async fn tell_stalls() {
+    let mut before = now_ms();
+    loop {
+        tokio::time::sleep(BEAT).await;
+        let now = now_ms();
+        if now.saturating_sub(before) > u64::try_from((BEAT + STALL).as_millis()).unwrap_or(u64::MAX) {
+            say(&Report::Stalled { from_ms: before, until_ms: now });
+        }
+        before = now;
+    }
+}
+
+/// Says when the client told of failures.
+async fn tell_failures(transport: Troubled) {
+    let mut from_ms = now_ms();
+    loop {
+        tokio::time::sleep(BEAT).await;
+        let until_ms = now_ms();
+        if transport.take_failures() > 0 {
+            say(&Report::Failed { from_ms, until_ms });
+        }
+        from_ms = until_ms;
+    }
+}
+
+/// Milliseconds since 1970: what the broker stamps records with.
+#[expect(clippy::disallowed_methods, reason = "it is compared with the broker's own, on the same machine")]
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[expect(clippy::print_stdout, reason = "the driver reads it")]
+fn say(report: &Report) {
+    if let Ok(line) = serde_json::to_string(report) {
+        println!("{line}");
+    }
+}
+
+#[cfg(feature = "_planted")]
+fn plant(mistake: Option<&str>) -> Result<()> {
+    use diesel_outbox::planted::{Mistake, plant};
+    let Some(name) = mistake else { return Ok(()) };
+    let known = Mistake::ALL.iter().find(|mistake| mistake.name() == name);
+    plant(*known.with_context(|| format!("no mistake is called {name}"))?);
+    Ok(())
+}
+
+#[cfg(not(feature = "_planted"))]
+fn plant(mistake: Option<&str>) -> Result<()> {
+    anyhow::ensure!(mistake.is_none(), "mistakes need the feature _planted");
+    Ok(())
+}

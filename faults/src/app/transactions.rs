@@ -1,0 +1,213 @@
+//! The kinds of transactions, each with the truth of what it commits.
+
+use std::time::Duration;
+
+use diesel::result::{Error, QueryResult};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use diesel_outbox::{Message, MessageId};
+use tokio::time::sleep;
+
+use super::load::Work;
+use crate::truth::{Name, note};
+
+/// Keys of either topic: few enough that each has an order worth the name.
+const KEYS: u64 = 40;
+/// Longer than the staleness, so that its rows are due when they are committed.
+const LONG: Duration = Duration::from_millis(2_300);
+
+/// What a transaction does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Commit,
+    Ordered,
+    Batch(u64),
+    Proven,
+    Rollback,
+    SavepointRolledBack,
+    SavepointReleased,
+    SwallowedError,
+    Cancelled,
+    Long,
+}
+
+impl Kind {
+    pub(super) fn drawn(random: &mut fastrand::Rng) -> Self {
+        match random.u32(..100) {
+            0..15 => Self::Commit,
+            15..45 => Self::Ordered,
+            45..60 => Self::Batch(random.u64(2..40)),
+            60..70 => Self::Proven,
+            70..76 => Self::Rollback,
+            76..82 => Self::SavepointRolledBack,
+            82..88 => Self::SavepointReleased,
+            88..95 => Self::SwallowedError,
+            _ => Self::Cancelled,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Commit => "commit",
+            Self::Ordered => "ordered",
+            Self::Batch(_) => "batch",
+            Self::Proven => "outbox.transaction",
+            Self::Rollback => "rollback",
+            Self::SavepointRolledBack => "savepoint rolled back",
+            Self::SavepointReleased => "savepoint released",
+            Self::SwallowedError => "swallowed error",
+            Self::Cancelled => "cancelled future",
+            Self::Long => "long",
+        }
+    }
+
+    /// After how long its future is dropped, somewhere in its middle.
+    pub(super) fn patience(self, random: &mut fastrand::Rng) -> Option<Duration> {
+        (self == Self::Cancelled).then(|| Duration::from_micros(random.u64(..8_000)))
+    }
+}
+
+/// A message before it is enqueued.
+struct Draft {
+    name: Name,
+    ordered: bool,
+    key: Option<String>,
+}
+
+impl Draft {
+    fn plain(work: &Work, random: &mut fastrand::Rng) -> Self {
+        let key = random.bool().then(|| format!("key-{}", random.u64(..KEYS)));
+        Self { name: work.name(), ordered: false, key }
+    }
+
+    fn ordered(work: &Work, random: &mut fastrand::Rng) -> Self {
+        Self { name: work.name(), ordered: true, key: Some(format!("key-{}", random.u64(..KEYS))) }
+    }
+
+    fn message(&self, work: &Work) -> Message {
+        let topics = &work.config.topics;
+        let (topic, kind) = if self.ordered { (&topics.ordered, "ordered") } else { (&topics.plain, "plain") };
+        let message = Message::to(topic.as_str()).kind(kind).payload_bytes(self.name.payload());
+        match &self.key {
+            Some(key) => message.key(key.as_str()),
+            None => message,
+        }
+    }
+
+    async fn note(&self, connection: &mut AsyncPgConnection, id: MessageId) -> QueryResult<()> {
+        note(connection, self.name, *id.as_uuid(), self.ordered, self.key.as_deref()).await
+    }
+
+    /// Enqueues it, and writes that behind the lock of its key.
+    async fn write(&self, work: &Work, connection: &mut AsyncPgConnection) -> QueryResult<()> {
+        let id = work.outbox.enqueue_async(connection, &self.message(work)).await?;
+        self.note(connection, id).await
+    }
+}
+
+/// One transaction. An error is the database's, which the caller looks for anew.
+pub(super) async fn run(
+    work: &Work,
+    connection: &mut AsyncPgConnection,
+    kind: Kind,
+    random: &mut fastrand::Rng,
+) -> QueryResult<()> {
+    let orders = work.config.load.ordered;
+    let first = match kind {
+        Kind::Ordered if orders => Draft::ordered(work, random),
+        _ => Draft::plain(work, random),
+    };
+    let second = if first.ordered { Draft::ordered(work, random) } else { Draft::plain(work, random) };
+    let ended = match kind {
+        Kind::Batch(messages) => {
+            let drafts: Vec<Draft> = (0..messages).map(|_| Draft::plain(work, random)).collect();
+            batch(work, connection, &drafts).await
+        }
+        Kind::Proven => proven(work, connection, first).await,
+        Kind::Ordered | Kind::Commit | Kind::Cancelled => {
+            connection.transaction(async |connection| first.write(work, connection).await).await
+        }
+        Kind::Rollback => {
+            connection
+                .transaction(async |connection| {
+                    first.write(work, connection).await?;
+                    Err(Error::RollbackTransaction)
+                })
+                .await
+        }
+        Kind::SavepointRolledBack | Kind::SavepointReleased => {
+            savepoint(work, connection, [&first, &second], kind == Kind::SavepointReleased).await
+        }
+        Kind::SwallowedError => {
+            connection
+                .transaction(async |connection| {
+                    first.write(work, connection).await?;
+                    // Its name is taken: the database aborts the transaction, and the application goes on as if nothing
+                    // had been.
+                    let _ = first.note(connection, MessageId::new()).await;
+                    Ok(())
+                })
+                .await
+        }
+        Kind::Long => {
+            connection
+                .transaction(async |connection| {
+                    first.write(work, connection).await?;
+                    sleep(LONG).await;
+                    second.write(work, connection).await
+                })
+                .await
+        }
+    };
+    match ended {
+        Err(Error::RollbackTransaction) => Ok(()),
+        other => other,
+    }
+}
+
+async fn batch(work: &Work, connection: &mut AsyncPgConnection, drafts: &[Draft]) -> QueryResult<()> {
+    connection
+        .transaction(async |connection| {
+            let messages: Vec<Message> = drafts.iter().map(|draft| draft.message(work)).collect();
+            let ids = work.outbox.enqueue_all_async(connection, messages).await?;
+            for (draft, id) in drafts.iter().zip(ids) {
+                draft.note(connection, id).await?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+async fn savepoint(
+    work: &Work,
+    connection: &mut AsyncPgConnection,
+    [outer, inner]: [&Draft; 2],
+    released: bool,
+) -> QueryResult<()> {
+    connection
+        .transaction(async |connection| {
+            outer.write(work, connection).await?;
+            let ended = connection
+                .transaction(async |connection| {
+                    inner.write(work, connection).await?;
+                    if released { Ok(()) } else { Err(Error::RollbackTransaction) }
+                })
+                .await;
+            match ended {
+                Err(Error::RollbackTransaction) => Ok(()),
+                other => other,
+            }
+        })
+        .await
+}
+
+/// By `outbox.transaction`, which hands the message over without a confirm.
+async fn proven(work: &Work, connection: &mut AsyncPgConnection, draft: Draft) -> QueryResult<()> {
+    let message = draft.message(work);
+    work.outbox
+        .transaction_async(connection, async move |tx| {
+            let id = tx.enqueue(&message)?;
+            note(tx.connection(), draft.name, *id.as_uuid(), draft.ordered, draft.key.as_deref()).await?;
+            Ok(())
+        })
+        .await
+}

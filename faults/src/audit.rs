@@ -1,0 +1,246 @@
+//! Compares what was committed with what arrived. Knows nothing of the library: only the truth, the records and the faults.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use crate::consumer::Record;
+use crate::journal::Window;
+use crate::truth::{Committed, Name};
+
+/// Examples kept of each finding.
+const EXAMPLES_MAX: usize = 8;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Audit {
+    pub(crate) committed: usize,
+    pub(crate) consumed: usize,
+    pub(crate) dead: usize,
+    /// Further copies, by what explains them.
+    pub(crate) duplicates: BTreeMap<&'static str, usize>,
+    /// What must not be: by kind, how often, and examples.
+    pub(crate) findings: BTreeMap<Finding, (usize, Vec<String>)>,
+}
+
+/// What must not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Finding {
+    /// Committed, and neither in its topic nor among the dead letters.
+    Lost,
+    /// Never committed.
+    Phantom,
+    /// Another id, other bytes or another topic than were committed.
+    Changed,
+    /// Twice, and no fault explains it.
+    Doubled,
+    /// Behind a later message of its key.
+    Inverted,
+    /// Given up although nobody refused it, or not although somebody did.
+    WronglyDead,
+    /// Something did not end in time.
+    Stuck,
+}
+
+impl Finding {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Phantom => "never committed",
+            Self::Changed => "changed",
+            Self::Doubled => "doubled without a reason",
+            Self::Inverted => "inverted",
+            Self::WronglyDead => "wrongly dead or alive",
+            Self::Stuck => "stuck",
+        }
+    }
+}
+
+/// Everything that an audit looks at.
+#[derive(Debug)]
+pub(crate) struct Evidence<'a> {
+    pub(crate) committed: &'a [Committed],
+    pub(crate) dead: &'a [(Uuid, Option<Name>)],
+    /// Those of a partition in its order.
+    pub(crate) records: &'a [Record],
+    pub(crate) windows: &'a [Window],
+    /// Which application a process was a life of.
+    pub(crate) applications: &'a HashMap<u32, usize>,
+}
+
+impl Audit {
+    pub(crate) fn of(evidence: &Evidence<'_>) -> Self {
+        let mut audit = Self {
+            committed: evidence.committed.len(),
+            consumed: evidence.records.len(),
+            dead: evidence.dead.len(),
+            ..Self::default()
+        };
+        let truth: HashMap<Name, &Committed> = evidence.committed.iter().map(|row| (row.name(), row)).collect();
+        let mut copies: HashMap<Name, Vec<&Record>> = HashMap::new();
+        for record in evidence.records {
+            match record.name.and_then(|name| Some((name, truth.get(&name)?))) {
+                Some((name, row)) => {
+                    if !record.is_of(row) {
+                        audit.find(Finding::Changed, || format!("{record:?} is not {row:?}"));
+                    }
+                    copies.entry(name).or_default().push(record);
+                }
+                None => audit.find(Finding::Phantom, || format!("{record:?}")),
+            }
+        }
+        audit.look_for_losses(evidence, &copies);
+        for records in copies.values_mut().filter(|records| records.len() > 1) {
+            audit.explain(records, evidence);
+        }
+        audit.look_for_inversions(evidence, &truth);
+        audit
+    }
+
+    pub(crate) fn find(&mut self, finding: Finding, example: impl FnOnce() -> String) {
+        let (count, examples) = self.findings.entry(finding).or_default();
+        *count += 1;
+        if examples.len() < EXAMPLES_MAX {
+            examples.push(example());
+        }
+    }
+
+    pub(crate) fn count(&self, finding: Finding) -> usize {
+        self.findings.get(&finding).map_or(0, |(count, _)| *count)
+    }
+
+    fn look_for_losses(&mut self, evidence: &Evidence<'_>, copies: &HashMap<Name, Vec<&Record>>) {
+        let dead: HashSet<Uuid> = evidence.dead.iter().map(|(id, _)| *id).collect();
+        let committed: HashSet<Uuid> = evidence.committed.iter().map(|row| row.message_id).collect();
+        for row in evidence.committed {
+            let (is_dead, is_doomed) = (dead.contains(&row.message_id), !row.ordered && row.name().is_doomed());
+            if !is_dead && !copies.contains_key(&row.name()) {
+                self.find(Finding::Lost, || format!("{row:?}"));
+            } else if is_dead != is_doomed {
+                self.find(Finding::WronglyDead, || format!("dead: {is_dead}, refused: {is_doomed}, {row:?}"));
+            }
+        }
+        for (id, name) in evidence.dead.iter().filter(|(id, _)| !committed.contains(id)) {
+            self.find(Finding::Phantom, || format!("a dead letter {id}, {name:?}"));
+        }
+    }
+
+    /// Names the fault for each further copy: one that concerned a sender of the copies, or all, between the first and it.
+    fn explain(&mut self, copies: &mut [&Record], evidence: &Evidence<'_>) {
+        copies.sort_by_key(|record| record.at_ms);
+        let Some((first, others)) = copies.split_first() else { return };
+        for (place, copy) in others.iter().enumerate() {
+            let senders: Vec<usize> = std::iter::once(first)
+                .chain(&others[..=place])
+                .filter_map(|record| evidence.applications.get(&record.sent_by?).copied())
+                .collect();
+            let concerns = |window: &&Window| {
+                window.doubles
+                    && window.application.is_none_or(|application| senders.contains(&application))
+                    && window.from_ms <= copy.at_ms
+                    && window.until_ms + window.lasts_ms >= first.at_ms
+            };
+            match evidence.windows.iter().filter(concerns).min_by_key(|window| window.rank()) {
+                Some(window) => *self.duplicates.entry(window.name).or_default() += 1,
+                None => self.find(Finding::Doubled, || format!("{first:?} again as {copy:?}")),
+            }
+        }
+    }
+
+    /// The first copies of a key's messages are in the order of its commits. A later copy of an older one is a duplicate.
+    fn look_for_inversions(&mut self, evidence: &Evidence<'_>, truth: &HashMap<Name, &Committed>) {
+        let (mut seen, mut last) = (HashSet::new(), HashMap::<&str, (i64, &Record)>::new());
+        for record in evidence.records.iter().filter(|record| record.ordered) {
+            let Some(row) = record.name.and_then(|name| truth.get(&name)) else { continue };
+            let (Some(key), true) = (row.key.as_deref(), seen.insert(row.name())) else { continue };
+            match last.insert(key, (row.number, record)) {
+                Some((before, earlier)) if before > row.number => {
+                    self.find(Finding::Inverted, || format!("{key}: {record:?} behind {earlier:?}"));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Case {
+        committed: Vec<Committed>,
+        dead: Vec<(Uuid, Option<Name>)>,
+        records: Vec<Record>,
+        windows: Vec<Window>,
+    }
+
+    fn name(sequence: u64) -> Name {
+        Name { process: 1, sequence }
+    }
+
+    fn record(sequence: u64, at_ms: u64) -> Record {
+        let message_id = Uuid::from_u128(sequence.into());
+        Record { name: Some(name(sequence)), message_id, at_ms, sent_by: Some(1), ordered: true, is_whole: true }
+    }
+
+    /// Three messages of one key, each arrived once.
+    fn case() -> Case {
+        let row = |n: u64| Committed::new(name(n), n.cast_signed(), Uuid::from_u128(n.into()), true, "key");
+        let records = (1..=3).map(|n| record(n, n * 1_000)).collect();
+        Case { committed: (1..=3).map(row).collect(), dead: Vec::new(), records, windows: Vec::new() }
+    }
+
+    fn findings(case: &Case) -> Vec<(Finding, usize)> {
+        let applications = HashMap::from([(1, 0), (2, 1)]);
+        let audit = Audit::of(&Evidence {
+            committed: &case.committed,
+            dead: &case.dead,
+            records: &case.records,
+            windows: &case.windows,
+            applications: &applications,
+        });
+        audit.findings.into_iter().map(|(finding, (count, _))| (finding, count)).collect()
+    }
+
+    #[test]
+    fn what_is_whole_has_no_finding() {
+        assert_eq!(findings(&case()), []);
+    }
+
+    #[test]
+    fn losses_phantoms_changes_and_wrong_dead_letters_are_found() {
+        let mut lost = case();
+        lost.records.pop();
+        assert_eq!(findings(&lost), [(Finding::Lost, 1)]);
+        let mut phantom = case();
+        phantom.records.push(record(9, 9_000));
+        assert_eq!(findings(&phantom), [(Finding::Phantom, 1)]);
+        let mut changed = case();
+        changed.records[0].message_id = Uuid::from_u128(77);
+        assert_eq!(findings(&changed), [(Finding::Changed, 1)]);
+        let mut dead = case();
+        dead.dead.push((Uuid::from_u128(2), Some(name(2))));
+        assert_eq!(findings(&dead), [(Finding::WronglyDead, 1)]);
+    }
+
+    #[test]
+    fn an_order_of_first_copies_is_asked_for() {
+        let mut inverted = case();
+        inverted.records.swap(0, 1);
+        assert_eq!(findings(&inverted), [(Finding::Inverted, 1)]);
+    }
+
+    #[test]
+    fn a_second_copy_needs_a_fault_of_a_sender_in_between() {
+        let mut doubled = case();
+        doubled.records.push(record(1, 5_000));
+        assert_eq!(findings(&doubled), [(Finding::Doubled, 1)]);
+        let kill = |application, at| Window::at("kill", application, at);
+        for (window, explains) in
+            [(kill(0, 2_000), true), (kill(1, 2_000), false), (kill(0, 6_000), false), (kill(0, 0), false)]
+        {
+            doubled.windows = vec![window];
+            assert_eq!(findings(&doubled).is_empty(), explains, "{:?}", doubled.windows);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! An independent consumer: reads topics to their end, straight from the broker.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::{Headers as _, Message as _};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use uuid::Uuid;
+
+use crate::app::SENT_BY;
+use crate::truth::{Committed, Name};
+use crate::wire::Topics;
+
+/// The longest that nothing may come.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest one request may take.
+const REQUEST: Duration = Duration::from_secs(15);
+
+/// A record of a topic, as far as the audit looks at it.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) name: Option<Name>,
+    pub(crate) message_id: Uuid,
+    /// When the broker wrote it: milliseconds since 1970.
+    pub(crate) at_ms: u64,
+    pub(crate) sent_by: Option<u32>,
+    pub(crate) ordered: bool,
+    /// Whether its bytes are those that follow from its name.
+    pub(crate) is_whole: bool,
+}
+
+impl Record {
+    /// Whether it is what was committed.
+    pub(crate) fn is_of(&self, row: &Committed) -> bool {
+        self.is_whole && self.message_id == row.message_id && self.ordered == row.ordered
+    }
+}
+
+/// Every record of both topics; those of a partition in its order.
+pub(crate) fn read(bootstrap: &str, topics: &Topics) -> Result<Vec<Record>> {
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("group.id", "audit")
+        .create()
+        .context("make a consumer")?;
+    let mut assignment = TopicPartitionList::new();
+    let mut left = 0;
+    for topic in topics.all() {
+        let metadata = consumer.fetch_metadata(Some(topic), REQUEST).context("look for the topic")?;
+        for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
+            let (low, high) = consumer.fetch_watermarks(topic, partition.id(), REQUEST).context("read the end")?;
+            left += high - low;
+            assignment.add_partition_offset(topic, partition.id(), Offset::Beginning)?;
+        }
+    }
+    consumer.assign(&assignment)?;
+    let mut records = Vec::with_capacity(usize::try_from(left)?);
+    let mut end = Instant::now() + PATIENCE;
+    while left > 0 {
+        ensure!(Instant::now() < end, "{left} records are still unread after {PATIENCE:?}");
+        let Some(Ok(message)) = consumer.poll(Duration::from_millis(200)) else { continue };
+        end = Instant::now() + PATIENCE;
+        left -= 1;
+        let payload = message.payload().unwrap_or_default();
+        let name = Name::of_payload(payload);
+        let header = |name: &str| {
+            let found = message.headers()?.iter().find(|header| header.key == name)?;
+            std::str::from_utf8(found.value?).ok().map(str::to_owned)
+        };
+        let at_ms = message.timestamp().to_millis().and_then(|millis| u64::try_from(millis).ok());
+        records.push(Record {
+            name,
+            message_id: header("outbox-message-id").and_then(|id| id.parse().ok()).unwrap_or_default(),
+            at_ms: at_ms.context("a record without a time")?,
+            sent_by: header(SENT_BY).and_then(|process| process.parse().ok()),
+            ordered: message.topic() == topics.ordered,
+            is_whole: name.is_some_and(|name| name.payload() == payload),
+        });
+    }
+    Ok(records)
+}

@@ -1,0 +1,174 @@
+//! Makes the faults of a phase happen, each at its time and many at once.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use rustix::process::Signal;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{Instant, sleep};
+
+use crate::fleet::Fleet;
+use crate::journal::Journal;
+use crate::schedule::{Fault, Kind, Phase};
+use crate::truth;
+use crate::wire::{Command, Times};
+use crate::world::World;
+use xtask::stop::Stop;
+
+/// How exactly faults are in time.
+const TICK: Duration = Duration::from_millis(10);
+/// When a late settle meets ids that are given again: the steps of [`Kind::ReuseIds`], counted from its beginning.
+const REUSE_AT: Duration = Duration::from_millis(4_500);
+const SETTLE_AT: Duration = Duration::from_millis(6_000);
+
+/// What is to be done at a time; the place is that in the journal.
+#[derive(Debug, Clone, Copy)]
+enum Action {
+    Begin(Fault),
+    End(Fault, usize),
+    /// Ids from here on are given again, to rows that wait for their broker.
+    Reuse(Fault, i64),
+    /// The way to the database is whole again, and a settle that waited for it comes.
+    LetSettle(Fault),
+}
+
+pub(crate) struct Faults<'a> {
+    world: &'a World,
+    database: &'a str,
+    journal: &'a Journal,
+    times: Times,
+    actions: Vec<Action>,
+    /// By time, with the place in `actions`.
+    agenda: BinaryHeap<Reverse<(Instant, usize)>>,
+    servers: JoinSet<Result<()>>,
+}
+
+impl<'a> Faults<'a> {
+    pub(crate) fn new(world: &'a World, database: &'a str, journal: &'a Journal, times: Times) -> Self {
+        let (actions, agenda, servers) = (Vec::new(), BinaryHeap::new(), JoinSet::new());
+        Self { world, database, journal, times, actions, agenda, servers }
+    }
+
+    /// Goes through a phase to its end, when everything is healed and runs again.
+    pub(crate) async fn go_through(&mut self, phase: &Phase, fleet: &mut Fleet, stop: &Stop) -> Result<()> {
+        let begin = Instant::now();
+        for step in phase {
+            self.plan(begin + Duration::from_millis(step.at_ms), Action::Begin(step.fault));
+        }
+        while let Some(Reverse((at, place))) = self.agenda.pop() {
+            while Instant::now() < at {
+                ensure!(!stop.requested(), "stopped by a signal");
+                fleet.check()?;
+                sleep(TICK.min(at - Instant::now())).await;
+            }
+            let action = self.actions[place];
+            self.act(action, fleet).await?;
+        }
+        while let Some(restarted) = self.servers.join_next().await {
+            restarted??;
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self, at: Instant, action: Action) {
+        self.actions.push(action);
+        self.agenda.push(Reverse((at, self.actions.len() - 1)));
+    }
+
+    async fn act(&mut self, action: Action, fleet: &mut Fleet) -> Result<()> {
+        match action {
+            Action::Begin(fault) => {
+                let place = self.journal.begin(fault, self.times.delivery_ms);
+                let ends_at = Instant::now() + Duration::from_millis(fault.for_ms);
+                if self.begin(fault, place, fleet).await? {
+                    self.plan(ends_at, Action::End(fault, place));
+                }
+                Ok(())
+            }
+            Action::End(fault, place) => {
+                self.end(fault, fleet).await?;
+                self.journal.end(place);
+                Ok(())
+            }
+            Action::Reuse(fault, from) => {
+                self.ways_of_others(fault).for_each(|way| way.broker.cut(true));
+                truth::reuse_ids(&mut self.world.connect(self.database).await?, from).await
+            }
+            Action::LetSettle(fault) => {
+                self.ways_of(fault).for_each(|way| way.database.cut(false));
+                Ok(())
+            }
+        }
+    }
+
+    /// Says whether the fault has an end that is to be made.
+    async fn begin(&mut self, fault: Fault, place: usize, fleet: &mut Fleet) -> Result<bool> {
+        let application = fault.application.unwrap_or(0);
+        let slow = Duration::from_millis(fault.amount);
+        match fault.kind {
+            Kind::KillApplication => fleet.kill(application).await?,
+            Kind::Pause => fleet.signal(application, Signal::STOP)?,
+            Kind::Restart => fleet.end(application).await?,
+            Kind::KillBroker => return Ok(self.restart(self.world.broker_killer(), place)),
+            Kind::KillDatabase => return Ok(self.restart(self.world.database_killer(), place)),
+            Kind::CutDatabase => self.ways_of(fault).for_each(|way| way.database.cut(true)),
+            Kind::CutBroker => self.ways_of(fault).for_each(|way| way.broker.cut(true)),
+            Kind::DelayDatabase => self.ways_of(fault).for_each(|way| way.database.delay(slow)),
+            Kind::DelayBroker => self.ways_of(fault).for_each(|way| way.broker.delay(slow)),
+            Kind::LoseAcks => fleet.tell(application, Command::LoseAcks { for_ms: fault.for_ms }).await?,
+            Kind::LateAcks => {
+                let command = Command::LateAcks { for_ms: fault.for_ms, by_ms: fault.amount };
+                fleet.tell(application, command).await?;
+            }
+            Kind::FailSends => fleet.tell(application, Command::FailSends { for_ms: fault.for_ms }).await?,
+            Kind::Jump => fleet.tell(application, Command::Jump { by_ms: fault.amount }).await?,
+            Kind::Burst => fleet.tell(application, Command::Burst { messages: fault.amount }).await?,
+            Kind::ReuseIds => {
+                let last = truth::last_id(&mut self.world.connect(self.database).await?).await?;
+                self.ways_of(fault).for_each(|way| way.database.cut(true));
+                self.plan(Instant::now() + REUSE_AT, Action::Reuse(fault, last - 100));
+                self.plan(Instant::now() + SETTLE_AT, Action::LetSettle(fault));
+            }
+        }
+        Ok(true)
+    }
+
+    async fn end(&self, fault: Fault, fleet: &mut Fleet) -> Result<()> {
+        let application = fault.application.unwrap_or(0);
+        match fault.kind {
+            Kind::KillApplication | Kind::Restart => fleet.start(application)?,
+            Kind::Pause => fleet.signal(application, Signal::CONT)?,
+            Kind::CutDatabase => self.ways_of(fault).for_each(|way| way.database.cut(false)),
+            Kind::CutBroker => self.ways_of(fault).for_each(|way| way.broker.cut(false)),
+            Kind::DelayDatabase => self.ways_of(fault).for_each(|way| way.database.delay(Duration::ZERO)),
+            Kind::DelayBroker => self.ways_of(fault).for_each(|way| way.broker.delay(Duration::ZERO)),
+            Kind::ReuseIds => self.world.heal(),
+            Kind::LoseAcks | Kind::LateAcks | Kind::FailSends | Kind::Jump | Kind::Burst => {}
+            Kind::KillBroker | Kind::KillDatabase => {}
+        }
+        Ok(())
+    }
+
+    /// Kills and starts a server beside everything else; its end is noted when it is back.
+    fn restart(&mut self, restart: impl FnOnce() -> Result<()> + Send + 'static, place: usize) -> bool {
+        let journal = self.journal.clone();
+        self.servers.spawn(async move {
+            spawn_blocking(restart).await??;
+            journal.end(place);
+            Ok(())
+        });
+        false
+    }
+
+    fn ways_of(&self, fault: Fault) -> impl Iterator<Item = &crate::world::Way> {
+        let ways = self.world.ways.iter().enumerate();
+        ways.filter(move |(place, _)| fault.application.is_none_or(|of| of == *place)).map(|(_, way)| way)
+    }
+
+    fn ways_of_others(&self, fault: Fault) -> impl Iterator<Item = &crate::world::Way> {
+        let ways = self.world.ways.iter().enumerate();
+        ways.filter(move |(place, _)| fault.application != Some(*place)).map(|(_, way)| way)
+    }
+}

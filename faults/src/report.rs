@@ -1,0 +1,108 @@
+//! What a run came to: a table for people, JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::audit::Finding;
+use crate::plans::Plan;
+use crate::run::Outcome;
+
+/// Why a run fails; nothing where it passes.
+pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+    let audit = &outcome.audit;
+    let mut failures = Vec::new();
+    for (finding, (count, examples)) in &audit.findings {
+        failures.push(format!("{count} {}, for example {}", finding.name(), examples.join("\n    ")));
+    }
+    if audit.consumed < plan.consumed_min {
+        failures.push(format!("only {} messages were consumed, of at least {}", audit.consumed, plan.consumed_min));
+    }
+    failures
+}
+
+fn by_kind(outcome: &Outcome) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for window in &outcome.windows {
+        *counts.entry(window.name).or_default() += 1;
+    }
+    counts
+}
+
+fn recovery(outcome: &Outcome) -> (Duration, Duration) {
+    let mut sorted = outcome.recoveries.clone();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+    (median, sorted.last().copied().unwrap_or_default())
+}
+
+/// The closing table.
+pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
+    let mut text = String::new();
+    let mut section = |title: &str, rows: Vec<(String, String)>| {
+        let _ = writeln!(text, "\n{title}");
+        for (name, figure) in rows {
+            let _ = writeln!(text, "  {name:<40} {figure:>10}");
+        }
+    };
+    let audit = &outcome.audit;
+    let counted = |counts: &BTreeMap<&'static str, usize>| {
+        counts.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())).collect::<Vec<_>>()
+    };
+    section("faults", counted(&by_kind(outcome)));
+    section("transactions", outcome.transactions.iter().map(|(kind, n)| (kind.clone(), n.to_string())).collect());
+    section("copies beyond the first, by what explains them", counted(&audit.duplicates));
+    let mut rows = vec![
+        ("committed".to_owned(), audit.committed.to_string()),
+        ("consumed".to_owned(), audit.consumed.to_string()),
+        ("dead letters".to_owned(), audit.dead.to_string()),
+    ];
+    let all = [
+        Finding::Lost,
+        Finding::Phantom,
+        Finding::Changed,
+        Finding::Doubled,
+        Finding::Inverted,
+        Finding::WronglyDead,
+        Finding::Stuck,
+    ];
+    rows.extend(all.map(|finding| (finding.name().to_owned(), audit.count(finding).to_string())));
+    section("audit", rows);
+    let (median, longest) = recovery(outcome);
+    let seconds = |duration: Duration| format!("{:.1} s", duration.as_secs_f64());
+    let time = [("to recover, median", median), ("to recover, longest", longest), ("in all", outcome.took)];
+    section("time", time.map(|(name, duration)| (name.to_owned(), seconds(duration))).to_vec());
+    for failure in failures(outcome, plan) {
+        let _ = writeln!(text, "\nFAILED: {failure}");
+    }
+    text
+}
+
+/// Leaves the figures of a run, its schedule included, in a file.
+pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
+    let audit = &outcome.audit;
+    let (median, longest) = recovery(outcome);
+    let findings: BTreeMap<_, _> = audit.findings.iter().map(|(of, found)| (of.name(), found)).collect();
+    let report = json!({
+        "seed": plan.seed,
+        "mistake": plan.mistake,
+        "schedule": plan.phases,
+        "faults": by_kind(outcome),
+        "windows": outcome.windows,
+        "transactions": outcome.transactions,
+        "committed": audit.committed,
+        "consumed": audit.consumed,
+        "dead": audit.dead,
+        "duplicates": audit.duplicates,
+        "findings": findings,
+        "recovery_seconds": { "median": median.as_secs_f64(), "longest": longest.as_secs_f64() },
+        "seconds": outcome.took.as_secs_f64(),
+        "failures": failures(outcome, plan),
+    });
+    fs::write(file, serde_json::to_string_pretty(&report)?).with_context(|| format!("write {}", file.display()))
+}

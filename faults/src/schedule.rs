@@ -1,0 +1,246 @@
+//! Which fault comes when: drawn from a seed before anything runs, so that the same seed is the same schedule.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Applications of a run.
+pub(crate) const APPLICATIONS: usize = 3;
+/// Of all faults, in percent: at least so many are kill -9 of the broker or the database.
+const SERVER_KILLS_MIN: usize = 5;
+/// Of all faults, in percent: at least so many stop a process past its leases and let it go on.
+const PAUSES_MIN: usize = 10;
+
+/// A kind of fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub(crate) enum Kind {
+    KillApplication,
+    Pause,
+    Restart,
+    KillBroker,
+    KillDatabase,
+    CutDatabase,
+    CutBroker,
+    DelayDatabase,
+    DelayBroker,
+    LoseAcks,
+    /// The broker has a message, and says so late.
+    LateAcks,
+    /// Half of the messages fail before the broker has them.
+    FailSends,
+    Jump,
+    Burst,
+    /// Ids are given twice, and a settle comes late.
+    ReuseIds,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::KillApplication => "kill -9 application",
+            Self::Pause => "stop and continue past the lease",
+            Self::Restart => "orderly restart",
+            Self::KillBroker => "kill -9 broker",
+            Self::KillDatabase => "kill -9 database",
+            Self::CutDatabase => "cut from database",
+            Self::CutBroker => "cut from broker",
+            Self::DelayDatabase => "slow way to database",
+            Self::DelayBroker => "slow way to broker",
+            Self::LoseAcks => "acknowledgements lost",
+            Self::LateAcks => "acknowledgements late",
+            Self::FailSends => "sends fail",
+            Self::Jump => "clock jumps",
+            Self::Burst => "burst",
+            Self::ReuseIds => "ids given twice",
+        }
+    }
+
+    /// Whether a message may come twice by it: by what is only slow, late or much, none may.
+    pub(crate) fn doubles(self) -> bool {
+        !matches!(
+            self,
+            Self::Restart | Self::DelayDatabase | Self::DelayBroker | Self::LateAcks | Self::FailSends | Self::Burst
+        )
+    }
+
+    fn is_of_server(self) -> bool {
+        matches!(self, Self::KillBroker | Self::KillDatabase)
+    }
+}
+
+/// A fault: what, to which application (to none where it is a server's), for how long, and how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Fault {
+    pub(crate) kind: Kind,
+    pub(crate) application: Option<usize>,
+    pub(crate) for_ms: u64,
+    pub(crate) amount: u64,
+}
+
+/// A fault at its time, counted from the beginning of its phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Step {
+    pub(crate) at_ms: u64,
+    pub(crate) fault: Fault,
+}
+
+/// Faults without a pause; after each phase everything heals, and a calm follows in which nothing may double.
+pub(crate) type Phase = Vec<Step>;
+
+/// The faults of a phase before they are shuffled, with their times.
+pub(crate) const DECK: &[Kind] = &[
+    Kind::KillBroker,
+    Kind::KillDatabase,
+    Kind::Pause,
+    Kind::Pause,
+    Kind::Pause,
+    Kind::KillApplication,
+    Kind::KillApplication,
+    Kind::KillApplication,
+    Kind::KillApplication,
+    Kind::CutDatabase,
+    Kind::CutDatabase,
+    Kind::CutBroker,
+    Kind::CutBroker,
+    Kind::DelayDatabase,
+    Kind::DelayBroker,
+    Kind::LoseAcks,
+    Kind::LateAcks,
+    Kind::FailSends,
+    Kind::Jump,
+    Kind::Restart,
+    Kind::Burst,
+];
+
+/// How long a phase of [`DECK`] takes with its calm, about.
+const PHASE_MS: u64 = 48_000;
+
+/// The schedule of a long run.
+pub(crate) fn of(seed: u64, minutes: f64, lease_ms: u64) -> Vec<Phase> {
+    let phases = ((minutes * 60_000.0) as u64).div_ceil(PHASE_MS).max(1);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let phases: Vec<Phase> = (0..phases).map(|_| shuffled(DECK, &mut random, lease_ms)).collect();
+    assert_shares(&phases);
+    phases
+}
+
+/// A phase of these faults, in an order drawn by lot.
+pub(crate) fn shuffled(deck: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) -> Phase {
+    let mut deck = deck.to_vec();
+    random.shuffle(&mut deck);
+    in_order(&deck, random, lease_ms)
+}
+
+/// A phase of these faults in this order. An application has one fault at a time, and so has each server.
+pub(crate) fn in_order(deck: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) -> Phase {
+    let mut busy_until = [0; APPLICATIONS];
+    let mut server_busy_until = 0;
+    let mut now = 0;
+    let mut phase = Phase::new();
+    for &kind in deck {
+        now += random.u64(1_000..2_600);
+        let (for_ms, amount) = extent(kind, random, lease_ms);
+        let application = if kind.is_of_server() {
+            now = now.max(server_busy_until);
+            server_busy_until = now + 6_000;
+            None
+        } else {
+            let (free, until) = freest(&busy_until, random);
+            now = now.max(until);
+            // It has to be itself again: an application that starts, or a time-out that runs.
+            busy_until[free] = now + for_ms + 1_500;
+            Some(free)
+        };
+        phase.push(Step { at_ms: now, fault: Fault { kind, application, for_ms, amount } });
+    }
+    phase
+}
+
+/// One that is free by lot, or the one that will be first.
+fn freest(busy_until: &[u64; APPLICATIONS], random: &mut fastrand::Rng) -> (usize, u64) {
+    let first = random.usize(..APPLICATIONS);
+    let order = (0..APPLICATIONS).map(|turn| (first + turn) % APPLICATIONS);
+    let freest = order.min_by_key(|application| busy_until[*application]).unwrap_or(first);
+    (freest, busy_until[freest])
+}
+
+/// How long, and how much.
+fn extent(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) -> (u64, u64) {
+    match kind {
+        Kind::KillApplication => (random.u64(0..2_000), 0),
+        Kind::Pause => (lease_ms + random.u64(500..1_500), 0),
+        Kind::CutDatabase => (random.u64(200..3_500), 0),
+        Kind::CutBroker => (random.u64(200..4_500), 0),
+        Kind::DelayDatabase => (random.u64(1_000..3_000), random.u64(5..60)),
+        Kind::DelayBroker => (random.u64(1_000..3_000), random.u64(20..250)),
+        Kind::LoseAcks => (random.u64(300..1_500), 0),
+        Kind::LateAcks => (random.u64(1_000..3_000), random.u64(200..900)),
+        Kind::FailSends => (random.u64(500..2_000), 0),
+        Kind::Jump => (0, random.u64(1_000..8_000)),
+        Kind::Burst => (1_000, random.u64(1_500..3_000)),
+        Kind::ReuseIds => (14_000, 0),
+        Kind::Restart | Kind::KillBroker | Kind::KillDatabase => (0, 0),
+    }
+}
+
+/// # Panics
+/// A schedule without its share of kills and pauses: then the deck is wrong.
+fn assert_shares(phases: &[Phase]) {
+    let faults: Vec<Kind> = phases.iter().flatten().map(|step| step.fault.kind).collect();
+    let count = |wanted: fn(&Kind) -> bool| faults.iter().filter(|kind| wanted(kind)).count() * 100;
+    assert!(count(|kind| kind.is_of_server()) >= SERVER_KILLS_MIN * faults.len(), "too few servers are killed");
+    assert!(count(|kind| *kind == Kind::Pause) >= PAUSES_MIN * faults.len(), "too few processes are stopped");
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { kind, application, for_ms, amount } = self.fault;
+        write!(f, "{:>7.1} s  {}", self.at_ms as f64 / 1e3, kind.name())?;
+        if let Some(application) = application {
+            write!(f, ", application {application}")?;
+        }
+        if for_ms > 0 {
+            write!(f, ", for {for_ms} ms")?;
+        }
+        if amount > 0 {
+            write!(f, ", by {amount}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_is_the_same_schedule() {
+        assert_eq!(of(7, 3.0, 5_000), of(7, 3.0, 5_000));
+        assert_ne!(of(7, 3.0, 5_000), of(8, 3.0, 5_000));
+    }
+
+    #[test]
+    fn an_hour_holds_a_thousand_faults() {
+        let phases = of(1, 60.0, 5_000);
+        assert!(phases.iter().map(Vec::len).sum::<usize>() >= 1_000);
+    }
+
+    #[test]
+    fn no_application_has_two_faults_at_once() {
+        for phase in of(3, 30.0, 5_000) {
+            let mut free_at = [0; APPLICATIONS];
+            for step in phase {
+                let Some(application) = step.fault.application else { continue };
+                assert!(step.at_ms >= free_at[application], "{step}");
+                free_at[application] = step.at_ms + step.fault.for_ms;
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "too few processes are stopped")]
+    fn a_schedule_without_pauses_is_refused() {
+        let mut random = fastrand::Rng::with_seed(1);
+        assert_shares(&[shuffled(&[Kind::KillBroker, Kind::Jump], &mut random, 5_000)]);
+    }
+}

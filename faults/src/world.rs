@@ -1,0 +1,118 @@
+//! The servers of a run, killed and started again, and each application's way to them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use diesel_async::{AsyncConnection as _, AsyncMigrationHarness, AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_migrations::MigrationHarness as _;
+use diesel_outbox::migrations::MIGRATIONS;
+use tokio::task::spawn_blocking;
+use xtask::servers::{Kafka, Postgres, kafka, postgres};
+
+use crate::proxy::Proxy;
+use crate::schedule::APPLICATIONS;
+use crate::truth;
+
+/// An application's way to the servers.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub(crate) database: Proxy,
+    pub(crate) broker: Proxy,
+}
+
+/// Servers of our own. Dropping it ends them and removes their data.
+#[derive(Debug)]
+pub(crate) struct World {
+    database: Arc<Mutex<Postgres>>,
+    broker: Arc<Mutex<Kafka>>,
+    pub(crate) ways: Vec<Way>,
+}
+
+impl World {
+    pub(crate) async fn start() -> Result<Self> {
+        let mut ways = Vec::new();
+        for _ in 0..APPLICATIONS {
+            ways.push(Way { database: Proxy::start().await?, broker: Proxy::start().await? });
+        }
+        // The broker's own time, which also orders the copies of a message.
+        let settings = vec![("log.message.timestamp.type".to_owned(), "LogAppendTime".to_owned())];
+        let behind_proxies = ways.iter().map(|way| way.broker.port()).collect();
+        let options = kafka::Options { behind_proxies, settings, ..kafka::Options::default() };
+        let (database, broker) = spawn_blocking(move || {
+            anyhow::Ok((Postgres::start(&postgres::Options::default())?, Kafka::start(&options)?))
+        })
+        .await??;
+        for (way, port) in ways.iter().zip(broker.proxied_ports()) {
+            way.database.set_target(database.port());
+            way.broker.set_target(*port);
+        }
+        Ok(Self { database: Arc::new(Mutex::new(database)), broker: Arc::new(Mutex::new(broker)), ways })
+    }
+
+    /// The broker without a proxy.
+    pub(crate) fn bootstrap(&self) -> String {
+        self.broker.lock().unwrap_or_else(PoisonError::into_inner).bootstrap()
+    }
+
+    /// A new database with the tables; returns its name.
+    pub(crate) async fn new_database(&self, name: &str) -> Result<()> {
+        let mut server = AsyncPgConnection::establish(&self.url("outbox")).await?;
+        server.batch_execute(&format!("CREATE DATABASE {name}")).await?;
+        let mut connection = self.connect(name).await?;
+        connection.batch_execute(truth::TABLE).await?;
+        let mut harness = AsyncMigrationHarness::new(connection);
+        harness.run_pending_migrations(MIGRATIONS).map_err(|error| anyhow::anyhow!("migrate: {error}"))?;
+        Ok(())
+    }
+
+    /// A connection without a proxy.
+    pub(crate) async fn connect(&self, database: &str) -> Result<AsyncPgConnection> {
+        AsyncPgConnection::establish(&self.url(database)).await.context("connect to the database")
+    }
+
+    /// The URL of a database by way of an application's proxy.
+    pub(crate) fn url_by(&self, way: &Way, database: &str) -> Result<String> {
+        let url = self.url(database);
+        let (login, _) = url.rsplit_once('@').context("the URL holds a login")?;
+        Ok(format!("{login}@127.0.0.1:{}/{database}", way.database.port()))
+    }
+
+    fn url(&self, database: &str) -> String {
+        let url = self.database.lock().unwrap_or_else(PoisonError::into_inner).url();
+        match url.rsplit_once('/') {
+            Some((server, _)) => format!("{server}/{database}"),
+            None => url,
+        }
+    }
+
+    /// `kill -9` to the database, and its start on the same data. Blocks.
+    pub(crate) fn database_killer(&self) -> impl FnOnce() -> Result<()> + Send + 'static {
+        let database = Arc::clone(&self.database);
+        move || {
+            let mut database = database.lock().unwrap_or_else(PoisonError::into_inner);
+            database.kill9()?;
+            database.start_again()
+        }
+    }
+
+    /// The same of the broker.
+    pub(crate) fn broker_killer(&self) -> impl FnOnce() -> Result<()> + Send + 'static {
+        let broker = Arc::clone(&self.broker);
+        move || {
+            let mut broker = broker.lock().unwrap_or_else(PoisonError::into_inner);
+            broker.kill9()?;
+            broker.start_again()
+        }
+    }
+
+    /// Every way as it should be.
+    pub(crate) fn heal(&self) {
+        for way in &self.ways {
+            for proxy in [&way.database, &way.broker] {
+                proxy.cut(false);
+                proxy.delay(Duration::ZERO);
+            }
+        }
+    }
+}

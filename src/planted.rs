@@ -1,0 +1,61 @@
+//! Mistakes that can be made on purpose, one in a process, so that the fault harness can show that it finds them.
+//!
+//! They are compiled only with the private feature `_planted`; otherwise [`planted`] is a constant.
+
+macro_rules! mistakes {
+    ($($name:ident = $text:literal, $help:literal;)+) => {
+        /// A mistake in the library that `cargo xtask faults --plants` has to find.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(
+            not(feature = "_planted"),
+            allow(dead_code, unreachable_pub, reason = "which are named depends on the features")
+        )]
+        pub enum Mistake { $(#[doc = $help] $name,)+ }
+
+        #[cfg(feature = "_planted")]
+        impl Mistake {
+            /// Every mistake.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// Its name on the command line.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)+ }
+            }
+        }
+    };
+}
+
+mistakes! {
+    CommitBelieved = "commit-believed", "What the hook saw committed is sent without confirm.";
+    SettleById = "settle-by-id", "A settle names the id of a row alone.";
+    SettleOnSend = "settle-on-send", "A row is settled when the client has it.";
+    LostAckIsSent = "lost-ack-is-sent", "A message that timed out counts as delivered.";
+    LeaseNotExtended = "lease-not-extended", "Leases of rows in flight are not prolonged.";
+    AttemptInOutage = "attempt-in-outage", "Time-outs and outages spend attempts.";
+    ClaimGivesBack = "claim-gives-back", "A claim gives back what the client still has.";
+    ClaimUnlocked = "claim-unlocked", "A claim neither locks its rows nor minds other locks.";
+    DeadLetterNotKept = "dead-letter-not-kept", "A message that is given up becomes no dead letter.";
+    LaneNeverLost = "lane-never-lost", "The owner of a lane goes on after its lease.";
+    LaneLeftInFlight = "lane-left-in-flight", "A lane is handed over with its rows in flight.";
+    FailedKeyGoesOn = "failed-key-goes-on", "The next message of a key does not wait for one that failed.";
+}
+
+#[cfg(feature = "_planted")]
+static CHOSEN: std::sync::OnceLock<Mistake> = std::sync::OnceLock::new();
+
+/// Makes this mistake from now on, in the whole process; the first choice counts.
+#[cfg(feature = "_planted")]
+pub fn plant(mistake: Mistake) {
+    let _ = CHOSEN.set(mistake);
+}
+
+/// Whether this mistake is to be made.
+#[cfg(feature = "_planted")]
+pub(crate) fn planted(mistake: Mistake) -> bool {
+    CHOSEN.get() == Some(&mistake)
+}
+
+#[cfg(not(feature = "_planted"))]
+pub(crate) const fn planted(_: Mistake) -> bool {
+    false
+}
