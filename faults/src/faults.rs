@@ -20,14 +20,21 @@ use xtask::stop::Stop;
 /// How exactly faults are in time.
 const TICK: Duration = Duration::from_millis(10);
 /// When a late settle meets ids that are given again: the steps of [`Kind::ReuseIds`], counted from its beginning.
-const REUSE_AT: Duration = Duration::from_millis(4_500);
-const SETTLE_AT: Duration = Duration::from_millis(6_000);
+/// Acknowledgements are late from the beginning on, so that many settles wait when the way to the database is cut.
+const LATE_MS: u64 = 1_500;
+const CUT_AT: Duration = Duration::from_millis(1_200);
+const REUSE_AT: Duration = Duration::from_millis(6_000);
+const SETTLE_AT: Duration = Duration::from_millis(7_500);
+/// So far ids go back: further than those that wait to be settled.
+const REUSED: i64 = 700;
 
 /// What is to be done at a time; the place is that in the journal.
 #[derive(Debug, Clone, Copy)]
 enum Action {
     Begin(Fault),
     End(Fault, usize),
+    /// Rows that wait to be settled cannot be.
+    CutOff(Fault),
     /// Ids from here on are given again, to rows that wait for their broker.
     Reuse(Fault, i64),
     /// The way to the database is whole again, and a settle that waited for it comes.
@@ -92,6 +99,12 @@ impl<'a> Faults<'a> {
                 self.journal.end(place);
                 Ok(())
             }
+            Action::CutOff(fault) => {
+                let last = truth::last_id(&mut self.world.connect(self.database).await?).await?;
+                self.ways_of(fault).for_each(|way| way.database.cut(true));
+                self.plan(Instant::now() + REUSE_AT - CUT_AT, Action::Reuse(fault, last - REUSED));
+                Ok(())
+            }
             Action::Reuse(fault, from) => {
                 self.ways_of_others(fault).for_each(|way| way.broker.cut(true));
                 truth::reuse_ids(&mut self.world.connect(self.database).await?, from).await
@@ -126,9 +139,8 @@ impl<'a> Faults<'a> {
             Kind::Jump => fleet.tell(application, Command::Jump { by_ms: fault.amount }).await?,
             Kind::Burst => fleet.tell(application, Command::Burst { messages: fault.amount }).await?,
             Kind::ReuseIds => {
-                let last = truth::last_id(&mut self.world.connect(self.database).await?).await?;
-                self.ways_of(fault).for_each(|way| way.database.cut(true));
-                self.plan(Instant::now() + REUSE_AT, Action::Reuse(fault, last - 100));
+                fleet.tell(application, Command::LateAcks { for_ms: LATE_MS, by_ms: LATE_MS }).await?;
+                self.plan(Instant::now() + CUT_AT, Action::CutOff(fault));
                 self.plan(Instant::now() + SETTLE_AT, Action::LetSettle(fault));
             }
         }
