@@ -90,39 +90,32 @@ pub const LANE_READ_ROWS_MAX: usize = 4_000;
 /// The least part, so that a read of very many lanes still gets on.
 pub const LANE_PAGE_ROWS_MIN: usize = 50;
 
-/// Rows that wait in a lane's memory, below which more are read: a page takes a millisecond, and half of one lasts ten at
-/// full speed.
+/// Rows that wait in a lane's memory, below which more are read: a page takes a millisecond, half of one lasts ten.
 pub const LANE_WAITING_LOW: usize = 500;
 
-/// Rows of one key that wait in memory, 24 bytes each; the others are read again when these are nearly sent. One key sends
-/// one message after the other, so a hundred last for a tenth of a second and more.
+/// Rows of one key that wait in memory, 24 bytes each, sent one after the other; the others are read again after these.
 pub const LANE_KEY_WAITING_MAX: usize = 100;
 
-/// Keys of one lane that have something to send or are blocked, 200 bytes each at most: 20 MB. Beyond, nothing new is read
-/// of the lane until keys are done, so that keys nobody has seen yet wait.
+/// Keys of one lane with something to send or blocked, 200 bytes each: 20 MB. Beyond, nothing new is read until some are done.
 pub const LANE_KEYS_MAX: usize = 100_000;
 
 /// Keys of a lane whose last message is remembered, to tell rows that became visible too late. Only counted by it.
 pub const LANE_RECENT_KEYS_MAX: usize = 4_096;
 
-/// How far a lane is read again where a database does not tell the id of a new row (MySQL): its transaction may have been
-/// slower than that of a higher id. What this misses is found within the poll interval.
+/// How far a lane is read again where a database does not tell the id of a new row (MySQL), which may be a late one.
 pub const LANE_WAKE_SLACK_IDS: i64 = 1_000;
 
-/// How long a transaction may be open behind its enqueue to an ordered topic and still keep its place among the messages
-/// of its keys, whichever process it is of. So far back a lane is read with each page, where that costs something only for
-/// rows that are still there: settled ones are dead entries of the index. A row of a longer one is found at its commit by
-/// the hook, where this process owns the lane, and otherwise within the poll interval.
+/// How long a transaction may be open behind its enqueue to an ordered topic and keep the order of its keys, whichever
+/// process it is of: so far back each page of a lane is read, at no cost where rows are settled. docs/ordering.md has more.
 pub const LANE_OPEN_DURATION: Duration = Duration::from_secs(2);
 
-/// Rows of a lane that are read again in one page, 100 bytes each. Where more of them are that young and still there, new
-/// ones wait until they are older.
+/// Rows that one page of a lane reads again, 100 bytes each. Where more are that young, new ones wait until they are older.
 pub const LANE_AGAIN_ROWS_MAX: usize = 10_000;
 
 /// Steps in which that follows the clock: of a sixteenth of it.
 pub const LANE_FLOORS_MAX: usize = 16;
 
-/// How soon a row is looked at again that this process has in hand from an earlier time, and a lane of which much is read again.
+/// How soon a row in hand from an earlier time is looked at again, and a lane of which much is read again.
 pub const LANE_RECHECK: Duration = Duration::from_millis(100);
 
 /// Bounds and times of one relay.

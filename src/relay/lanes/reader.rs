@@ -14,7 +14,7 @@ use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, 
 use crate::metrics;
 use crate::relay::breaker::BreakerState;
 use crate::relay::engine::Engine;
-use crate::relay::entry::Holder;
+use crate::relay::entry::{Holder, Progress};
 use crate::relay::ledger::Reservation;
 use crate::relay::outgoing::{Offer, Offered, Outgoing};
 use crate::relay::path::Path;
@@ -125,7 +125,9 @@ fn note(
     is_full: bool,
     read_at: (BootInstant, BootInstant),
 ) -> usize {
-    lanes.note(scan, page, is_full, read_at, |row| engine.ledger.progress(row))
+    lanes.note(scan, page, is_full, read_at, |row| {
+        engine.ledger.progress(row).map(|progress| progress == Progress::Delivered)
+    })
 }
 
 /// Sends the rows whose turn it is, as many as there is room for.

@@ -12,7 +12,6 @@ use tokio::sync::Notify;
 use super::lane::Lane;
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
 use crate::clock::BootInstant;
-use crate::relay::entry::Progress;
 use crate::relay::topics::TopicState;
 use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, RowKey};
 
@@ -144,13 +143,14 @@ impl TopicLanes {
         entries: &[LaneEntry],
         is_full: bool,
         (now, late_at): (BootInstant, BootInstant),
-        progress: impl Fn(RowKey) -> Option<Progress>,
+        is_delivered: impl Fn(RowKey) -> Option<bool>,
     ) -> usize {
         let found = |entry: &LaneEntry| {
-            let progress = progress(entry.row);
+            // Known of rows in this process's hand, and of no other.
+            let delivered = is_delivered(entry.row);
             let key = self.hasher.hash_one(entry.key.as_deref());
             let waiting = Waiting { row: entry.row, bytes: entry.bytes };
-            (progress != Some(Progress::Delivered)).then(|| Found { key, waiting, in_hand: progress.is_some() })
+            (delivered != Some(true)).then(|| Found { key, waiting, in_hand: delivered.is_some() })
         };
         let mut owned = self.owned();
         let Some(lane) = owned.get_mut(&held.lane).filter(|lane| lane.held == held) else { return 0 };
