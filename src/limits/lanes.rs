@@ -1,0 +1,50 @@
+//! Of the lanes of ordered topics.
+
+use std::time::Duration;
+
+/// Rows that the locks of keys take at most on MySQL: two keys in one bucket wait for each other, which at 100 open
+/// transactions happens to every eightieth of them.
+pub const KEY_LOCK_BUCKETS: i64 = 8_192;
+
+/// Lanes of an ordered topic, where none are given: enough for sixteen nodes, few enough that looking at all costs nothing.
+pub const LANES: u16 = 16;
+
+/// The most lanes of an ordered topic: a read of all of them stays one statement of a millisecond or two.
+pub const LANES_MAX: u16 = 1_024;
+
+/// Rows of one page of a lane, read without what they carry.
+pub const LANE_PAGE_ROWS_MAX: usize = 1_000;
+
+/// Rows of one read of several lanes, of which each gets its part.
+pub const LANE_READ_ROWS_MAX: usize = 4_000;
+
+/// The least part, so that a read of very many lanes still gets on.
+pub const LANE_PAGE_ROWS_MIN: usize = 50;
+
+/// Rows that wait in a lane's memory, below which more are read: a page takes a millisecond, half of one lasts ten.
+pub const LANE_WAITING_LOW: usize = 500;
+
+/// Rows of one key that wait in memory, 24 bytes each, sent one after the other; the others are read again after these.
+pub const LANE_KEY_WAITING_MAX: usize = 100;
+
+/// Keys of one lane with something to send or blocked, 200 bytes each: 20 MB. Beyond, nothing new is read until some are done.
+pub const LANE_KEYS_MAX: usize = 100_000;
+
+/// Keys of a lane whose last message is remembered, to tell rows that became visible too late. Only counted by it.
+pub const LANE_RECENT_KEYS_MAX: usize = 4_096;
+
+/// How far a lane is read again where a database does not tell the id of a new row (MySQL), which may be a late one.
+pub const LANE_WAKE_SLACK_IDS: i64 = 1_000;
+
+/// How long a transaction may be open behind its enqueue to an ordered topic and keep the order of its keys, whichever
+/// process it is of: so far back each page of a lane is read, at no cost where rows are settled. docs/ordering.md has more.
+pub const LANE_OPEN_DURATION: Duration = Duration::from_secs(2);
+
+/// Rows that one page of a lane reads again, 100 bytes each. Where more are that young, new ones wait until they are older.
+pub const LANE_AGAIN_ROWS_MAX: usize = 10_000;
+
+/// Steps in which that follows the clock: of a sixteenth of it.
+pub const LANE_FLOORS_MAX: usize = 16;
+
+/// How soon a row in hand from an earlier time is looked at again, and a lane of which much is read again.
+pub const LANE_RECHECK: Duration = Duration::from_millis(100);

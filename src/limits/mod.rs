@@ -1,0 +1,13 @@
+//! Every bound and default, each with its argument.
+//!
+//! The values are defaults of [`Limits`] and can be changed per relay; the constants bound what is fixed.
+
+mod lanes;
+mod messages;
+mod relay;
+mod transports;
+
+pub use self::lanes::*;
+pub use self::messages::*;
+pub use self::relay::*;
+pub use self::transports::*;

@@ -1,0 +1,135 @@
+//! Of the relay.
+
+use std::time::Duration;
+
+/// Rows that go to a transport in one call. So many that a client can make large requests of them, so few that the first
+/// is not long kept back: the books of a hundred rows take a third of a millisecond.
+pub const SEND_GROUP_ROWS_MAX: usize = 100;
+
+/// Bounds and times of one relay.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::Limits;
+/// let limits = Limits { poll_interval: Duration::from_millis(500), ..Limits::default() };
+/// assert!(limits.lease_duration > limits.claim_window_duration);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a held row belongs to its holder. 30 s outlasts a broker's leader election and the delivery time-out;
+    /// it is also what a crash in mid-send delays those rows.
+    pub lease_duration: Duration,
+    /// Safety distance kept from the end of a term: round trips and clock reads fit into it many times.
+    pub term_margin_duration: Duration,
+    /// How long a claim transaction stays open for outcomes. 250 ms: in the healthy case all outcomes are there after
+    /// milliseconds; a longer one would hold back vacuum and pin a connection during an outage.
+    pub claim_window_duration: Duration,
+    /// Rows of one claim. 2,000 drain a backlog a tenth faster than 1,000, because two workers then wait less for each
+    /// other's database and broker; [`claim_bytes_max`](Self::claim_bytes_max) bounds the memory.
+    pub claim_rows_max: usize,
+    /// Bytes of one claim, so that rows of 50 kB do not take 50 MB a batch.
+    pub claim_bytes_max: usize,
+    /// Claims open at once, for each transport. Two overlap sending with reading (75,000 against 127,000 msg/s); a third
+    /// gains nothing. Workers shared by transports would spend a claim window each on the slowest of them.
+    pub claim_workers: usize,
+    /// Refs waiting for confirm, for each transport. At 16,384 a queue that drains at all drains within t/2.
+    pub queue_refs_max: usize,
+    /// Rows of one confirm: beyond 500 the cost per row no longer falls.
+    pub confirm_rows_max: usize,
+    /// The longest that a confirm waits until everything handed over before is answered: 5 ms. Rows that come meanwhile share one read
+    /// and one request to the broker, which saves both more than it costs the row. A row that comes alone waits for
+    /// nothing, and neither does a full group.
+    pub confirm_interval_max: Duration,
+    /// How many rows make an interval worth waiting for, answered or not. Below 20 in 5 ms, 4,000 a second, each is
+    /// confirmed and sent as it comes; above, and from then on down to half of that, it would take the processors from the
+    /// business.
+    pub confirm_group_rows_min: usize,
+    /// Messages in flight in all, sent but not settled. 20,000 keep a broker at full speed and bound the memory.
+    ///
+    /// Several transports have equal shares of it, so that one that answers slowly or not at all takes nothing from the
+    /// others; what a transport has no use for ([`in_flight_max`](crate::transport::Transport::in_flight_max)) goes to
+    /// the rest. Fixed shares and no common pool: at full speed a transport holds two claims and a confirm group, 4,500,
+    /// which is below its share for up to four of them, and what lies beyond is only ever filled by one that stands still.
+    pub in_flight_max: usize,
+    /// Bytes in flight in all, in equal shares; with rows of 50 kB this bounds the memory, not the count.
+    pub in_flight_bytes_max: usize,
+    /// Rows of one settle.
+    pub settle_rows_max: usize,
+    /// How long the settler waits for company before it writes a small group. Nobody waits for the row to go, while each
+    /// write is a commit; the price is a few more duplicates after a crash. 50 ms make groups of 400 at 8,000 rows a
+    /// second, where a row costs a tenth of what it costs alone, and of 60 at 1,500.
+    pub settle_linger_duration: Duration,
+    /// Settles at once: one that groups while the other writes.
+    pub settle_workers: usize,
+    /// The longest sleep of the sweeper while nothing is due: bounds how late a row written by another node is seen.
+    pub poll_interval: Duration,
+    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once.
+    pub watermark_slack_duration: Duration,
+    /// How often the sweeper forgets its watermark and reads from the beginning, for what the slack did not cover.
+    pub full_sweep_interval: Duration,
+    /// Client-side deadline of each statement; then its connection is discarded.
+    pub statement_timeout: Duration,
+    /// How often held rows are looked through for leases near their end.
+    pub extend_interval: Duration,
+    /// First wait of a probe after the breaker opened; doubles up to [`probe_interval_max`](Self::probe_interval_max).
+    pub probe_interval_min: Duration,
+    /// Longest wait between probes: bounds how long a broker is back before it is used again.
+    pub probe_interval_max: Duration,
+    /// How long a topic that the broker refuses (unknown, not authorized) is left alone before one more try.
+    pub topic_park_duration: Duration,
+    /// How long a node owns a lane of an ordered topic without a sign of life: what a crash delays the lane, besides the
+    /// delivery time-out. Renewed after a third of it.
+    pub lane_lease_duration: Duration,
+    /// For how long a node's broker may be down, or its reads of lanes fail, before it leaves its lanes to the other nodes,
+    /// if there are any: longer than an election takes.
+    pub lane_yield_duration: Duration,
+    /// How long such a node sleeps before it tries again.
+    pub lane_sleep_duration: Duration,
+    /// Rows that [`Relay::backlog`](crate::relay::Relay::backlog) counts of a topic, and dead letters of it. Measured:
+    /// 1 to 2 µs each, so 20 ms for a topic that has as many, and only then.
+    pub backlog_count_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            lease_duration: Duration::from_secs(30),
+            term_margin_duration: Duration::from_millis(500),
+            claim_window_duration: Duration::from_millis(250),
+            claim_rows_max: 2_000,
+            claim_bytes_max: 8 << 20,
+            claim_workers: 2,
+            queue_refs_max: 16_384,
+            confirm_rows_max: 500,
+            confirm_interval_max: Duration::from_millis(5),
+            confirm_group_rows_min: 20,
+            in_flight_max: 20_000,
+            in_flight_bytes_max: 32 << 20,
+            settle_rows_max: 1_000,
+            settle_linger_duration: Duration::from_millis(50),
+            settle_workers: 2,
+            poll_interval: Duration::from_secs(1),
+            watermark_slack_duration: Duration::from_secs(10),
+            full_sweep_interval: Duration::from_secs(60),
+            statement_timeout: Duration::from_secs(5),
+            extend_interval: Duration::from_millis(250),
+            probe_interval_min: Duration::from_millis(100),
+            probe_interval_max: Duration::from_secs(1),
+            topic_park_duration: Duration::from_secs(10),
+            lane_lease_duration: Duration::from_secs(30),
+            lane_yield_duration: Duration::from_secs(10),
+            lane_sleep_duration: Duration::from_secs(60),
+            backlog_count_max: 10_000,
+        }
+    }
+}
+
+/// How many times as long as a read of committed rows took the relay rests before the next, within
+/// [`Limits::confirm_interval_max`]: reading then takes at most a quarter of one connection's time, wherever the database is.
+/// At 1 ms that makes groups of 7 at 1,400 rows a second in place of 3; beside the database the rest is below the
+/// resolution of a timer.
+pub const CONFIRM_REST: u32 = 3;
+
+/// The longest that a relay's start waits for a transport to make or check its topics: creation in a slow cluster and a few
+/// look-ups. One that takes longer counts as away, and the others do not wait for it.
+pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
