@@ -10,6 +10,7 @@ macro_rules! guides {
             ///
             /// [architecture]: crate::guide::architecture
             /// [changelog]: crate::guide::changelog
+            /// [dead-letters]: crate::guide::dead_letters
             /// [delayed]: crate::guide::delayed
             /// [design]: crate::guide::design
             /// [glossary]: crate::guide::glossary
@@ -33,6 +34,8 @@ guides! {
     architecture = "../docs/architecture.md";
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
+    /// What is done about messages that were given up.
+    dead_letters = "../docs/dead-letters.md";
     /// Messages that are sent later, and how to take one back.
     delayed = "../docs/delayed.md";
     /// Why it is so, and what was rejected.

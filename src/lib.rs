@@ -57,7 +57,7 @@
 //! | tests | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are those of the repository: [architecture](guide::architecture), [guarantees](guide::guarantees),
-//! [delayed messages](guide::delayed), [design](guide::design), [performance](guide::performance), [operations](guide::operations), [testing](guide::testing),
+//! [delayed messages](guide::delayed), [dead letters](guide::dead_letters), [design](guide::design), [performance](guide::performance), [operations](guide::operations), [testing](guide::testing),
 //! [glossary](guide::glossary).
 //!
 //! # Guarantees

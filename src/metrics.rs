@@ -55,6 +55,8 @@ metrics! {
     SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were no longer there, by `found`: dead_letter or nowhere.";
     SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were tried again.";
     CANCELLED = "outbox_cancelled_total", Counter, Count, "Delayed messages cancelled before they were sent, by `topic`; of this process.";
+    REDRIVEN = "outbox_redriven_total", Counter, Count, "Dead letters sent again by `Admin`; of this process.";
+    PURGED = "outbox_purged_total", Counter, Count, "Dead letters thrown away by `Admin`; of this process.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0, by `transport`.";
     TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";

@@ -1,7 +1,8 @@
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, DeadPage, RedrivePace};
 use crate::message::MessageId;
+use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening};
 
 /// An [`Admin`] for threads that run no async tasks. Made by [`Admin::blocking`].
 ///
@@ -44,5 +45,79 @@ impl BlockingAdmin {
     /// As [`Admin::cancel`].
     pub fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
         self.runtime.block_on(self.admin.cancel(message_id))
+    }
+
+    /// As [`Admin::send_now`].
+    ///
+    /// # Errors
+    /// As [`Admin::send_now`].
+    pub fn send_now(&self, message_id: MessageId) -> Result<Hastening, AdminError> {
+        self.runtime.block_on(self.admin.send_now(message_id))
+    }
+
+    /// As [`Admin::dead_letters`].
+    ///
+    /// # Errors
+    /// As [`Admin::dead_letters`].
+    pub fn dead_letters(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        letters_max: usize,
+    ) -> Result<DeadPage, AdminError> {
+        self.runtime.block_on(self.admin.dead_letters(filter, after, letters_max))
+    }
+
+    /// As [`Admin::dead_letter`].
+    ///
+    /// # Errors
+    /// As [`Admin::dead_letter`].
+    pub fn dead_letter(&self, message_id: MessageId) -> Result<DeadLetter, AdminError> {
+        self.runtime.block_on(self.admin.dead_letter(message_id))
+    }
+
+    /// As [`Admin::count_dead`].
+    ///
+    /// # Errors
+    /// As [`Admin::count_dead`].
+    pub fn count_dead(&self) -> Result<Vec<DeadCount>, AdminError> {
+        self.runtime.block_on(self.admin.count_dead())
+    }
+
+    /// As [`Admin::redrive`].
+    ///
+    /// # Errors
+    /// As [`Admin::redrive`].
+    pub fn redrive(&self, message_id: MessageId) -> Result<(), AdminError> {
+        self.runtime.block_on(self.admin.redrive(message_id))
+    }
+
+    /// As [`Admin::redrive_all`].
+    ///
+    /// # Errors
+    /// As [`Admin::redrive_all`].
+    pub fn redrive_all(
+        &self,
+        filter: &DeadFilter,
+        pace: RedrivePace,
+        progress: impl FnMut(usize) + Send,
+    ) -> Result<usize, AdminError> {
+        self.runtime.block_on(self.admin.redrive_all(filter, pace, progress))
+    }
+
+    /// As [`Admin::purge`].
+    ///
+    /// # Errors
+    /// As [`Admin::purge`].
+    pub fn purge(&self, message_id: MessageId) -> Result<(), AdminError> {
+        self.runtime.block_on(self.admin.purge(message_id))
+    }
+
+    /// As [`Admin::purge_all`].
+    ///
+    /// # Errors
+    /// As [`Admin::purge_all`].
+    pub fn purge_all(&self, filter: &DeadFilter, progress: impl FnMut(usize) + Send) -> Result<usize, AdminError> {
+        self.runtime.block_on(self.admin.purge_all(filter, progress))
     }
 }

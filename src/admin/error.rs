@@ -20,6 +20,21 @@ pub enum AdminError {
         /// The message.
         message_id: MessageId,
     },
+    /// No live message of that id waits, outside of ordered topics.
+    #[error("no message {message_id} waits: it was sent, cancelled or given up before, or its topic is ordered")]
+    NotWaiting {
+        /// The message.
+        message_id: MessageId,
+    },
+    /// The message is no dead letter.
+    #[error("the message {message_id} is no dead letter: it was not given up, or was redriven or purged before")]
+    NotDead {
+        /// The message.
+        message_id: MessageId,
+    },
+    /// A pace of nothing.
+    #[error("a redrive of 0 messages at once, or in a second, would never end: give at least 1 of each")]
+    NoPace,
     /// The store has no such operations.
     #[error("this store has no operations for single messages: implement `Store::admin` for it")]
     Unsupported,
@@ -33,7 +48,12 @@ impl AdminError {
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Store(error) => error.is_retriable(),
-            Self::NotDelayed { .. } | Self::AlreadyTaken { .. } | Self::Unsupported => false,
+            Self::NotDelayed { .. }
+            | Self::AlreadyTaken { .. }
+            | Self::NotWaiting { .. }
+            | Self::NotDead { .. }
+            | Self::NoPace
+            | Self::Unsupported => false,
         }
     }
 }

@@ -1,20 +1,31 @@
 //! What people and jobs do to messages beside the running relays: one handle, async and blocking.
 
 mod blocking;
+mod dead_letters;
 mod error;
+mod pace;
+#[cfg(test)]
+mod tests;
 
 pub use blocking::BlockingAdmin;
+pub use dead_letters::DeadPage;
 pub use error::AdminError;
+pub use pace::RedrivePace;
+
+pub use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote, Hastening};
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::outbox::Outbox;
 use crate::store::{AdminStore, Cancellation, Store};
 
-/// Looks after the messages of an outbox: cancels delayed ones. Made by [`Outbox::admin`].
+/// Looks after the messages of an outbox: cancels delayed ones, sends waiting ones now, and lists, redrives and purges dead
+/// letters. Made by [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. Nothing here needs a relay in this process, and everything is safe beside
 /// those of any.
@@ -42,6 +53,8 @@ use crate::store::{AdminStore, Cancellation, Store};
 pub struct Admin {
     outbox: Outbox,
     store: Arc<dyn Store>,
+    /// The longest lease of any relay.
+    lease_duration: Duration,
 }
 
 impl Outbox {
@@ -50,7 +63,8 @@ impl Outbox {
     /// For services, jobs and tools alike: the store may have a pool of one connection.
     pub fn admin(&self, mut store: impl Store) -> Admin {
         store.use_tables(self.tables());
-        Admin { outbox: self.clone(), store: Arc::new(store) }
+        let lease_duration = Limits::default().lease_duration;
+        Admin { outbox: self.clone(), store: Arc::new(store), lease_duration }
     }
 }
 
@@ -76,6 +90,42 @@ impl Admin {
             Cancellation::Taken => Err(AdminError::AlreadyTaken { message_id }),
             Cancellation::NotThere => Err(AdminError::NotDelayed { message_id }),
         }
+    }
+
+    /// The longest [`lease_duration`](crate::Limits::lease_duration) of the relays, where they have another than the default: what
+    /// is due within it may be in the hands of one.
+    #[must_use]
+    pub fn lease_duration(mut self, lease: Duration) -> Self {
+        self.lease_duration = lease;
+        self
+    }
+
+    /// Sends a message now that waits for its delivery time, or for its next attempt.
+    ///
+    /// A message that would be tried within a lease (30 s) anyhow is left as it is ([`Hastening::Soon`]): it may be in the hands of
+    /// a relay, and to take it from there would send it twice. An ordered topic has no such waiting; its owner tries the
+    /// first message of a key by itself.
+    ///
+    /// # Errors
+    /// [`NotWaiting`](AdminError::NotWaiting), or what the database says.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future may have made the message due or not; ask again.
+    pub async fn send_now(&self, message_id: MessageId) -> Result<Hastening, AdminError> {
+        let hastening = self.port()?.send_now(message_id, self.lease_duration).await?;
+        match hastening {
+            Hastening::NotThere => Err(AdminError::NotWaiting { message_id }),
+            Hastening::Due => {
+                self.wake();
+                Ok(hastening)
+            }
+            Hastening::Soon => Ok(hastening),
+        }
+    }
+
+    /// Tells the relay of this process, if there is one. The others look within their poll interval.
+    fn wake(&self) {
+        self.outbox.link().wake();
     }
 
     fn port(&self) -> Result<&dyn AdminStore, AdminError> {

@@ -43,6 +43,12 @@ pub const DELAY_MAX: Duration = Duration::from_secs(36_525 * 24 * 3_600);
 /// scout asleep, and wait for the next poll. Clocks that are kept by NTP differ by less.
 pub const CLOCK_SLACK: Duration = Duration::from_secs(1);
 
+/// Dead letters moved or purged by one transaction: it is over in tens of milliseconds, and holds nothing up.
+pub const REDRIVE_ROWS_MAX: usize = 500;
+
+/// Dead letters that go back in a second, where nothing else is said: what they failed at may not bear more.
+pub const REDRIVE_PER_SECOND: u32 = 1_000;
+
 /// Failures kept on a row: enough to see a pattern, few enough that a failing row does not grow.
 pub const ERRORS_KEPT_MAX: usize = 10;
 

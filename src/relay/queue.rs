@@ -120,6 +120,13 @@ impl Link {
         }
     }
 
+    /// Something is due that nobody handed over.
+    pub(crate) fn wake(&self) {
+        if let Some(connected) = self.connected() {
+            connected.relay.committed_for_later(connected.queues.first.clock.now());
+        }
+    }
+
     /// The relay's clock; `None` where no relay runs.
     pub(crate) fn now(&self) -> Option<BootInstant> {
         self.connected().map(|connected| connected.queues.first.clock.now())

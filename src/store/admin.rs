@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
 use super::StoreError;
+use super::dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark};
 use crate::message::MessageId;
 
 /// A database whose messages can be looked at and changed by hand. From [`Store::admin`](super::Store::admin).
@@ -18,6 +20,42 @@ use crate::message::MessageId;
 pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Removes a delayed message that no claim has taken yet: of epoch 0, and not locked.
     async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError>;
+
+    /// Makes a live message due now, under the next epoch, that nobody holds and nobody would send for longer than
+    /// `lease`: delayed and of epoch 0, or due later than any lease lasts. Not in a lane.
+    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError>;
+
+    /// Dead letters behind `after`, at most `rows_max`, by topic, time of death and message id.
+    async fn dead_letters(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError>;
+
+    /// As [`dead_letters`](Self::dead_letters), without what they carry.
+    async fn dead_marks(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadMark>, StoreError>;
+
+    /// One dead letter.
+    async fn dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError>;
+
+    /// The database's clock.
+    async fn now(&self) -> Result<SystemTime, StoreError>;
+
+    /// Counts dead letters by topic and by the word in front of their reason. Reads all of them, without payloads.
+    async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError>;
+
+    /// Moves dead letters back to the live messages, and returns those moved: due now, `attempts` and `failures` 0, under the
+    /// next epoch. Each under its old id, by which a late acknowledgement settles it; in a lane under a new one, so behind
+    /// every message of its key, and several in the order of their old ids.
+    ///
+    /// What another session has locked is passed over.
+    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError>;
 }
 
 /// What became of a message that was to be cancelled.
@@ -31,5 +69,16 @@ pub enum Cancellation {
     /// A relay has it in hand, or had.
     Taken,
     /// No delayed message of that id is there.
+    NotThere,
+}
+
+/// What became of a message that was to be sent now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hastening {
+    /// It is due.
+    Due,
+    /// It is due already, a relay has it in hand, or it will be tried within a lease.
+    Soon,
+    /// No live message of that id is there, outside of lanes.
     NotThere,
 }

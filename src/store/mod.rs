@@ -5,6 +5,9 @@
 //! `(id, message_id)`, and a write under an epoch changes nothing where the row has another one.
 
 mod admin;
+pub(crate) mod dead_letter;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) mod dead_search;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
 mod error;
@@ -26,7 +29,8 @@ mod sqlite;
 mod statement;
 mod stored;
 
-pub use admin::{AdminStore, Cancellation};
+pub use admin::{AdminStore, Cancellation, Hastening};
+pub use dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote};
 pub use error::{SchemaProblem, StoreError};
 pub use half::{Decision, HalfStore};
 pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView};

@@ -13,6 +13,7 @@ const DOCUMENTS: &[&str] = &[
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/architecture.md",
+    "docs/dead-letters.md",
     "docs/delayed.md",
     "docs/design.md",
     "docs/glossary.md",

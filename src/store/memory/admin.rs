@@ -1,13 +1,54 @@
+use std::time::{Duration, SystemTime};
+
 use async_trait::async_trait;
 
 use super::MemoryStore;
 use super::faults::Call;
 use crate::message::MessageId;
-use crate::store::{AdminStore, Cancellation, StoreError};
+use crate::store::{AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, StoreError};
 
 #[async_trait]
 impl AdminStore for MemoryStore {
     async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError> {
         self.call(Call::Cancel, |state| state.cancel(message)).await
+    }
+
+    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
+        self.call(Call::SendNow, |state| state.send_now(message, lease)).await
+    }
+
+    async fn dead_letters(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        self.call(Call::DeadLetters, |state| state.dead_letters(filter, after, rows_max)).await
+    }
+
+    async fn dead_marks(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadMark>, StoreError> {
+        let letters = self.call(Call::DeadLetters, |state| state.dead_letters(filter, after, rows_max)).await?;
+        Ok(letters.iter().map(DeadLetter::mark).collect())
+    }
+
+    async fn now(&self) -> Result<SystemTime, StoreError> {
+        Ok(MemoryStore::now(self))
+    }
+
+    async fn dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
+        self.call(Call::DeadLetters, |state| state.dead_letter(message)).await
+    }
+
+    async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError> {
+        self.call(Call::CountDead, |state| state.count_dead()).await
+    }
+
+    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+        self.call(Call::Redrive, |state| state.redrive(messages)).await
     }
 }

@@ -44,6 +44,14 @@ pub enum Call {
     BuryFromLanes,
     /// [`AdminStore::cancel`](crate::store::AdminStore::cancel)
     Cancel,
+    /// [`AdminStore::send_now`](crate::store::AdminStore::send_now)
+    SendNow,
+    /// [`AdminStore::dead_letters`](crate::store::AdminStore::dead_letters), and the other reads of them
+    DeadLetters,
+    /// [`AdminStore::count_dead`](crate::store::AdminStore::count_dead)
+    CountDead,
+    /// [`AdminStore::redrive`](crate::store::AdminStore::redrive)
+    Redrive,
 }
 
 /// How a call fails.

@@ -119,7 +119,7 @@ impl MemoryStore {
 
     /// The dead letters, in the order they died.
     pub fn dead_rows(&self) -> Vec<DeadRow> {
-        self.state().dead.clone()
+        self.state().dead.iter().map(|dead| dead.row.clone()).collect()
     }
 
     /// Lets the next call of a kind fail; calls fail in the order in which their faults were given.

@@ -15,10 +15,9 @@ use super::options::InsertOptions;
 use crate::clock::wall_now;
 use crate::lane::NodeId;
 use crate::message::{Envelope, MessageId};
-use crate::store::{
-    Confirmed, DeadRow, KeptError, LiveRow, Loaded, NextDue, Poisoned, Row, RowKey, RowRef, TopicBacklog,
-};
+use crate::store::{Confirmed, KeptError, LiveRow, Loaded, NextDue, Poisoned, Row, RowKey, RowRef, TopicBacklog};
 
+pub(super) use admin::MemoryLetter;
 pub(super) use claim::Hold;
 
 /// The database's clock.
@@ -118,7 +117,7 @@ struct Lane {
 pub(super) struct State {
     pub(super) clock: DatabaseClock,
     pub(super) rows: BTreeMap<i64, MemoryRow>,
-    pub(super) dead: Vec<DeadRow>,
+    pub(super) dead: Vec<MemoryLetter>,
     lanes: Lanes,
     ids: BTreeMap<MessageId, i64>,
     last_id: i64,
@@ -264,12 +263,12 @@ impl State {
     pub(super) fn backlog(&self, count_max: usize) -> Vec<TopicBacklog> {
         let now = self.clock.now();
         let live = self.rows.values().map(|row| &row.envelope.topic);
-        let topics: BTreeSet<_> = live.chain(self.dead.iter().map(|dead| &dead.topic)).collect();
+        let topics: BTreeSet<_> = live.chain(self.dead.iter().map(|dead| &dead.row.topic)).collect();
         let of_topic = |topic: &Arc<str>| {
             let due_at: Vec<_> = self.unordered(topic).map(|row| row.due_at).collect();
             let ordered = self.rows.values().filter(|row| row.envelope.topic == *topic && row.lane.is_some()).count();
             let due = due_at.iter().filter(|due_at| **due_at <= now).count();
-            let dead = self.dead.iter().filter(|dead| dead.topic == *topic).count();
+            let dead = self.dead.iter().filter(|dead| dead.row.topic == *topic).count();
             TopicBacklog {
                 topic: topic.clone(),
                 live: (due_at.len() + ordered).min(count_max),

@@ -1,56 +1,177 @@
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use diesel::deserialize::{QueryableByName, Result as Built};
+use diesel::deserialize::QueryableByName;
 use diesel::mysql::Mysql;
-use diesel::row::NamedRow;
-use diesel::sql_types::{BigInt, Text};
 
 use super::MysqlStore;
+use super::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, OneRow};
+use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::group::SILENCE_SECS;
 use super::texts::{COMMIT, begin};
 use crate::message::MessageId;
+use crate::store::dead_search::{Search, SearchDialect};
+use crate::store::schema::{IndexNaming, named};
 use crate::store::session::Sessions;
-use crate::store::statement::Statement;
-use crate::store::{AdminStore, Cancellation, StoreError};
+use crate::store::statement::{Statement, micros};
+use crate::store::{
+    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, RowKey, StoreError,
+};
 
 #[async_trait]
 impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
     async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError> {
-        let hex: Arc<str> = message.as_uuid().simple().to_string().into();
         let texts = &self.admin_texts;
+        let locked = Statement::new(&texts.lock_delayed, [hex(message)]);
+        let there = Statement::new(&texts.look_at_delayed, [hex(message)]);
+        Ok(match self.write_one(locked, &texts.delete_one, there).await? {
+            Written::Topic(topic) => Cancellation::Cancelled { topic },
+            Written::Taken => Cancellation::Taken,
+            Written::NotThere => Cancellation::NotThere,
+        })
+    }
+
+    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
+        let texts = &self.admin_texts;
+        let locked = Statement::new(&texts.lock_waiting, [hex(message), Bind::BigInt(micros(lease))]);
+        let there = Statement::new(&texts.look_at_one, [hex(message)]);
+        Ok(match self.write_one(locked, &texts.make_due, there).await? {
+            Written::Topic(_) => Hastening::Due,
+            Written::Taken => Hastening::Soon,
+            Written::NotThere => Hastening::NotThere,
+        })
+    }
+
+    async fn dead_letters(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let rows: Vec<LetterRow> = self.find(LETTERS, Search::new(filter, after), rows_max).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn dead_marks(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadMark>, StoreError> {
+        let rows: Vec<MarkRow> = self.find(MARKS, Search::new(filter, after), rows_max).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
+        let rows: Vec<LetterRow> = self.find(LETTERS, Search::one(message), 1).await?;
+        Ok(rows.into_iter().next().map(|row| row.0))
+    }
+
+    async fn now(&self) -> Result<SystemTime, StoreError> {
+        let rows: Vec<InstantRow> =
+            self.connections.load(Statement::new(&self.admin_texts.now, [] as [Bind; 0])).await?;
+        Ok(rows.first().map_or(SystemTime::UNIX_EPOCH, |row| row.0))
+    }
+
+    async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError> {
+        let rows: Vec<CountRow> =
+            self.connections.load(Statement::new(&self.admin_texts.count_dead, [] as [Bind; 0])).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        // In one order, for rows are locked in it.
+        let mut messages = messages.to_vec();
+        messages.sort_unstable();
+        let move_back = |locked: &[RowKey]| {
+            let letters = || Bind::json(locked.iter().map(|key| (key.message_id.as_uuid().simple().to_string(),)));
+            vec![
+                (&self.admin_texts.redrive, vec![letters()]),
+                (&self.admin_texts.redrive_to_lanes, vec![letters()]),
+                (&self.texts.settle_dead, vec![letters()]),
+            ]
+        };
+        let group = Bind::json(messages.iter().map(|id| (id.as_uuid().simple().to_string(),)));
+        let moved = self.write(&self.admin_texts.lock_letters, group, move_back).await?;
+        Ok(moved.into_iter().map(|key| key.message_id).collect())
+    }
+}
+
+/// What became of one message.
+enum Written {
+    /// It was written, and is of this topic.
+    Topic(Arc<str>),
+    /// It is there, and not to be written.
+    Taken,
+    NotThere,
+}
+
+impl<P: Sessions<Mysql>> MysqlStore<P> {
+    /// Locks one message and writes it by its id; where it could not be locked, looks whether it is there.
+    async fn write_one(
+        &self,
+        lock: Statement<Mysql>,
+        write: &Arc<str>,
+        look: Statement<Mysql>,
+    ) -> Result<Written, StoreError> {
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
                 lease.begin(begin(SILENCE_SECS)).await?;
-                let free = Statement::new(&texts.lock_delayed, [Bind::Text(Arc::clone(&hex))]);
-                let free: Vec<DelayedRow> = lease.load(free).await?;
-                let cancellation = if let Some(row) = free.into_iter().next() {
-                    lease.execute(Statement::new(&texts.delete_one, [Bind::BigInt(row.id)])).await?;
-                    Cancellation::Cancelled { topic: row.topic }
+                let locked: Vec<OneRow> = lease.load(lock).await?;
+                let written = if let Some(row) = locked.into_iter().next() {
+                    lease.execute(Statement::new(write, [Bind::BigInt(row.id)])).await?;
+                    Written::Topic(row.topic)
                 } else {
-                    let there = Statement::new(&texts.look_at_delayed, [Bind::Text(hex)]);
-                    let there: Vec<DelayedRow> = lease.load(there).await?;
-                    if there.is_empty() { Cancellation::NotThere } else { Cancellation::Taken }
+                    let there: Vec<OneRow> = lease.load(look).await?;
+                    if there.is_empty() { Written::NotThere } else { Written::Taken }
                 };
                 lease.commit_by(COMMIT.into()).await?;
                 lease.give_back();
-                Ok(cancellation)
+                Ok(written)
             })
             .await
     }
+
+    /// Runs a search whose text begins with `columns`.
+    async fn find<T>(&self, columns: &str, search: Search<Mysql>, rows_max: usize) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<Mysql> + Send + 'static,
+    {
+        let text = named(&format!("{columns}{}", search.tail(rows_max)), &self.names, IndexNaming::ByTable);
+        self.connections.load(Statement::new(&text.into(), search.binds)).await
+    }
 }
 
-/// A delayed message.
-struct DelayedRow {
-    id: i64,
-    topic: Arc<str>,
+fn hex(message: MessageId) -> Bind {
+    Bind::Text(message.as_uuid().simple().to_string().into())
 }
 
-impl QueryableByName<Mysql> for DelayedRow {
-    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Built<Self> {
-        let topic: String = row.get_value::<Text, _, _>(1)?;
-        Ok(Self { id: row.get_value::<BigInt, _, _>(0)?, topic: topic.into() })
+impl SearchDialect for Mysql {
+    type Bind = Bind;
+
+    const KEY: &'static str = "`key`";
+
+    fn placeholder(_number: usize) -> String {
+        "?".to_owned()
+    }
+
+    fn text(text: &Arc<str>) -> Bind {
+        Bind::Text(Arc::clone(text))
+    }
+
+    fn instant(placeholder: &str, at: SystemTime) -> (String, Bind) {
+        let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let sql = format!("TIMESTAMPADD(MICROSECOND, {placeholder}, TIMESTAMP'1970-01-01 00:00:00')");
+        (sql, Bind::BigInt(micros(since_1970)))
+    }
+
+    fn message_id(placeholder: &str, message_id: MessageId) -> (String, Bind) {
+        (format!("UNHEX({placeholder})"), hex(message_id))
     }
 }

@@ -1,6 +1,7 @@
 //! MySQL and MariaDB.
 
 mod admin;
+mod admin_rows;
 mod admin_texts;
 mod backlog;
 mod bind;

@@ -1,17 +1,21 @@
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use diesel::deserialize::{QueryableByName, Result as Built};
+use diesel::data_types::PgTimestamp;
+use diesel::deserialize::QueryableByName;
 use diesel::pg::Pg;
-use diesel::row::NamedRow;
-use diesel::sql_types::{Bool, Nullable, Text};
 
 use super::PostgresStore;
+use super::admin_rows::{CancelRow, CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow};
+use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use crate::message::MessageId;
+use crate::store::dead_search::{Search, SearchDialect};
+use crate::store::schema::{IndexNaming, named};
 use crate::store::session::Sessions;
-use crate::store::statement::Statement;
-use crate::store::{AdminStore, Cancellation, StoreError};
+use crate::store::statement::{Statement, millis};
+use crate::store::{AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, StoreError};
 
 #[async_trait]
 impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
@@ -24,18 +28,99 @@ impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
             _ => Cancellation::NotThere,
         })
     }
+
+    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
+        let binds = [Bind::Uuid(*message.as_uuid()), Bind::BigInt(millis(lease))];
+        let rows: Vec<CancelRow> = self.connections.load(Statement::new(&self.admin_texts.send_now, binds)).await?;
+        Ok(match rows.into_iter().next() {
+            Some(CancelRow { topic: Some(_), .. }) => Hastening::Due,
+            Some(CancelRow { was_there: true, .. }) => Hastening::Soon,
+            _ => Hastening::NotThere,
+        })
+    }
+
+    async fn dead_letters(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let rows: Vec<LetterRow> = self.find(LETTERS, Search::new(filter, after), rows_max).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn dead_marks(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadMark>, StoreError> {
+        let rows: Vec<MarkRow> = self.find(MARKS, Search::new(filter, after), rows_max).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
+        let rows: Vec<LetterRow> = self.find(LETTERS, Search::one(message), 1).await?;
+        Ok(rows.into_iter().next().map(|row| row.0))
+    }
+
+    async fn now(&self) -> Result<SystemTime, StoreError> {
+        let rows: Vec<InstantRow> =
+            self.connections.load(Statement::new(&self.admin_texts.now, [] as [Bind; 0])).await?;
+        Ok(rows.first().map_or(SystemTime::UNIX_EPOCH, |row| row.0))
+    }
+
+    async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError> {
+        let rows: Vec<CountRow> =
+            self.connections.load(Statement::new(&self.admin_texts.count_dead, [] as [Bind; 0])).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = messages.iter().map(|id| *id.as_uuid()).collect();
+        let statement = Statement::new(&self.admin_texts.redrive, [Bind::Uuids(ids)]);
+        let moved: Vec<MessageIdRow> = self.connections.load(statement).await?;
+        Ok(moved.into_iter().map(|row| row.0).collect())
+    }
 }
 
-/// What a cancel found.
-struct CancelRow {
-    /// Of the message, where it was removed.
-    topic: Option<Arc<str>>,
-    was_there: bool,
+impl<P: Sessions<Pg>> PostgresStore<P> {
+    /// Runs a search whose text begins with `columns`.
+    async fn find<T>(&self, columns: &str, search: Search<Pg>, rows_max: usize) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<Pg> + Send + 'static,
+    {
+        let text = named(&format!("{columns}{}", search.tail(rows_max)), &self.names, IndexNaming::ByTable);
+        self.connections.load(Statement::new(&text.into(), search.binds)).await
+    }
 }
 
-impl QueryableByName<Pg> for CancelRow {
-    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Built<Self> {
-        let topic: Option<String> = row.get_value::<Nullable<Text>, _, _>(0)?;
-        Ok(Self { topic: topic.map(Into::into), was_there: row.get_value::<Bool, _, _>(1)? })
+/// Microseconds from 1970 to 2000, from where PostgreSQL counts.
+const PG_EPOCH_US: i64 = 946_684_800_000_000;
+
+impl SearchDialect for Pg {
+    type Bind = Bind;
+
+    const KEY: &'static str = "key";
+
+    fn placeholder(number: usize) -> String {
+        format!("${number}")
+    }
+
+    fn text(text: &Arc<str>) -> Bind {
+        Bind::Text(Arc::clone(text))
+    }
+
+    fn instant(placeholder: &str, at: SystemTime) -> (String, Bind) {
+        let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let micros = i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX).saturating_sub(PG_EPOCH_US);
+        (placeholder.to_owned(), Bind::Instant(PgTimestamp(micros)))
+    }
+
+    fn message_id(placeholder: &str, message_id: MessageId) -> (String, Bind) {
+        (placeholder.to_owned(), Bind::Uuid(*message_id.as_uuid()))
     }
 }

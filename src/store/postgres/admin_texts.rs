@@ -7,14 +7,34 @@ use crate::store::schema::{IndexNaming, named};
 #[derive(Debug)]
 pub(super) struct AdminTexts {
     pub(super) cancel: Arc<str>,
+    pub(super) send_now: Arc<str>,
+    pub(super) now: Arc<str>,
+    pub(super) count_dead: Arc<str>,
+    pub(super) redrive: Arc<str>,
 }
 
 impl AdminTexts {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |sql: &str| named(sql, names, IndexNaming::ByTable).into();
-        Self { cancel: text(CANCEL) }
+        Self {
+            cancel: text(CANCEL),
+            send_now: text(SEND_NOW),
+            now: text(NOW_TEXT),
+            count_dead: text(COUNT_DEAD),
+            redrive: text(REDRIVE),
+        }
     }
 }
+
+/// What a search begins with.
+pub(super) const LETTERS: &str = "
+SELECT message_id, topic, lane, key, kind, headers, payload, created_at, dead_at, attempts, failures, errors::text, reason
+FROM outbox_dead_letters";
+
+/// The same without what the letters carry.
+pub(super) const MARKS: &str = "SELECT message_id, topic, dead_at FROM outbox_dead_letters";
+
+const NOW_TEXT: &str = "SELECT clock_timestamp()";
 
 // What a claim holds locked is passed over, and what one held before has another epoch. All parts see the table as it was
 // before the statement.
@@ -26,3 +46,36 @@ WITH l AS MATERIALIZED (
 )
 SELECT (SELECT topic FROM gone),
   EXISTS (SELECT 1 FROM outbox_messages WHERE message_id = $1 AND deliver_at IS NOT NULL)";
+
+// A held row is due within a lease, and so is one that will be tried again soon: nothing tells the two apart, and the first
+// must not be touched. Without an index on message_id this reads the live table, which is what people wait for and not relays.
+const SEND_NOW: &str = "
+WITH l AS MATERIALIZED (
+  SELECT id FROM outbox_messages WHERE message_id = $1 AND lane = -1 AND due_at > statement_timestamp() AND
+    ((epoch = 0 AND deliver_at IS NOT NULL) OR due_at > statement_timestamp() + $2 * interval '1 millisecond')
+  FOR UPDATE SKIP LOCKED
+), due AS (
+  UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch + 1 FROM l WHERE m.id = l.id RETURNING m.topic
+)
+SELECT (SELECT topic FROM due), EXISTS (SELECT 1 FROM outbox_messages WHERE message_id = $1 AND lane = -1)";
+
+const COUNT_DEAD: &str = "
+SELECT topic, split_part(reason, ':', 1) AS word, count(*) FROM outbox_dead_letters GROUP BY topic, word ORDER BY topic, word";
+
+const REDRIVE: &str = "
+WITH l AS MATERIALIZED (
+  SELECT message_id FROM outbox_dead_letters WHERE message_id = ANY($1) ORDER BY message_id FOR UPDATE SKIP LOCKED
+), gone AS (
+  DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id RETURNING d.*
+), unordered AS (
+  INSERT INTO outbox_messages
+    (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
+  SELECT id, message_id, topic, lane, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch + 1, errors, created_at
+  FROM gone WHERE lane < 0
+), ordered AS (
+  INSERT INTO outbox_messages
+    (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
+  SELECT message_id, topic, lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch + 1, errors, created_at
+  FROM gone WHERE lane >= 0 ORDER BY gone.id
+)
+SELECT message_id FROM gone";

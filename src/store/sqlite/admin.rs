@@ -1,38 +1,141 @@
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use diesel::deserialize::{QueryableByName, Result as Built};
-use diesel::row::NamedRow;
-use diesel::sql_types::Text;
+use diesel::deserialize::QueryableByName;
 use diesel::sqlite::Sqlite;
 
 use super::SqliteStore;
+use super::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, TopicRow};
+use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
+use super::claim::BEGIN;
 use crate::message::MessageId;
+use crate::store::dead_search::{Search, SearchDialect};
+use crate::store::schema::{IndexNaming, named};
 use crate::store::session::Sessions;
-use crate::store::statement::Statement;
-use crate::store::{AdminStore, Cancellation, StoreError};
+use crate::store::statement::{Statement, millis};
+use crate::store::{AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, StoreError};
 
+// What is there only in the second statement was committed between the two: it is taken for a message in hand, and a second
+// call writes it.
 #[async_trait]
 impl<P: Sessions<Sqlite>> AdminStore for SqliteStore<P> {
-    // A message that is there only in the second statement was committed between the two: it is taken for one in hand, and
-    // a second call cancels it.
     async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError> {
-        let id = || [Bind::message_ids([message].into_iter())];
-        let gone: Vec<TopicRow> = self.caller().load(Statement::new(&self.admin_texts.cancel, id())).await?;
-        if let Some(row) = gone.into_iter().next() {
-            return Ok(Cancellation::Cancelled { topic: row.0 });
+        let gone = self.topics(&self.admin_texts.cancel, [id_of(message)]).await?;
+        if let Some(topic) = gone.into_iter().next() {
+            return Ok(Cancellation::Cancelled { topic });
         }
-        let there: Vec<TopicRow> = self.caller().load(Statement::new(&self.admin_texts.look_at_delayed, id())).await?;
+        let there = self.topics(&self.admin_texts.look_at_delayed, [id_of(message)]).await?;
         Ok(if there.is_empty() { Cancellation::NotThere } else { Cancellation::Taken })
+    }
+
+    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
+        let binds = [id_of(message), Bind::BigInt(millis(lease))];
+        if !self.topics(&self.admin_texts.send_now, binds).await?.is_empty() {
+            return Ok(Hastening::Due);
+        }
+        let there = self.topics(&self.admin_texts.look_at_one, [id_of(message)]).await?;
+        Ok(if there.is_empty() { Hastening::NotThere } else { Hastening::Soon })
+    }
+
+    async fn dead_letters(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetter>, StoreError> {
+        let rows: Vec<LetterRow> = self.find(LETTERS, Search::new(filter, after), rows_max).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn dead_marks(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Result<Vec<DeadMark>, StoreError> {
+        let rows: Vec<MarkRow> = self.find(MARKS, Search::new(filter, after), rows_max).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
+        let rows: Vec<LetterRow> = self.find(LETTERS, Search::one(message), 1).await?;
+        Ok(rows.into_iter().next().map(|row| row.0))
+    }
+
+    async fn now(&self) -> Result<SystemTime, StoreError> {
+        let rows: Vec<InstantRow> = self.caller().load(Statement::new(&self.admin_texts.now, [] as [Bind; 0])).await?;
+        Ok(rows.first().map_or(SystemTime::UNIX_EPOCH, |row| row.0))
+    }
+
+    async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError> {
+        let rows: Vec<CountRow> =
+            self.caller().load(Statement::new(&self.admin_texts.count_dead, [] as [Bind; 0])).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let texts = &self.admin_texts;
+        let statement = |text| Statement::new(text, [Bind::message_ids(messages.iter().copied())]);
+        let (unordered, ordered) = (statement(&texts.redrive), statement(&texts.redrive_to_lanes));
+        let remove = statement(&texts.remove_letters);
+        let caller = self.caller();
+        let moved = caller.run(|lease| {
+            Box::pin(async move {
+                lease.begin(BEGIN.into()).await?;
+                lease.execute(unordered).await?;
+                lease.execute(ordered).await?;
+                let moved: Vec<MessageIdRow> = lease.load(remove).await?;
+                lease.commit().await?;
+                Ok(moved)
+            })
+        });
+        Ok(moved.await?.into_iter().map(|row| row.0).collect())
     }
 }
 
-struct TopicRow(Arc<str>);
+impl<P: Sessions<Sqlite>> SqliteStore<P> {
+    async fn topics(&self, text: &Arc<str>, binds: impl Into<Vec<Bind>>) -> Result<Vec<Arc<str>>, StoreError> {
+        let rows: Vec<TopicRow> = self.caller().load(Statement::new(text, binds)).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
 
-impl QueryableByName<Sqlite> for TopicRow {
-    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Built<Self> {
-        let topic: String = row.get_value::<Text, _, _>(0)?;
-        Ok(Self(topic.into()))
+    /// Runs a search whose text begins with `columns`.
+    async fn find<T>(&self, columns: &str, search: Search<Sqlite>, rows_max: usize) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<Sqlite> + Send + 'static,
+    {
+        let text = named(&format!("{columns}{}", search.tail(rows_max)), &self.names, IndexNaming::ByIndex);
+        self.caller().load(Statement::new(&text.into(), search.binds)).await
+    }
+}
+
+fn id_of(message: MessageId) -> Bind {
+    Bind::message_ids([message].into_iter())
+}
+
+impl SearchDialect for Sqlite {
+    type Bind = Bind;
+
+    const KEY: &'static str = "key";
+
+    fn placeholder(number: usize) -> String {
+        format!("?{number}")
+    }
+
+    fn text(text: &Arc<str>) -> Bind {
+        Bind::Text(Arc::clone(text))
+    }
+
+    fn instant(placeholder: &str, at: SystemTime) -> (String, Bind) {
+        (placeholder.to_owned(), Bind::BigInt(millis(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())))
+    }
+
+    fn message_id(placeholder: &str, message_id: MessageId) -> (String, Bind) {
+        (placeholder.to_owned(), id_of(message_id))
     }
 }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::texts::NOW;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
@@ -8,17 +9,79 @@ use crate::store::schema::{IndexNaming, named};
 pub(super) struct AdminTexts {
     pub(super) cancel: Arc<str>,
     pub(super) look_at_delayed: Arc<str>,
+    pub(super) send_now: Arc<str>,
+    pub(super) look_at_one: Arc<str>,
+    pub(super) now: Arc<str>,
+    pub(super) count_dead: Arc<str>,
+    pub(super) redrive: Arc<str>,
+    pub(super) redrive_to_lanes: Arc<str>,
+    pub(super) remove_letters: Arc<str>,
 }
 
 impl AdminTexts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(sql, names, IndexNaming::ByIndex).into();
-        Self { cancel: text(CANCEL), look_at_delayed: text(LOOK_AT_DELAYED) }
+        let text = |sql: &str| {
+            let sql = sql.replace("{now}", NOW).replace("{letters}", LETTERS_OF);
+            named(&sql, names, IndexNaming::ByIndex).into()
+        };
+        Self {
+            cancel: text(CANCEL),
+            look_at_delayed: text(LOOK_AT_DELAYED),
+            send_now: text(SEND_NOW),
+            look_at_one: text(LOOK_AT_ONE),
+            now: text(NOW_TEXT),
+            count_dead: text(COUNT_DEAD),
+            redrive: text(REDRIVE),
+            redrive_to_lanes: text(REDRIVE_TO_LANES),
+            remove_letters: text(REMOVE_LETTERS),
+        }
     }
 }
+
+/// What a search begins with.
+pub(super) const LETTERS: &str = "
+SELECT message_id, topic, lane, key, kind, headers, payload, created_at, dead_at, attempts, failures, errors, reason
+FROM outbox_dead_letters";
+
+/// The same without what the letters carry.
+pub(super) const MARKS: &str = "SELECT message_id, topic, dead_at FROM outbox_dead_letters";
+
+const NOW_TEXT: &str = "SELECT {now}";
+
+/// Which letters a group of message ids names, one id behind the other.
+const LETTERS_OF: &str = "
+WITH RECURSIVE k(place) AS (SELECT 1 UNION ALL SELECT place + 16 FROM k WHERE place + 16 <= length(?1))
+SELECT substr(?1, place, 16) FROM k";
 
 // What a claim has leased has another epoch.
 const CANCEL: &str =
     "DELETE FROM outbox_messages WHERE message_id = ?1 AND deliver_at IS NOT NULL AND epoch = 0 RETURNING topic";
 
 const LOOK_AT_DELAYED: &str = "SELECT topic FROM outbox_messages WHERE message_id = ?1 AND deliver_at IS NOT NULL";
+
+// A held row is due within a lease, and so is one that will be tried again soon: nothing tells the two apart, and the first
+// must not be touched. Without an index on message_id this reads the live table, which is what people wait for and not relays.
+const SEND_NOW: &str = "
+UPDATE outbox_messages SET due_at = {now}, epoch = epoch + 1
+WHERE message_id = ?1 AND lane = -1 AND due_at > {now} AND ((epoch = 0 AND deliver_at IS NOT NULL) OR due_at > {now} + ?2)
+RETURNING topic";
+
+const LOOK_AT_ONE: &str = "SELECT topic FROM outbox_messages WHERE message_id = ?1 AND lane = -1";
+
+const COUNT_DEAD: &str = "
+SELECT topic, substr(reason, 1, instr(reason || ':', ':') - 1) AS word, count(*) FROM outbox_dead_letters
+GROUP BY topic, word ORDER BY topic, word";
+
+const REDRIVE: &str = "
+INSERT INTO outbox_messages
+  (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
+SELECT id, message_id, topic, lane, key, kind, headers, payload, {now}, deliver_at, epoch + 1, errors, created_at
+FROM outbox_dead_letters WHERE lane < 0 AND message_id IN ({letters})";
+
+const REDRIVE_TO_LANES: &str = "
+INSERT INTO outbox_messages
+  (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
+SELECT message_id, topic, lane, key, kind, headers, payload, 0, deliver_at, epoch + 1, errors, created_at
+FROM outbox_dead_letters WHERE lane >= 0 AND message_id IN ({letters}) ORDER BY id";
+
+const REMOVE_LETTERS: &str = "DELETE FROM outbox_dead_letters WHERE message_id IN ({letters}) RETURNING message_id";

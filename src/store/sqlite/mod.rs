@@ -1,6 +1,7 @@
 //! SQLite.
 
 mod admin;
+mod admin_rows;
 mod admin_texts;
 mod bind;
 mod call;

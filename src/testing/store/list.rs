@@ -99,6 +99,14 @@ macro_rules! __store_cases {
             cancel_takes_a_delayed_row_back,
             cancel_knows_only_delayed_rows,
             cancel_leaves_what_a_claim_has,
+            send_now_makes_a_waiting_row_due,
+            send_now_takes_nothing_from_its_holder,
+            letter_tells_all_that_is_known,
+            letters_come_in_pages,
+            letters_are_found_by_filter,
+            letters_are_counted,
+            redrive_brings_letters_back,
+            redrive_goes_to_the_tail_of_a_lane,
         }
     };
 }

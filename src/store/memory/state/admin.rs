@@ -1,6 +1,50 @@
-use super::State;
-use crate::message::MessageId;
-use crate::store::Cancellation;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Micros, State};
+use crate::message::{Envelope, MessageId};
+use crate::store::dead_letter::reason_word;
+use crate::store::{
+    Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, DeadRow, FailureNote, Hastening, RowKey,
+};
+
+/// A dead letter with everything it had.
+#[derive(Debug)]
+pub(in crate::store::memory) struct MemoryLetter {
+    pub(in crate::store::memory) row: DeadRow,
+    pub(super) envelope: Envelope,
+    pub(super) delayed: bool,
+    pub(super) lane: Option<u16>,
+    pub(super) poisoned: bool,
+    pub(super) dead_at: Micros,
+}
+
+impl MemoryLetter {
+    fn letter(&self) -> DeadLetter {
+        let Self { row, envelope, lane, dead_at, .. } = self;
+        let note = |error: &crate::store::KeptError| FailureNote {
+            at: String::new(),
+            class: error.class.clone(),
+            error: error.error.clone(),
+        };
+        DeadLetter {
+            message_id: row.key.message_id,
+            topic: Arc::clone(&row.topic),
+            lane: *lane,
+            key: envelope.key.clone(),
+            kind: envelope.kind.clone(),
+            headers_json: envelope.headers.to_json(),
+            payload: envelope.payload.clone(),
+            created_at: envelope.created_at,
+            dead_at: dead_at.as_system_time(),
+            attempts: row.attempts,
+            failures: row.failures,
+            errors: row.errors.iter().map(note).collect(),
+            reason: row.reason.clone(),
+        }
+    }
+}
 
 impl State {
     pub(in crate::store::memory) fn cancel(&mut self, message: MessageId) -> Cancellation {
@@ -15,4 +59,96 @@ impl State {
         self.remove(key);
         Cancellation::Cancelled { topic }
     }
+
+    pub(in crate::store::memory) fn send_now(&mut self, message: MessageId, lease: Duration) -> Hastening {
+        let now = self.clock.now();
+        let row = self.ids.get(&message).and_then(|id| self.rows.get(id)).filter(|row| row.lane.is_none());
+        let Some(row) = row else { return Hastening::NotThere };
+        let is_nobodys = (row.epoch == 0 && row.delayed) || row.due_at > now.plus(lease);
+        let key = row.key;
+        if row.due_at <= now || !is_nobodys || self.is_locked(row, now) {
+            return Hastening::Soon;
+        }
+        if let Some(row) = self.row_mut(key) {
+            row.due_at = now;
+            row.epoch += 1;
+        }
+        Hastening::Due
+    }
+
+    pub(in crate::store::memory) fn dead_letters(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        rows_max: usize,
+    ) -> Vec<DeadLetter> {
+        let mut found: Vec<DeadLetter> =
+            self.dead.iter().map(MemoryLetter::letter).filter(|letter| matches(filter, letter)).collect();
+        let place = |topic: &Arc<str>, dead_at, id| (Arc::clone(topic), dead_at, id);
+        found.sort_by_key(|letter| place(&letter.topic, letter.dead_at, letter.message_id));
+        if let Some(after) = after {
+            let after = place(&after.topic, after.dead_at, after.message_id);
+            found.retain(|letter| place(&letter.topic, letter.dead_at, letter.message_id) > after);
+        }
+        found.truncate(rows_max);
+        found
+    }
+
+    pub(in crate::store::memory) fn dead_letter(&self, message: MessageId) -> Option<DeadLetter> {
+        self.dead.iter().find(|dead| dead.row.key.message_id == message).map(MemoryLetter::letter)
+    }
+
+    pub(in crate::store::memory) fn count_dead(&self) -> Vec<DeadCount> {
+        let mut counts: BTreeMap<(Arc<str>, String), usize> = BTreeMap::new();
+        for dead in &self.dead {
+            let word = reason_word(&dead.row.reason).to_owned();
+            *counts.entry((Arc::clone(&dead.row.topic), word)).or_default() += 1;
+        }
+        counts.into_iter().map(|((topic, reason), letters)| DeadCount { topic, reason, letters }).collect()
+    }
+
+    pub(in crate::store::memory) fn redrive(&mut self, messages: &[MessageId]) -> Vec<MessageId> {
+        let (mut back, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.dead).into_iter().partition(|dead| messages.contains(&dead.row.key.message_id));
+        self.dead = kept;
+        back.sort_by_key(|dead| dead.row.key.id);
+        let now = self.clock.now();
+        back.into_iter().map(|dead| self.revive(dead, now)).collect()
+    }
+
+    fn revive(&mut self, dead: MemoryLetter, now: Micros) -> MessageId {
+        let MemoryLetter { row, envelope, delayed, lane, poisoned, .. } = dead;
+        let id = match lane {
+            Some(_) => {
+                self.last_id += 1;
+                self.last_id
+            }
+            None => row.key.id,
+        };
+        let message_id = row.key.message_id;
+        self.commit(super::MemoryRow {
+            key: RowKey { id, message_id },
+            envelope,
+            delayed,
+            lane,
+            due_at: if lane.is_some() { Micros(0) } else { now },
+            epoch: row.epoch + 1,
+            attempts: 0,
+            failures: 0,
+            errors: row.errors,
+            poisoned,
+            locked_by: None,
+        });
+        message_id
+    }
+}
+
+fn matches(filter: &DeadFilter, letter: &DeadLetter) -> bool {
+    let DeadFilter { topic, kind, key, reason, dead_from, dead_before } = filter;
+    topic.as_ref().is_none_or(|topic| *topic == letter.topic)
+        && kind.as_ref().is_none_or(|kind| **kind == *letter.kind)
+        && key.as_ref().is_none_or(|key| letter.key.as_deref() == Some(&**key))
+        && reason.as_ref().is_none_or(|word| **word == *letter.reason_word())
+        && dead_from.is_none_or(|from| letter.dead_at >= from)
+        && dead_before.is_none_or(|before| letter.dead_at < before)
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Micros, State};
+use super::{MemoryLetter, MemoryRow, Micros, State};
 use crate::limits::ERRORS_KEPT_MAX;
 use crate::message::MessageId;
 use crate::store::stored::kept_text;
@@ -26,7 +26,7 @@ impl State {
 
     pub(in crate::store::memory) fn settle_dead(&mut self, messages: &[MessageId]) -> usize {
         let before = self.dead.len();
-        self.dead.retain(|dead| !messages.contains(&dead.key.message_id));
+        self.dead.retain(|dead| !messages.contains(&dead.row.key.message_id));
         before - self.dead.len()
     }
 
@@ -71,18 +71,20 @@ impl State {
             }
             let Some(row) = self.remove(given_up.held.key) else { continue };
             moved.push(row.key);
-            if self.dead.iter().any(|dead| dead.key.message_id == row.key.message_id) {
+            if self.dead.iter().any(|dead| dead.row.key.message_id == row.key.message_id) {
                 continue;
             }
-            self.dead.push(DeadRow {
+            let dead = DeadRow {
                 key: row.key,
-                topic: row.envelope.topic,
+                topic: row.envelope.topic.clone(),
                 epoch: row.epoch,
                 attempts: row.attempts,
                 failures: row.failures,
                 errors: row.errors,
                 reason: kept_text(&given_up.reason),
-            });
+            };
+            let MemoryRow { envelope, delayed, lane, poisoned, .. } = row;
+            self.dead.push(MemoryLetter { row: dead, envelope, delayed, lane, poisoned, dead_at: self.clock.now() });
         }
         moved
     }

@@ -12,6 +12,8 @@ mod fail;
 mod groups;
 mod hold;
 mod lanes;
+mod letters;
+mod send_now;
 mod settle;
 
 pub use backlog::*;
@@ -26,4 +28,6 @@ pub use fail::*;
 pub use groups::*;
 pub use hold::*;
 pub use lanes::*;
+pub use letters::*;
+pub use send_now::*;
 pub use settle::*;

@@ -1,0 +1,204 @@
+use std::time::Duration;
+
+use super::pace::RedrivePace;
+use super::{Admin, AdminError};
+use crate::limits::REDRIVE_ROWS_MAX;
+use crate::message::MessageId;
+use crate::metrics;
+use crate::store::{AdminStore, DeadCount, DeadFilter, DeadLetter, DeadMark, StoreError};
+
+/// A page of dead letters. From [`Admin::dead_letters`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadPage {
+    /// The letters, by topic, time of death and message id.
+    pub letters: Vec<DeadLetter>,
+    /// Behind which the next page begins; `None` where this was the last.
+    pub next: Option<DeadMark>,
+}
+
+/// The clock of some databases ticks in milliseconds: what died in this one belongs to those that were dead before.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Dead letters.
+impl Admin {
+    /// A page of dead letters, with their payloads: at most `letters_max`, behind `after`.
+    ///
+    /// Pages begin behind a letter and not at a number, so that none is passed over or told twice while others come and go.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use diesel_outbox::admin::DeadFilter;
+    /// # use diesel_outbox::store::MemoryStore;
+    /// # use diesel_outbox::{Outbox, Topic};
+    /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+    /// # let admin = outbox.admin(MemoryStore::new());
+    /// let refused = DeadFilter::new().topic("orders").reason("refused");
+    /// let mut after = None;
+    /// loop {
+    ///     let page = admin.dead_letters(&refused, after.as_ref(), 100).await?;
+    ///     for letter in &page.letters {
+    ///         println!("{} {:?}: {}, {} attempts", letter.message_id, letter.key, letter.reason, letter.attempts);
+    ///     }
+    ///     after = page.next;
+    ///     if after.is_none() { break }
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn dead_letters(
+        &self,
+        filter: &DeadFilter,
+        after: Option<&DeadMark>,
+        letters_max: usize,
+    ) -> Result<DeadPage, AdminError> {
+        let letters = self.port()?.dead_letters(filter, after, letters_max).await?;
+        let is_full = letters.len() == letters_max;
+        let next = letters.last().filter(|_| is_full).map(DeadLetter::mark);
+        Ok(DeadPage { letters, next })
+    }
+
+    /// One dead letter with its attempts and their errors.
+    ///
+    /// # Errors
+    /// [`NotDead`](AdminError::NotDead), or what the database says.
+    pub async fn dead_letter(&self, message_id: MessageId) -> Result<DeadLetter, AdminError> {
+        self.port()?.dead_letter(message_id).await?.ok_or(AdminError::NotDead { message_id })
+    }
+
+    /// How many dead letters there are, by topic and by the word in front of their reason. Reads all of them.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn count_dead(&self) -> Result<Vec<DeadCount>, AdminError> {
+        Ok(self.port()?.count_dead().await?)
+    }
+
+    /// Sends one dead letter again: under the same message id, its attempts and failures at 0.
+    ///
+    /// On an ordered topic it goes behind everything of its key that is there.
+    ///
+    /// # Errors
+    /// [`NotDead`](AdminError::NotDead), or what the database says.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future may have moved the message or not; ask again.
+    pub async fn redrive(&self, message_id: MessageId) -> Result<(), AdminError> {
+        match self.redrive_these(self.port()?, &[message_id]).await? {
+            0 => Err(AdminError::NotDead { message_id }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends dead letters again, those that are dead by now and match the filter: many in one transaction, no faster than the
+    /// pace, and by topic in the order in which they died. Tells `progress` after each step how many went so far; returns that.
+    ///
+    /// What dies again meanwhile stays dead, so that this ends. Letters that somebody else has in hand are passed over.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use diesel_outbox::admin::{DeadFilter, RedrivePace};
+    /// # use diesel_outbox::store::MemoryStore;
+    /// # use diesel_outbox::{Outbox, Topic};
+    /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+    /// # let admin = outbox.admin(MemoryStore::new());
+    /// let of_orders = DeadFilter::new().topic("orders");
+    /// let pace = RedrivePace::default().per_second(200);
+    /// let sent_again = admin.redrive_all(&of_orders, pace, |so_far| println!("{so_far} sent again")).await?;
+    /// # assert_eq!(sent_again, 0);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`NoPace`](AdminError::NoPace), or what the database says. What went before stays.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future leaves what went before, and perhaps one step more.
+    pub async fn redrive_all(
+        &self,
+        filter: &DeadFilter,
+        pace: RedrivePace,
+        mut progress: impl FnMut(usize) + Send,
+    ) -> Result<usize, AdminError> {
+        let (mut paced, port) = (pace.begin()?, self.port()?);
+        let filter = dead_by_now(port, filter).await?;
+        let (mut after, mut moved) = (None, 0);
+        loop {
+            paced.turn().await;
+            let marks = port.dead_marks(&filter, after.as_ref(), paced.rows_max).await?;
+            let Some(last) = marks.last().cloned() else { return Ok(moved) };
+            let messages: Vec<MessageId> = marks.iter().map(|mark| mark.message_id).collect();
+            let went = self.redrive_these(port, &messages).await?;
+            paced.went(went);
+            moved += went;
+            progress(moved);
+            after = Some(last);
+        }
+    }
+
+    /// Throws one dead letter away.
+    ///
+    /// # Errors
+    /// [`NotDead`](AdminError::NotDead), or what the database says.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future may have removed the letter or not; ask again.
+    pub async fn purge(&self, message_id: MessageId) -> Result<(), AdminError> {
+        match self.purge_these(&[message_id]).await? {
+            0 => Err(AdminError::NotDead { message_id }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Throws dead letters away, those that are dead by now and match the filter, in bounded steps. Tells `progress` after each step
+    /// how many went so far; returns that.
+    ///
+    /// # Errors
+    /// What the database says. What went before stays gone.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future leaves what is left, less perhaps one step more.
+    pub async fn purge_all(
+        &self,
+        filter: &DeadFilter,
+        mut progress: impl FnMut(usize) + Send,
+    ) -> Result<usize, AdminError> {
+        let port = self.port()?;
+        let filter = dead_by_now(port, filter).await?;
+        let (mut after, mut purged) = (None, 0);
+        loop {
+            let marks = port.dead_marks(&filter, after.as_ref(), REDRIVE_ROWS_MAX).await?;
+            let Some(last) = marks.last().cloned() else { return Ok(purged) };
+            let messages: Vec<MessageId> = marks.iter().map(|mark| mark.message_id).collect();
+            purged += self.purge_these(&messages).await?;
+            progress(purged);
+            after = Some(last);
+        }
+    }
+
+    async fn redrive_these(&self, port: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
+        let moved = port.redrive(messages).await?.len();
+        ::metrics::counter!(metrics::REDRIVEN).increment(moved as u64);
+        if moved > 0 {
+            self.wake();
+        }
+        Ok(moved)
+    }
+
+    async fn purge_these(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        let purged = self.store.settle_dead(messages).await?;
+        ::metrics::counter!(metrics::PURGED).increment(purged as u64);
+        Ok(purged)
+    }
+}
+
+/// The filter, without what dies from now on.
+async fn dead_by_now(port: &dyn AdminStore, filter: &DeadFilter) -> Result<DeadFilter, StoreError> {
+    let end = port.now().await? + TICK;
+    let end = filter.dead_before.map_or(end, |before| before.min(end));
+    Ok(filter.clone().dead_before(end))
+}

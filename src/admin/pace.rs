@@ -1,0 +1,69 @@
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::AdminError;
+use crate::limits::{REDRIVE_PER_SECOND, REDRIVE_ROWS_MAX};
+
+/// How fast dead letters go back.
+///
+/// ```
+/// use diesel_outbox::admin::RedrivePace;
+/// let gently = RedrivePace::default().per_second(50);
+/// assert_ne!(gently, RedrivePace::default());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RedrivePace {
+    pub(super) rows_max: usize,
+    pub(super) per_second: u32,
+}
+
+impl Default for RedrivePace {
+    fn default() -> Self {
+        Self { rows_max: REDRIVE_ROWS_MAX, per_second: REDRIVE_PER_SECOND }
+    }
+}
+
+impl RedrivePace {
+    /// How many are moved by one transaction; no more than go in a second.
+    #[must_use]
+    pub fn rows_max(mut self, rows: usize) -> Self {
+        self.rows_max = rows;
+        self
+    }
+
+    /// How many are moved in a second, on average.
+    #[must_use]
+    pub fn per_second(mut self, rows: u32) -> Self {
+        self.per_second = rows;
+        self
+    }
+
+    pub(super) fn begin(self) -> Result<Paced, AdminError> {
+        if self.rows_max == 0 || self.per_second == 0 {
+            return Err(AdminError::NoPace);
+        }
+        let rows_max = self.rows_max.min(usize::try_from(self.per_second).unwrap_or(usize::MAX));
+        Ok(Paced { rows_max, per_second: self.per_second, next_at: Instant::now() })
+    }
+}
+
+/// A pace under way.
+pub(super) struct Paced {
+    pub(super) rows_max: usize,
+    per_second: u32,
+    next_at: Instant,
+}
+
+impl Paced {
+    /// Waits until the next rows may go.
+    pub(super) async fn turn(&self) {
+        sleep_until(self.next_at).await;
+    }
+
+    /// So many went.
+    pub(super) fn went(&mut self, rows: usize) {
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) * rows / self.per_second;
+    }
+}

@@ -1,0 +1,100 @@
+//! The handle on virtual time, with the memory store.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use super::{Admin, AdminError, DeadFilter, RedrivePace};
+use crate::message::{Envelope, MessageId};
+use crate::outbox::Outbox;
+use crate::store::{Dead, Held, InsertOptions, MemoryStore, Store as _};
+use crate::topic::Topic;
+
+fn admin(store: &MemoryStore) -> Admin {
+    Outbox::builder().topic(Topic::new("orders")).build().unwrap().admin(store.clone())
+}
+
+async fn bury(store: &MemoryStore) -> MessageId {
+    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+    let key = store.insert(envelope, InsertOptions::default());
+    let dead = Dead { held: Held { key, epoch: 0 }, reason: "refused: no".into() };
+    store.dead(&[dead]).await.unwrap();
+    key.message_id
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redrive_keeps_its_pace_and_tells_how_far_it_is() {
+    let store = MemoryStore::new();
+    for _ in 0..250 {
+        bury(&store).await;
+    }
+    let (began, told) = (Instant::now(), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let pace = RedrivePace::default().rows_max(1_000).per_second(100);
+    let telling = Arc::clone(&told);
+    let progress = move |so_far| telling.lock().unwrap().push((so_far, began.elapsed().as_secs()));
+    let moved = admin(&store).redrive_all(&DeadFilter::new(), pace, progress).await.unwrap();
+    assert_eq!(moved, 250);
+    assert_eq!(*told.lock().unwrap(), [(100, 0), (200, 1), (250, 2)]);
+    assert_eq!((store.live_rows().len(), store.dead_rows().len()), (250, 0));
+}
+
+/// Each is given up again as soon as it is back, as while the receiver still refuses it.
+#[tokio::test(start_paused = true)]
+async fn a_redrive_of_what_dies_again_ends() {
+    let store = MemoryStore::new();
+    for _ in 0..30 {
+        bury(&store).await;
+    }
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let die_again = async {
+        loop {
+            // Behind the millisecond that still counts as before.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let rows = store.live_rows();
+            let dead =
+                rows.iter().map(|row| Dead { held: Held { key: row.key, epoch: row.epoch }, reason: "again".into() });
+            store.dead(&dead.collect::<Vec<_>>()).await.unwrap();
+        }
+    };
+    let pace = RedrivePace::default().rows_max(10).per_second(10);
+    let (admin, all) = (admin(&store), DeadFilter::new());
+    let moved = tokio::select! {
+        moved = admin.redrive_all(&all, pace, |_| ()) => moved.unwrap(),
+        () = die_again => unreachable!("it goes on for ever"),
+    };
+    assert_eq!(moved, 30, "each once");
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said() {
+    let store = MemoryStore::new();
+    let (admin, live) = (admin(&store), MessageId::new());
+    let envelope = Envelope::new(live, "orders".into(), SystemTime::UNIX_EPOCH);
+    store.insert(envelope, InsertOptions::default());
+    for message_id in [live, MessageId::new()] {
+        assert!(matches!(admin.redrive(message_id).await, Err(AdminError::NotDead { .. })));
+        assert!(matches!(admin.purge(message_id).await, Err(AdminError::NotDead { .. })));
+        assert!(matches!(admin.dead_letter(message_id).await, Err(AdminError::NotDead { .. })));
+    }
+    assert!(matches!(admin.send_now(MessageId::new()).await, Err(AdminError::NotWaiting { .. })));
+    let standing = RedrivePace::default().per_second(0);
+    let error = admin.redrive_all(&DeadFilter::new(), standing, |_| ()).await.unwrap_err();
+    assert!(matches!(error, AdminError::NoPace) && !error.is_retriable());
+}
+
+#[tokio::test]
+async fn pages_and_purges_take_what_the_filter_says() {
+    let store = MemoryStore::new();
+    for _ in 0..5 {
+        bury(&store).await;
+    }
+    let (admin, everything) = (admin(&store), DeadFilter::new());
+    let first = admin.dead_letters(&everything, None, 3).await.unwrap();
+    let second = admin.dead_letters(&everything, first.next.as_ref(), 3).await.unwrap();
+    assert_eq!((first.letters.len(), second.letters.len(), second.next), (3, 2, None));
+    admin.purge(first.letters[0].message_id).await.unwrap();
+    assert_eq!(admin.purge_all(&DeadFilter::new().topic("invoices"), |_| ()).await.unwrap(), 0);
+    assert_eq!(admin.purge_all(&everything, |_| ()).await.unwrap(), 4);
+    assert_eq!(store.dead_rows().len(), 0);
+}

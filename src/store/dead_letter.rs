@@ -1,0 +1,172 @@
+//! A dead letter as people look at it, and how they look for it.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::de::DeserializeOwned;
+
+use crate::codec::CodecError;
+use crate::message::{HeaderError, Headers, MessageId};
+
+/// A message that was given up, with everything that is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// Its message id.
+    pub message_id: MessageId,
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// On an ordered topic, the lane of its key.
+    pub lane: Option<u16>,
+    /// What it is about.
+    pub key: Option<String>,
+    /// What happened.
+    pub kind: String,
+    /// Its headers as their column holds them: of a poisoned message they may be no headers at all.
+    pub headers_json: String,
+    /// Its payload; `None` is a tombstone.
+    pub payload: Option<Vec<u8>>,
+    /// When it was enqueued, by the database's clock.
+    pub created_at: SystemTime,
+    /// When it was given up, by the database's clock.
+    pub dead_at: SystemTime,
+    /// Attempts spent.
+    pub attempts: u32,
+    /// Failures in all.
+    pub failures: u32,
+    /// The last failures, oldest first.
+    pub errors: Vec<FailureNote>,
+    /// Why it was given up: a word, a colon, and the last error.
+    pub reason: String,
+}
+
+/// A failed send, as it was noted on its row.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct FailureNote {
+    /// When, by the database's clock: an instant of RFC 3339 in UTC.
+    pub at: String,
+    /// Its class.
+    pub class: String,
+    /// What happened.
+    pub error: String,
+}
+
+impl DeadLetter {
+    /// Its headers.
+    ///
+    /// # Errors
+    /// The column holds no headers: the message was given up because of that.
+    pub fn headers(&self) -> Result<Headers, HeaderError> {
+        Headers::from_json(&self.headers_json)
+    }
+
+    /// The event, of a payload that the JSON codec wrote. A tombstone is read as `null`.
+    ///
+    /// # Errors
+    /// The payload is no JSON of the type.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
+        serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
+    }
+
+    /// The word in front of the reason: `refused`, `attempts`, `poisoned`.
+    pub fn reason_word(&self) -> &str {
+        reason_word(&self.reason)
+    }
+
+    /// Behind which letters a next page begins.
+    pub fn mark(&self) -> DeadMark {
+        DeadMark { topic: Arc::clone(&self.topic), dead_at: self.dead_at, message_id: self.message_id }
+    }
+}
+
+/// What stands before the first colon.
+pub(crate) fn reason_word(reason: &str) -> &str {
+    reason.split(':').next().unwrap_or_default()
+}
+
+/// Which dead letters: those that all of its conditions hold for. All of them, where there is none.
+///
+/// ```
+/// use diesel_outbox::admin::DeadFilter;
+/// let filter = DeadFilter::new().topic("orders").reason("refused").key("42");
+/// assert_ne!(filter, DeadFilter::new());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeadFilter {
+    pub(crate) topic: Option<Arc<str>>,
+    pub(crate) kind: Option<Arc<str>>,
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) reason: Option<Arc<str>>,
+    pub(crate) dead_from: Option<SystemTime>,
+    pub(crate) dead_before: Option<SystemTime>,
+}
+
+impl DeadFilter {
+    /// Every dead letter.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Of one topic.
+    #[must_use]
+    pub fn topic(mut self, topic: impl Into<Arc<str>>) -> Self {
+        self.topic = Some(topic.into());
+        self
+    }
+
+    /// Of one kind.
+    #[must_use]
+    pub fn kind(mut self, kind: impl Into<Arc<str>>) -> Self {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// Of one key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<Arc<str>>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Whose reason begins with this word, such as `refused`.
+    #[must_use]
+    pub fn reason(mut self, word: impl Into<Arc<str>>) -> Self {
+        self.reason = Some(word.into());
+        self
+    }
+
+    /// Given up at this moment or later.
+    #[must_use]
+    pub fn dead_from(mut self, from: SystemTime) -> Self {
+        self.dead_from = Some(from);
+        self
+    }
+
+    /// Given up before this moment.
+    #[must_use]
+    pub fn dead_before(mut self, before: SystemTime) -> Self {
+        self.dead_before = Some(before);
+        self
+    }
+}
+
+/// A place among the dead letters, which are in the order of topic, time of death and message id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadMark {
+    pub(crate) topic: Arc<str>,
+    pub(crate) dead_at: SystemTime,
+    pub(crate) message_id: MessageId,
+}
+
+/// How many dead letters there are of a topic for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadCount {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The word in front of their reason.
+    pub reason: String,
+    /// How many.
+    pub letters: usize,
+}
