@@ -1,6 +1,6 @@
 //! Mistakes that can be made on purpose, one in a process, so that the fault harness can show that it finds them.
 //!
-//! They are compiled only with the private feature `_planted`; otherwise [`planted`] is a constant.
+//! They are compiled only with the private feature `_planted`; otherwise `planted` is a constant.
 
 macro_rules! mistakes {
     ($($name:ident = $text:literal, $help:literal;)+) => {
