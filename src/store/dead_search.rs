@@ -9,12 +9,16 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
+use super::schema::{IndexNaming, named};
+use super::statement::{Dialect, Statement};
 use super::{DeadFilter, DeadMark, FailureNote};
 use crate::message::MessageId;
+use crate::naming::TableNames;
 
 /// How a database writes what it binds.
-pub(crate) trait SearchDialect {
-    type Bind;
+pub(crate) trait SearchDialect: Dialect {
+    /// How its statements name indexes.
+    const INDEX_NAMING: IndexNaming;
 
     /// A placeholder for the bind of this number, from 1.
     fn placeholder(number: usize) -> String;
@@ -33,7 +37,7 @@ pub(crate) trait SearchDialect {
 /// A WHERE and an ORDER BY, with their binds.
 pub(crate) struct Search<D: SearchDialect> {
     conditions: Vec<String>,
-    pub(crate) binds: Vec<D::Bind>,
+    binds: Vec<D::Bind>,
 }
 
 impl<D: SearchDialect> Search<D> {
@@ -83,10 +87,11 @@ impl<D: SearchDialect> Search<D> {
         ));
     }
 
-    /// `WHERE .. ORDER BY .. LIMIT`, to stand behind a FROM.
-    pub(crate) fn tail(&self, rows_max: usize) -> String {
+    /// The statement that begins with `columns` and their FROM.
+    pub(crate) fn statement(self, columns: &str, names: &TableNames, rows_max: usize) -> Statement<D> {
         let conditions = if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") };
-        format!(" WHERE {conditions} ORDER BY topic, dead_at, message_id LIMIT {rows_max}")
+        let text = format!("{columns} WHERE {conditions} ORDER BY topic, dead_at, message_id LIMIT {rows_max}");
+        Statement::new(&named(&text, names, D::INDEX_NAMING).into(), self.binds)
     }
 
     fn next(&self) -> String {

@@ -5,6 +5,8 @@
 //! `(id, message_id)`, and a write under an epoch changes nothing where the row has another one.
 
 mod admin;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod admin_rows;
 pub(crate) mod dead_letter;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod dead_search;

@@ -6,14 +6,15 @@ use diesel::deserialize::QueryableByName;
 use diesel::mysql::Mysql;
 
 use super::MysqlStore;
-use super::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, OneRow};
+use super::admin_rows::OneRow;
 use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::group::SILENCE_SECS;
 use super::texts::{COMMIT, begin};
 use crate::message::MessageId;
+use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow};
 use crate::store::dead_search::{Search, SearchDialect};
-use crate::store::schema::{IndexNaming, named};
+use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::{
@@ -24,8 +25,8 @@ use crate::store::{
 impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
     async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError> {
         let texts = &self.admin_texts;
-        let locked = Statement::new(&texts.lock_delayed, [hex(message)]);
-        let there = Statement::new(&texts.look_at_delayed, [hex(message)]);
+        let locked = Statement::new(&texts.lock_delayed, [Bind::message_id(message)]);
+        let there = Statement::new(&texts.look_at_delayed, [Bind::message_id(message)]);
         Ok(match self.write_one(locked, &texts.delete_one, there).await? {
             Written::Topic(topic) => Cancellation::Cancelled { topic },
             Written::Taken => Cancellation::Taken,
@@ -35,8 +36,8 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
 
     async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
         let texts = &self.admin_texts;
-        let locked = Statement::new(&texts.lock_waiting, [hex(message), Bind::BigInt(micros(lease))]);
-        let there = Statement::new(&texts.look_at_one, [hex(message)]);
+        let locked = Statement::new(&texts.lock_waiting, [Bind::message_id(message), Bind::BigInt(micros(lease))]);
+        let there = Statement::new(&texts.look_at_one, [Bind::message_id(message)]);
         Ok(match self.write_one(locked, &texts.make_due, there).await? {
             Written::Topic(_) => Hastening::Due,
             Written::Taken => Hastening::Soon,
@@ -89,14 +90,14 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
         let mut messages = messages.to_vec();
         messages.sort_unstable();
         let move_back = |locked: &[RowKey]| {
-            let letters = || Bind::json(locked.iter().map(|key| (key.message_id.as_uuid().simple().to_string(),)));
+            let letters = || Bind::message_ids(locked.iter().map(|key| key.message_id));
             vec![
                 (&self.admin_texts.redrive, vec![letters()]),
                 (&self.admin_texts.redrive_to_lanes, vec![letters()]),
                 (&self.texts.settle_dead, vec![letters()]),
             ]
         };
-        let group = Bind::json(messages.iter().map(|id| (id.as_uuid().simple().to_string(),)));
+        let group = Bind::message_ids(messages.into_iter());
         let moved = self.write(&self.admin_texts.lock_letters, group, move_back).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())
     }
@@ -143,17 +144,12 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
     where
         T: QueryableByName<Mysql> + Send + 'static,
     {
-        let text = named(&format!("{columns}{}", search.tail(rows_max)), &self.names, IndexNaming::ByTable);
-        self.connections.load(Statement::new(&text.into(), search.binds)).await
+        self.connections.load(search.statement(columns, &self.names, rows_max)).await
     }
 }
 
-fn hex(message: MessageId) -> Bind {
-    Bind::Text(message.as_uuid().simple().to_string().into())
-}
-
 impl SearchDialect for Mysql {
-    type Bind = Bind;
+    const INDEX_NAMING: IndexNaming = IndexNaming::ByTable;
 
     const KEY: &'static str = "`key`";
 
@@ -172,6 +168,6 @@ impl SearchDialect for Mysql {
     }
 
     fn message_id(placeholder: &str, message_id: MessageId) -> (String, Bind) {
-        (format!("UNHEX({placeholder})"), hex(message_id))
+        (format!("UNHEX({placeholder})"), Bind::message_id(message_id))
     }
 }

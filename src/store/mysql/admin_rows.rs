@@ -4,13 +4,12 @@ use std::time::SystemTime;
 use diesel::deserialize::{QueryableByName, Result};
 use diesel::mysql::Mysql;
 use diesel::row::NamedRow;
-use diesel::sql_types::{BigInt, Binary, Integer, Nullable, SmallInt, Text};
+use diesel::sql_types::{BigInt, Binary, SmallInt, Text};
 use uuid::Uuid;
 
 use super::rows::micros;
-use crate::store::dead_search::failure_notes;
-use crate::store::statement::count;
-use crate::store::{DeadCount, DeadLetter, DeadMark};
+use crate::message::MessageId;
+use crate::store::admin_rows::Columns;
 
 /// One live message.
 pub(super) struct OneRow {
@@ -25,65 +24,17 @@ impl QueryableByName<Mysql> for OneRow {
     }
 }
 
-/// How many there are of a topic for a reason.
-pub(super) struct CountRow(pub(super) DeadCount);
-
-impl QueryableByName<Mysql> for CountRow {
-    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(0)?;
-        let letters = count(row.get_value::<BigInt, _, _>(2)?);
-        Ok(Self(DeadCount { topic: topic.into(), reason: row.get_value::<Text, _, _>(1)?, letters }))
+impl Columns for Mysql {
+    fn message_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<MessageId> {
+        let id: Vec<u8> = row.get_value::<Binary, _, _>(column)?;
+        Ok(Uuid::from_slice(&id)?.into())
     }
-}
 
-/// Where a dead letter is.
-pub(super) struct MarkRow(pub(super) DeadMark);
-
-impl QueryableByName<Mysql> for MarkRow {
-    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        let message_id: Vec<u8> = row.get_value::<Binary, _, _>(0)?;
-        let topic: String = row.get_value::<Text, _, _>(1)?;
-        let dead_at = SystemTime::UNIX_EPOCH + micros(row.get_value::<BigInt, _, _>(2)?);
-        Ok(Self(DeadMark { topic: topic.into(), dead_at, message_id: Uuid::from_slice(&message_id)?.into() }))
+    fn instant<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<SystemTime> {
+        Ok(SystemTime::UNIX_EPOCH + micros(row.get_value::<BigInt, _, _>(column)?))
     }
-}
 
-/// A moment.
-pub(super) struct InstantRow(pub(super) SystemTime);
-
-impl QueryableByName<Mysql> for InstantRow {
-    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        Ok(Self(SystemTime::UNIX_EPOCH + micros(row.get_value::<BigInt, _, _>(0)?)))
-    }
-}
-
-/// A dead letter.
-pub(super) struct LetterRow(pub(super) DeadLetter);
-
-impl QueryableByName<Mysql> for LetterRow {
-    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        let message_id: Vec<u8> = row.get_value::<Binary, _, _>(0)?;
-        let topic: String = row.get_value::<Text, _, _>(1)?;
-        let lane: i16 = row.get_value::<SmallInt, _, _>(2)?;
-        let created_at: i64 = row.get_value::<BigInt, _, _>(7)?;
-        let dead_at: i64 = row.get_value::<BigInt, _, _>(8)?;
-        let attempts: i32 = row.get_value::<Integer, _, _>(9)?;
-        let failures: i32 = row.get_value::<Integer, _, _>(10)?;
-        let errors: String = row.get_value::<Text, _, _>(11)?;
-        Ok(Self(DeadLetter {
-            message_id: Uuid::from_slice(&message_id)?.into(),
-            topic: topic.into(),
-            lane: u16::try_from(lane).ok(),
-            key: row.get_value::<Nullable<Text>, _, _>(3)?,
-            kind: row.get_value::<Text, _, _>(4)?,
-            headers_json: row.get_value::<Text, _, _>(5)?,
-            payload: row.get_value::<Nullable<Binary>, _, _>(6)?,
-            created_at: SystemTime::UNIX_EPOCH + micros(created_at),
-            dead_at: SystemTime::UNIX_EPOCH + micros(dead_at),
-            attempts: u32::try_from(attempts).unwrap_or(0),
-            failures: u32::try_from(failures).unwrap_or(0),
-            errors: failure_notes(&errors),
-            reason: row.get_value::<Text, _, _>(12)?,
-        }))
+    fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32> {
+        row.get_value::<SmallInt, i16, _>(column).map(i32::from)
     }
 }

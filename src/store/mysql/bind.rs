@@ -6,6 +6,7 @@ use diesel::query_builder::AstPass;
 use diesel::sql_types::{BigInt, Text};
 use serde::Serialize;
 
+use crate::message::MessageId;
 use crate::store::statement::Dialect;
 use crate::store::{Held, RowKey};
 
@@ -26,14 +27,24 @@ impl Bind {
         Self::Json(json.unwrap_or_else(|error| unreachable!("numbers and texts always encode as JSON: {error}")))
     }
 
+    /// One message id.
+    pub(super) fn message_id(id: MessageId) -> Self {
+        Self::Text(hex(id).into())
+    }
+
+    /// `[message id]` of each message.
+    pub(super) fn message_ids(ids: impl Iterator<Item = MessageId>) -> Self {
+        Self::json(ids.map(|id| (hex(id),)))
+    }
+
     /// `[id, message id]` of each row, ids ascending: rows are locked in the order in which they are named.
     pub(super) fn keys(rows: impl Iterator<Item = RowKey>) -> Self {
-        Self::json(ascending(rows, |row| row.id).map(|row| (row.id, hex(row))))
+        Self::json(ascending(rows, |row| row.id).map(|row| (row.id, hex(row.message_id))))
     }
 
     /// `[id, message id, epoch]` of each row, ids ascending.
     pub(super) fn held(rows: impl Iterator<Item = Held>) -> Self {
-        Self::json(ascending(rows, |row| row.key.id).map(|row| (row.key.id, hex(row.key), row.epoch)))
+        Self::json(ascending(rows, |row| row.key.id).map(|row| (row.key.id, hex(row.key.message_id), row.epoch)))
     }
 
     /// `[id]` of each row, ids ascending.
@@ -48,8 +59,8 @@ fn ascending<T>(rows: impl Iterator<Item = T>, id: impl Fn(&T) -> i64) -> impl I
     rows.into_iter()
 }
 
-fn hex(row: RowKey) -> String {
-    row.message_id.as_uuid().simple().to_string()
+fn hex(id: MessageId) -> String {
+    id.as_uuid().simple().to_string()
 }
 
 impl Dialect for Mysql {

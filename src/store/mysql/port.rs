@@ -41,7 +41,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         // Some refs know their id all the same, and then it must be that row.
         let other_ids: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
         let known: HashSet<MessageId> = other_ids.iter().map(|key| key.message_id).collect();
-        let messages = Bind::json(refs.iter().map(|row| (row.message_id.as_uuid().simple().to_string(),)));
+        let messages = Bind::message_ids(refs.iter().map(|row| row.message_id));
         let found: Vec<ConfirmRow> = self.connections.load(Statement::new(&self.texts.confirm, [messages])).await?;
         let ours = found.into_iter().filter(|found| {
             let key = found.row.key;
@@ -73,7 +73,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         // In one order, for rows are locked in it.
         let mut messages = messages.to_vec();
         messages.sort_unstable();
-        let group = Bind::json(messages.iter().map(|id| (id.as_uuid().simple().to_string(),)));
+        let group = Bind::message_ids(messages.iter().copied());
         self.connections.execute(Statement::new(&self.texts.settle_dead, [group])).await
     }
 

@@ -2,17 +2,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use diesel::data_types::PgTimestamp;
 use diesel::deserialize::QueryableByName;
 use diesel::pg::Pg;
 
 use super::PostgresStore;
-use super::admin_rows::{CancelRow, CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow};
+use super::admin_rows::CancelRow;
 use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
+use super::rows::timestamp;
 use crate::message::MessageId;
+use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow};
 use crate::store::dead_search::{Search, SearchDialect};
-use crate::store::schema::{IndexNaming, named};
+use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::{AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, StoreError};
@@ -20,7 +21,7 @@ use crate::store::{AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, 
 #[async_trait]
 impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
     async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError> {
-        let statement = Statement::new(&self.admin_texts.cancel, [Bind::Uuid(*message.as_uuid())]);
+        let statement = Statement::new(&self.admin_texts.cancel, [Bind::message_id(message)]);
         let rows: Vec<CancelRow> = self.connections.load(statement).await?;
         Ok(match rows.into_iter().next() {
             Some(CancelRow { topic: Some(topic), .. }) => Cancellation::Cancelled { topic },
@@ -30,7 +31,7 @@ impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
     }
 
     async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
-        let binds = [Bind::Uuid(*message.as_uuid()), Bind::BigInt(millis(lease))];
+        let binds = [Bind::message_id(message), Bind::BigInt(millis(lease))];
         let rows: Vec<CancelRow> = self.connections.load(Statement::new(&self.admin_texts.send_now, binds)).await?;
         Ok(match rows.into_iter().next() {
             Some(CancelRow { topic: Some(_), .. }) => Hastening::Due,
@@ -80,8 +81,7 @@ impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let ids = messages.iter().map(|id| *id.as_uuid()).collect();
-        let statement = Statement::new(&self.admin_texts.redrive, [Bind::Uuids(ids)]);
+        let statement = Statement::new(&self.admin_texts.redrive, [Bind::message_ids(messages)]);
         let moved: Vec<MessageIdRow> = self.connections.load(statement).await?;
         Ok(moved.into_iter().map(|row| row.0).collect())
     }
@@ -93,16 +93,12 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     where
         T: QueryableByName<Pg> + Send + 'static,
     {
-        let text = named(&format!("{columns}{}", search.tail(rows_max)), &self.names, IndexNaming::ByTable);
-        self.connections.load(Statement::new(&text.into(), search.binds)).await
+        self.connections.load(search.statement(columns, &self.names, rows_max)).await
     }
 }
 
-/// Microseconds from 1970 to 2000, from where PostgreSQL counts.
-const PG_EPOCH_US: i64 = 946_684_800_000_000;
-
 impl SearchDialect for Pg {
-    type Bind = Bind;
+    const INDEX_NAMING: IndexNaming = IndexNaming::ByTable;
 
     const KEY: &'static str = "key";
 
@@ -115,12 +111,10 @@ impl SearchDialect for Pg {
     }
 
     fn instant(placeholder: &str, at: SystemTime) -> (String, Bind) {
-        let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let micros = i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX).saturating_sub(PG_EPOCH_US);
-        (placeholder.to_owned(), Bind::Instant(PgTimestamp(micros)))
+        (placeholder.to_owned(), Bind::Instant(timestamp(at)))
     }
 
     fn message_id(placeholder: &str, message_id: MessageId) -> (String, Bind) {
-        (placeholder.to_owned(), Bind::Uuid(*message_id.as_uuid()))
+        (placeholder.to_owned(), Bind::message_id(message_id))
     }
 }

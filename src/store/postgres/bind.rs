@@ -7,6 +7,7 @@ use diesel::query_builder::AstPass;
 use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
+use crate::message::MessageId;
 use crate::store::statement::Dialect;
 use crate::store::{Held, RowKey};
 
@@ -24,6 +25,14 @@ pub enum Bind {
 }
 
 impl Bind {
+    pub(super) fn message_id(id: MessageId) -> Self {
+        Self::Uuid(*id.as_uuid())
+    }
+
+    pub(super) fn message_ids(ids: &[MessageId]) -> Self {
+        Self::Uuids(ids.iter().map(|id| *id.as_uuid()).collect())
+    }
+
     /// The ids and message ids of `rows`.
     pub(super) fn keys(rows: impl Iterator<Item = RowKey> + Clone) -> [Self; 2] {
         let ids = rows.clone().map(|row| row.id).collect();

@@ -5,12 +5,12 @@ use async_trait::async_trait;
 use diesel::deserialize::{QueryableByName, Result as RowResult};
 use diesel::pg::Pg;
 use diesel::row::NamedRow;
-use diesel::sql_types::{Bool, Uuid as SqlUuid};
-use uuid::Uuid;
+use diesel::sql_types::Bool;
 
 use super::PostgresStore;
 use super::bind::Bind;
 use crate::message::MessageId;
+use crate::store::admin_rows::MessageIdRow;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, millis};
 use crate::store::{Decision, HalfStore, StoreError};
@@ -30,7 +30,8 @@ impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let rows: Vec<IdRow> = self.connections.load(Statement::new(&self.half_texts.marked, [ids(messages)])).await?;
+        let statement = Statement::new(&self.half_texts.marked, [Bind::message_ids(messages)]);
+        let rows: Vec<MessageIdRow> = self.connections.load(statement).await?;
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
@@ -45,7 +46,7 @@ impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
         if messages.is_empty() {
             return Ok(0);
         }
-        self.connections.execute(Statement::new(&self.half_texts.forget, [ids(messages)])).await
+        self.connections.execute(Statement::new(&self.half_texts.forget, [Bind::message_ids(messages)])).await
     }
 
     async fn prune_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
@@ -56,7 +57,7 @@ impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
     async fn void(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
-        let id = || Bind::Uuid(*message.as_uuid());
+        let id = || Bind::message_id(message);
         let mut lease = self.connections.lease().await?;
         lease.begin(BEGIN.into()).await?;
         let void = Statement::new(&self.half_texts.void, [id(), Bind::Text(Arc::clone(topic))]);
@@ -70,19 +71,6 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
             // None at all: it was decided, told and forgotten between the two statements.
             _ => Decision::RolledBack,
         })
-    }
-}
-
-fn ids(messages: &[MessageId]) -> Bind {
-    Bind::Uuids(messages.iter().map(|id| *id.as_uuid()).collect())
-}
-
-struct IdRow(MessageId);
-
-impl QueryableByName<Pg> for IdRow {
-    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
-        let id: Uuid = row.get_value::<SqlUuid, _, _>(0)?;
-        Ok(Self(id.into()))
     }
 }
 

@@ -65,8 +65,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         if messages.is_empty() {
             return Ok(0);
         }
-        let ids = messages.iter().map(|id| *id.as_uuid()).collect();
-        self.connections.execute(Statement::new(&self.texts.settle_dead, [Bind::Uuids(ids)])).await
+        self.connections.execute(Statement::new(&self.texts.settle_dead, [Bind::message_ids(messages)])).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {

@@ -9,7 +9,7 @@ use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text, Timestamp
 use uuid::Uuid;
 
 use crate::store::decode::{RawBody, RawRow};
-use crate::store::statement::count;
+use crate::store::statement::{self, count};
 use crate::store::{Held, NextDue, RowKey, TopicBacklog};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
@@ -157,6 +157,12 @@ pub(crate) fn instant(at: PgTimestamp) -> Result<SystemTime> {
     let distance = Duration::from_micros(at.0.unsigned_abs());
     let instant = if at.0 < 0 { epoch.checked_sub(distance) } else { epoch.checked_add(distance) };
     instant.ok_or_else(|| OutOfRange { micros: at.0 }.into())
+}
+
+/// The other way; of an instant before 1970, 1970.
+pub(super) fn timestamp(at: SystemTime) -> PgTimestamp {
+    let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    PgTimestamp(statement::micros(since_1970).saturating_sub(statement::micros(EPOCH_OFFSET)))
 }
 
 /// Zero where it is negative.

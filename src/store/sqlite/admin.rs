@@ -6,13 +6,14 @@ use diesel::deserialize::QueryableByName;
 use diesel::sqlite::Sqlite;
 
 use super::SqliteStore;
-use super::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, TopicRow};
+use super::admin_rows::TopicRow;
 use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::claim::BEGIN;
 use crate::message::MessageId;
+use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow};
 use crate::store::dead_search::{Search, SearchDialect};
-use crate::store::schema::{IndexNaming, named};
+use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::{AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, StoreError};
@@ -109,8 +110,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
     where
         T: QueryableByName<Sqlite> + Send + 'static,
     {
-        let text = named(&format!("{columns}{}", search.tail(rows_max)), &self.names, IndexNaming::ByIndex);
-        self.caller().load(Statement::new(&text.into(), search.binds)).await
+        self.caller().load(search.statement(columns, &self.names, rows_max)).await
     }
 }
 
@@ -119,7 +119,7 @@ fn id_of(message: MessageId) -> Bind {
 }
 
 impl SearchDialect for Sqlite {
-    type Bind = Bind;
+    const INDEX_NAMING: IndexNaming = IndexNaming::ByIndex;
 
     const KEY: &'static str = "key";
 
