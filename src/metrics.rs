@@ -40,7 +40,7 @@ macro_rules! metrics {
 metrics! {
     ENQUEUED = "outbox_enqueued_total", Counter, Count, "Rows written by enqueue, by `topic`; includes those rolled back later.";
     HANDED_OVER = "outbox_handed_over_total", Counter, Count, "Rows that the commit hook handed to the relay, by `topic`.";
-    HOOK_LOST = "outbox_hook_lost_total", Counter, Count, "Rows the hook could not hand over and left to the sweeper, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, unknown_topic.";
+    HOOK_LOST = "outbox_hook_lost_total", Counter, Count, "Rows the hook could not hand over and left to the sweeper, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
     CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, "Rows handed over and not found: rolled back, not visible yet, or already claimed.";
     SENT = "outbox_sent_total", Counter, Count, "Messages handed to the transport, by `topic` and `path`: direct, confirmed, swept or lane.";
     DELIVERED = "outbox_delivered_total", Counter, Count, "Messages the broker acknowledged, by `topic` and by the `path` of the copy it acknowledged. The direct-send ratio is that of direct and confirmed to all.";
@@ -60,6 +60,7 @@ metrics! {
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0, by `transport`.";
     TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";
+    TOPIC_PAUSED = "outbox_topic_paused", Gauge, Count, "1 while the topic is paused, else 0, by `topic`.";
     LANES_OWNED = "outbox_lanes_owned", Gauge, Count, "Lanes of an ordered topic that this node owns, by `topic`.";
     LANES_ASLEEP = "outbox_lanes_asleep", Gauge, Count, "1 while this node leaves the lanes of the topic to others, because its broker or database fails, else 0; by `topic`.";
     LANE_LOST = "outbox_lane_lost_total", Counter, Count, "Lanes whose lease ended unrenewed, by `topic`: a duplicate may follow.";

@@ -119,12 +119,27 @@ embedded!(
     Pg,
     "postgres",
     IndexNaming::ByTable,
-    [("0000outbox01", "messages"), ("0000outbox02", "lanes"), ("0000outbox03", "half_messages")]
+    [
+        ("0000outbox01", "messages"),
+        ("0000outbox02", "lanes"),
+        ("0000outbox03", "half_messages"),
+        ("0000outbox04", "paused_topics")
+    ]
 );
 #[cfg(feature = "mysql")]
-embedded!(Mysql, "mysql", IndexNaming::ByTable, [("0000outbox01", "messages"), ("0000outbox02", "lanes")]);
+embedded!(
+    Mysql,
+    "mysql",
+    IndexNaming::ByTable,
+    [("0000outbox01", "messages"), ("0000outbox02", "lanes"), ("0000outbox04", "paused_topics")]
+);
 #[cfg(feature = "sqlite")]
-embedded!(Sqlite, "sqlite", IndexNaming::ByIndex, [("0000outbox01", "messages"), ("0000outbox02", "lanes")]);
+embedded!(
+    Sqlite,
+    "sqlite",
+    IndexNaming::ByIndex,
+    [("0000outbox01", "messages"), ("0000outbox02", "lanes"), ("0000outbox04", "paused_topics")]
+);
 
 struct OutboxMigration {
     name: Name,

@@ -74,6 +74,11 @@ impl TableNames {
         self.qualified("half_messages")
     }
 
+    /// The table of paused topics, with its schema.
+    pub fn paused_topics(&self) -> String {
+        self.qualified("paused_topics")
+    }
+
     /// A table or index of the outbox, without its schema.
     pub fn bare(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

@@ -1,6 +1,6 @@
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Admin, AdminError, DeadPage, RedrivePace};
+use super::{Admin, AdminError, DeadPage, PausedTopic, RedrivePace};
 use crate::message::MessageId;
 use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening};
 
@@ -119,5 +119,29 @@ impl BlockingAdmin {
     /// As [`Admin::purge_all`].
     pub fn purge_all(&self, filter: &DeadFilter, progress: impl FnMut(usize) + Send) -> Result<usize, AdminError> {
         self.runtime.block_on(self.admin.purge_all(filter, progress))
+    }
+
+    /// As [`Admin::pause`].
+    ///
+    /// # Errors
+    /// As [`Admin::pause`].
+    pub fn pause(&self, topic: &str) -> Result<(), AdminError> {
+        self.runtime.block_on(self.admin.pause(topic))
+    }
+
+    /// As [`Admin::resume`].
+    ///
+    /// # Errors
+    /// As [`Admin::resume`].
+    pub fn resume(&self, topic: &str) -> Result<(), AdminError> {
+        self.runtime.block_on(self.admin.resume(topic))
+    }
+
+    /// As [`Admin::paused`].
+    ///
+    /// # Errors
+    /// As [`Admin::paused`].
+    pub fn paused(&self) -> Result<Vec<PausedTopic>, AdminError> {
+        self.runtime.block_on(self.admin.paused())
     }
 }

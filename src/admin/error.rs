@@ -32,6 +32,20 @@ pub enum AdminError {
         /// The message.
         message_id: MessageId,
     },
+    /// The topic is none of the outbox's, and so no relay would obey.
+    #[error("topic {topic:?} is not configured, so nothing of it can be paused; configured are {configured:?}")]
+    UnknownTopic {
+        /// The topic.
+        topic: String,
+        /// The topics there are.
+        configured: Vec<String>,
+    },
+    /// The topic is not paused.
+    #[error("topic {topic:?} is not paused: it never was, or was resumed before")]
+    NotPaused {
+        /// The topic.
+        topic: String,
+    },
     /// A pace of nothing.
     #[error("a redrive of 0 messages at once, or in a second, would never end: give at least 1 of each")]
     NoPace,
@@ -52,6 +66,8 @@ impl AdminError {
             | Self::AlreadyTaken { .. }
             | Self::NotWaiting { .. }
             | Self::NotDead { .. }
+            | Self::UnknownTopic { .. }
+            | Self::NotPaused { .. }
             | Self::NoPace
             | Self::Unsupported => false,
         }

@@ -4,6 +4,7 @@ mod blocking;
 mod dead_letters;
 mod error;
 mod pace;
+mod pauses;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +13,7 @@ pub use dead_letters::DeadPage;
 pub use error::AdminError;
 pub use pace::RedrivePace;
 
-pub use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote, Hastening};
+pub use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote, Hastening, PausedTopic};
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ use crate::metrics;
 use crate::outbox::Outbox;
 use crate::store::{AdminStore, Cancellation, Store};
 
-/// Looks after the messages of an outbox: cancels delayed ones, sends waiting ones now, and lists, redrives and purges dead
-/// letters. Made by [`Outbox::admin`].
+/// Looks after the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, and lists, redrives
+/// and purges dead letters. Made by [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. Nothing here needs a relay in this process, and everything is safe beside
 /// those of any.

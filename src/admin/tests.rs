@@ -98,3 +98,23 @@ async fn pages_and_purges_take_what_the_filter_says() {
     assert_eq!(admin.purge_all(&everything, |_| ()).await.unwrap(), 4);
     assert_eq!(store.dead_rows().len(), 0);
 }
+
+#[tokio::test]
+async fn only_what_is_configured_is_paused_and_what_is_paused_resumed() {
+    let store = MemoryStore::new();
+    let admin = admin(&store);
+    let error = admin.pause("order").await.unwrap_err();
+    assert!(matches!(&error, AdminError::UnknownTopic { configured, .. } if configured == &["orders"]), "{error}");
+    assert!(matches!(admin.resume("orders").await, Err(AdminError::NotPaused { .. })));
+    admin.pause("orders").await.unwrap();
+    admin.pause("orders").await.unwrap();
+    let paused = admin.paused().await.unwrap();
+    assert_eq!(
+        paused.iter().map(|paused| (&*paused.topic, paused.since <= store.now())).collect::<Vec<_>>(),
+        [("orders", true)]
+    );
+    // Somebody else's configuration has it no more.
+    let other = Outbox::builder().topic(Topic::new("invoices")).build().unwrap().admin(store.clone());
+    other.resume("orders").await.unwrap();
+    assert_eq!(admin.paused().await.unwrap(), []);
+}

@@ -130,6 +130,10 @@ impl Default for Limits {
 /// resolution of a timer.
 pub const CONFIRM_REST: u32 = 3;
 
+/// How often a relay that found no table of paused topics looks for it again: a statement a minute is nothing, and whoever has
+/// just run the migration need not restart anything.
+pub const PAUSE_TABLE_RECHECK: Duration = Duration::from_secs(60);
+
 /// The longest that a relay's start waits for a transport to make or check its topics: creation in a slow cluster and a few
 /// look-ups. One that takes longer counts as away, and the others do not wait for it.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);

@@ -114,6 +114,7 @@ impl RelayBuilder {
         let found = store.check().await;
         let store_health = StoreHealth::default();
         store_health.note(&found, self.clock.now());
+        let has_database = found.is_ok();
         accept(found)?;
         let (stop, wakes) = (Arc::new(Stop::default()), Arc::new(Wakes::default()));
         let node = NodeId::new();
@@ -143,6 +144,10 @@ impl RelayBuilder {
         prepare_lanes(&engines).await?;
         let prepared =
             try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
+        // What is paused is known before anything is handed over. Where it cannot be asked, everything waits for that.
+        if has_database && let Err(error) = scout::look(&engines).await {
+            tracing::warn!(%error, "nothing is sent before it is known what is paused");
+        }
         if !self.link.connect(queues(&engines), Arc::clone(&engines) as _) {
             return Err(StartError::AlreadyRunning);
         }

@@ -61,12 +61,21 @@ async fn take(engine: &Engine, room: &Reservation) -> Vec<Queued> {
             Vec::new()
         }
         admitted => {
-            let taken = engine.queue.try_take(admitted, room.bytes());
+            let mut taken = engine.queue.try_take(admitted, room.bytes());
+            drop_paused(engine, &mut taken);
             if taken.is_empty() {
                 engine.breaker.trial_unused();
             }
             taken
         }
+    }
+}
+
+/// Drops what is of paused topics, unread, as in an outage.
+fn drop_paused(engine: &Engine, taken: &mut Vec<Queued>) {
+    if engine.topics.iter().any(|topic| topic.may_be_paused()) {
+        let is_paused = |row: &mut Queued| engine.topics.get(&row.handed.topic).is_some_and(|of| of.may_be_paused());
+        lost(taken.extract_if(.., is_paused).count(), "paused");
     }
 }
 

@@ -36,15 +36,21 @@ pub(crate) async fn run(engines: Arc<Engines>) {
 
 /// Looks once, marks the topics with due rows, and returns how long to sleep.
 pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
-    let found = engines.store.next_due(&engines.topic_names()).await;
+    let found = engines.store.look(&engines.topic_names()).await;
     engines.store_health.note(&found, engines.clock.now());
     let found = found?;
     let mut pause = engines.limits.poll_interval;
-    let mut any_due = false;
+    let (mut any_due, mut any_resumed) = (false, false);
     for topic in engines.topics() {
-        let next = found.iter().find(|next| next.topic == topic.name());
+        let name = topic.name();
+        any_resumed |= topic.set_paused(found.paused.contains(&name));
+        let next = found.due.iter().find(|next| next.topic == name);
         let overdue_by = next.map_or(Duration::ZERO, |next| next.overdue_by);
-        ::metrics::gauge!(metrics::OLDEST_DUE, "topic" => topic.name()).set(overdue_by.as_secs_f64());
+        ::metrics::gauge!(metrics::OLDEST_DUE, "topic" => name).set(overdue_by.as_secs_f64());
+        if topic.is_paused() {
+            // What falls due of it is nobody's until it is resumed.
+            continue;
+        }
         match next {
             Some(next) if next.due_in.is_zero() => {
                 topic.set_due(true);
@@ -56,6 +62,9 @@ pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
         if let Some(later_in) = next.and_then(|next| next.later_in) {
             pause = pause.min(later_in.max(LOOK_INTERVAL_MIN));
         }
+    }
+    if any_resumed {
+        engines.all.iter().for_each(|engine| engine.lanes.wake());
     }
     if any_due {
         engines.wakes.sweepers.notify_waiters();

@@ -26,6 +26,8 @@ pub struct RelayStatus {
     pub in_flight: usize,
     /// Topics that the broker refuses.
     pub refused_topics: Vec<Arc<str>>,
+    /// Topics that somebody has paused, as the last look found it.
+    pub paused_topics: Vec<Arc<str>>,
     /// What this relay is called as the owner of lanes.
     pub node: NodeId,
     /// Ordered topics whose lanes it leaves to other nodes for now, because its broker or database fails.
@@ -106,6 +108,7 @@ pub(super) fn of(engines: &Engines) -> RelayStatus {
     let routes: Vec<RouteStatus> = engines.all.iter().map(|engine| route(engine, now)).collect();
     let worst = routes.iter().map(|route| &route.transport).max_by_key(|transport| badness(transport));
     let refused = engines.topics().filter(|topic| topic.is_refused());
+    let paused = engines.topics().filter(|topic| topic.is_paused());
     let ordered = engines.all.iter().flat_map(|engine| engine.lanes.iter());
     let asleep = ordered.filter(|lanes| lanes.asleep_until().is_some());
     RelayStatus {
@@ -118,6 +121,7 @@ pub(super) fn of(engines: &Engines) -> RelayStatus {
         queued: engines.queued(),
         in_flight: engines.in_flight(),
         refused_topics: refused.map(|topic| topic.name()).collect(),
+        paused_topics: paused.map(|topic| topic.name()).collect(),
         node: engines.node,
         asleep_topics: asleep.map(|lanes| lanes.name()).collect(),
         lanes: engines.all.iter().flat_map(|engine| engine.lanes.iter()).flat_map(|lanes| of_lanes(lanes)).collect(),

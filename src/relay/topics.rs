@@ -66,6 +66,8 @@ pub(crate) struct TopicState {
 
 #[derive(Debug, Default)]
 struct Memory {
+    /// `None` until the first look at the database.
+    paused: Option<bool>,
     parked: Parked,
     suspects: HashSet<MessageId>,
     watermark: Option<DueMark>,
@@ -123,10 +125,40 @@ impl TopicState {
     }
 
     fn is_claimable(&self, now: BootInstant) -> bool {
-        self.due.load(Ordering::Acquire) && !self.is_gated() && !self.is_parked(now)
+        self.due.load(Ordering::Acquire) && !self.is_gated() && self.may_begin(now)
     }
 
-    /// Leaves the topic alone for a while: the broker refuses it, or asks for a pause.
+    /// Whether messages of the topic may be read in order to be sent.
+    pub(crate) fn may_begin(&self, now: BootInstant) -> bool {
+        let memory = self.memory();
+        memory.paused == Some(false) && !memory.parked.is_now(now)
+    }
+
+    /// Notes whether somebody has paused the topic; says whether it was paused and is no more.
+    pub(crate) fn set_paused(&self, is_paused: bool) -> bool {
+        let before = self.memory().paused.replace(is_paused);
+        ::metrics::gauge!(metrics::TOPIC_PAUSED, "topic" => self.name()).set(f64::from(u8::from(is_paused)));
+        let topic = self.topic.name();
+        match before {
+            Some(true) if !is_paused => tracing::info!(topic, "the topic is resumed"),
+            None | Some(false) if is_paused => tracing::warn!(topic, "the topic is paused: its messages wait"),
+            _ => {}
+        }
+        before == Some(true) && !is_paused
+    }
+
+    /// Whether the topic is to be left alone because somebody has paused it, or may have: nothing is known of that before
+    /// the first look.
+    pub(crate) fn may_be_paused(&self) -> bool {
+        self.memory().paused != Some(false)
+    }
+
+    /// Whether the last look found it paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.memory().paused == Some(true)
+    }
+
+    /// Leaves the topic alone for a while: the broker refuses it, or asks for it.
     pub(crate) fn park(&self, until: BootInstant, reason: &TransportError) {
         let asked = reason.retry_after();
         let first = self.memory().parked.put_off(until, asked.is_some());
@@ -156,7 +188,7 @@ impl TopicState {
         self.memory().parked.is_on_trial()
     }
 
-    /// The broker took a message: the topic is no longer refused. A pause that was asked for goes on.
+    /// The broker took a message: the topic is no longer refused. A wait that was asked for goes on.
     pub(crate) fn taken(&self, now: BootInstant) {
         if self.memory().parked.taken(now) {
             tracing::info!(topic = %self.topic.name(), "the broker takes the topic again");

@@ -56,6 +56,29 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     ///
     /// What another session has locked is passed over.
     async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError>;
+
+    /// Pauses a topic: from the next [`look`](super::Store::look) on every relay leaves it alone. One that is paused stays as
+    /// it is.
+    ///
+    /// # Errors
+    /// [`SchemaProblem::NotMigrated`](super::SchemaProblem::NotMigrated) where there is no place to keep it.
+    async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError>;
+
+    /// Ends a pause; says whether there was one.
+    async fn resume(&self, topic: &Arc<str>) -> Result<bool, StoreError>;
+
+    /// The paused topics, by name.
+    async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError>;
+}
+
+/// A topic that relays leave alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PausedTopic {
+    /// Its name.
+    pub topic: Arc<str>,
+    /// When it was paused, by the database's clock.
+    pub since: SystemTime,
 }
 
 /// What became of a message that was to be cancelled.

@@ -13,7 +13,7 @@ use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
 use super::dead_search::failure_notes;
 use super::statement::count;
-use super::{DeadCount, DeadLetter, DeadMark};
+use super::{DeadCount, DeadLetter, DeadMark, PausedTopic};
 use crate::message::MessageId;
 
 /// How a database has in its rows what others have in another way.
@@ -56,6 +56,19 @@ where
         let topic: String = row.get_value::<Text, _, _>(0)?;
         let letters = count(row.get_value::<BigInt, _, _>(2)?);
         Ok(Self(DeadCount { topic: topic.into(), reason: row.get_value::<Text, _, _>(1)?, letters }))
+    }
+}
+
+/// A paused topic.
+pub(crate) struct PausedRow(pub(crate) PausedTopic);
+
+impl<DB: Columns> QueryableByName<DB> for PausedRow
+where
+    String: FromSql<Text, DB>,
+{
+    fn build<'a>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(0)?;
+        Ok(Self(PausedTopic { topic: topic.into(), since: DB::instant(row, 1)? }))
     }
 }
 

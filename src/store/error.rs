@@ -52,6 +52,13 @@ pub enum SchemaProblem {
         /// Its name with its schema.
         table: String,
     },
+    /// A table is not there that a later migration makes, and that only those need who use what it is for.
+    NotMigrated {
+        /// Its name with its schema.
+        table: String,
+        /// The migration.
+        migration: &'static str,
+    },
     /// A table is there, but of another version.
     Version {
         /// Its name with its schema.
@@ -93,6 +100,10 @@ impl fmt::Display for SchemaProblem {
                 f,
                 "the table {table} is missing: run the outbox's migrations (diesel_outbox::migrations, or copy their SQL), \
                  or name the schema and prefix it has with Outbox::builder().tables(..)"
+            ),
+            Self::NotMigrated { table, migration } => write!(
+                f,
+                "the table {table} is missing: run the outbox's migration {migration} (diesel_outbox::migrations, or copy its SQL)"
             ),
             Self::Version { table, found: Some(found), needed } => write!(
                 f,

@@ -18,6 +18,8 @@ pub(crate) mod lanes;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) mod pause_table;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod row;
@@ -31,7 +33,7 @@ mod sqlite;
 mod statement;
 mod stored;
 
-pub use admin::{AdminStore, Cancellation, Hastening};
+pub use admin::{AdminStore, Cancellation, Hastening, PausedTopic};
 pub use dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote};
 pub use error::{SchemaProblem, StoreError};
 pub use half::{Decision, HalfStore};
@@ -109,8 +111,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// already, that one stays as it is and the row goes all the same.
     async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError>;
 
-    /// When the earliest row of each of `topics` is due; a topic without rows is left out. One statement.
-    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError>;
+    /// When the earliest row of each of `topics` is due, and which of them are paused. One statement: an idle relay asks
+    /// for nothing else.
+    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError>;
 
     /// Counts live rows and dead letters: of every topic that has any, also of those that no relay is configured for.
     ///
@@ -216,6 +219,24 @@ pub enum Locking {
 /// A `due_at` of the database's clock, as a store compares it; opaque to the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DueMark(pub i64);
+
+/// What a look finds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    /// When the earliest row of each topic is due; a topic without rows is left out.
+    pub due: Vec<NextDue>,
+    /// The topics that are paused ([`AdminStore::pause`]); none in a store that knows no pauses.
+    pub paused: Vec<Arc<str>>,
+}
+
+impl Look {
+    /// What was found of each topic: when it is due, and itself where it is paused.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    pub(crate) fn of(topics: impl IntoIterator<Item = (Option<NextDue>, Option<Arc<str>>)>) -> Self {
+        let (due, paused): (Vec<_>, Vec<_>) = topics.into_iter().unzip();
+        Self { due: due.into_iter().flatten().collect(), paused: paused.into_iter().flatten().collect() }
+    }
+}
 
 /// When a topic's earliest rows are due.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,9 @@ pub(crate) const VERSION: u32 = 1;
 /// What the tables carry, in front of their version.
 const MARK: &str = "diesel-outbox schema ";
 
+/// Every table that some migration makes, without its prefix.
+const TABLES: [&str; 7] = ["messages", "dead_letters", "lanes", "nodes", "key_locks", "half_messages", "paused_topics"];
+
 /// The version that a table's comment, or the text of its CREATE TABLE, is marked with.
 fn version_in(text: &str) -> Option<u32> {
     let (_, behind) = text.split_once(MARK)?;
@@ -59,7 +62,7 @@ pub(crate) fn named(sql: &str, names: &TableNames, indexes: IndexNaming) -> Stri
 }
 
 fn in_place(name: &str, last_word: &str, names: &TableNames, indexes: IndexNaming) -> String {
-    let is_table = matches!(name, "messages" | "dead_letters" | "lanes" | "nodes" | "key_locks" | "half_messages");
+    let is_table = TABLES.contains(&name);
     let with_schema = match indexes {
         IndexNaming::ByTable => is_table,
         IndexNaming::ByIndex => last_word == "INDEX" || (is_table && last_word != "ON"),

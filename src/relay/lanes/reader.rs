@@ -82,10 +82,10 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turn: &mut u16) -> 
     Ok(has_read || has_sent)
 }
 
-/// Lanes are not even read while the broker is down or refuses the topic.
+/// Lanes are not even read while the broker is down, while it refuses the topic, or while that is paused.
 fn may_work(engine: &Engine, lanes: &TopicLanes) -> bool {
     let is_open = matches!(engine.breaker.state(), BreakerState::Open { .. });
-    !is_open && !lanes.topic.is_parked(engine.clock.now())
+    !is_open && lanes.topic.may_begin(engine.clock.now())
 }
 
 /// Reads one page of each lane that wants one, in one statement.

@@ -187,8 +187,8 @@ async fn an_idle_relay_asks_once_a_poll_interval() {
     let world = World::new();
     let _relay = world.start().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = world.store.calls(Call::NextDue);
+    let before = world.store.calls(Call::Look);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(world.store.calls(Call::NextDue) - before <= 60);
+    assert!(world.store.calls(Call::Look) - before <= 60);
     assert_eq!(world.store.calls(Call::Claim), 0);
 }

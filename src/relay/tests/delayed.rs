@@ -53,12 +53,12 @@ async fn those_of_next_month_wake_nobody() {
     let world = sleepy();
     let _relay = world.start().await;
     sleep(Duration::from_secs(1)).await;
-    let looks = world.store.calls(Call::NextDue);
+    let looks = world.store.calls(Call::Look);
     for _ in 0..1_000 {
         commit_delayed(&world, MONTH);
         sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(world.store.calls(Call::NextDue), looks);
+    assert_eq!(world.store.calls(Call::Look), looks);
     assert_eq!(world.store.calls(Call::Claim), 0);
 }
 

@@ -12,6 +12,7 @@ mod lanes;
 mod lifecycle;
 mod measured;
 mod outages;
+mod pauses;
 mod routes;
 mod schedules;
 

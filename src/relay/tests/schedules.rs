@@ -180,7 +180,7 @@ impl Schedule {
             4 => Call::Extend,
             5 => Call::Fail,
             6 => Call::Dead,
-            _ => Call::NextDue,
+            _ => Call::Look,
         };
         let error = match self.rng.u32(..3) {
             0 => StoreError::Conflict("scheduled".into()),

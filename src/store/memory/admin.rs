@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -5,7 +6,9 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use super::faults::Call;
 use crate::message::MessageId;
-use crate::store::{AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, StoreError};
+use crate::store::{
+    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, StoreError,
+};
 
 #[async_trait]
 impl AdminStore for MemoryStore {
@@ -50,5 +53,17 @@ impl AdminStore for MemoryStore {
 
     async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
         self.call(Call::Redrive, |state| state.redrive(messages)).await
+    }
+
+    async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {
+        self.call(Call::Pause, |state| state.pause(topic)).await
+    }
+
+    async fn resume(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
+        self.call(Call::Pause, |state| state.resume(topic)).await
+    }
+
+    async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
+        self.call(Call::Paused, |state| state.paused()).await
     }
 }

@@ -24,8 +24,8 @@ pub enum Call {
     Fail,
     /// [`Store::dead`](crate::store::Store::dead)
     Dead,
-    /// [`Store::next_due`](crate::store::Store::next_due)
-    NextDue,
+    /// [`Store::look`](crate::store::Store::look)
+    Look,
     /// [`Store::backlog`](crate::store::Store::backlog)
     Backlog,
     /// [`LaneStore::prepare_lanes`](crate::store::LaneStore::prepare_lanes)
@@ -52,6 +52,10 @@ pub enum Call {
     CountDead,
     /// [`AdminStore::redrive`](crate::store::AdminStore::redrive)
     Redrive,
+    /// [`AdminStore::pause`](crate::store::AdminStore::pause), and the end of a pause
+    Pause,
+    /// [`AdminStore::paused`](crate::store::AdminStore::paused)
+    Paused,
 }
 
 /// How a call fails.

@@ -128,9 +128,9 @@ impl MemoryStore {
     /// use diesel_outbox::store::{Call, Fault, MemoryStore, Store, StoreError};
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let store = MemoryStore::new();
-    /// store.inject(Call::NextDue, Fault::Refused(StoreError::Conflict("deadlock".into())));
-    /// assert!(store.next_due(&[]).await.unwrap_err().is_retriable());
-    /// assert!(store.next_due(&[]).await.is_ok());
+    /// store.inject(Call::Look, Fault::Refused(StoreError::Conflict("deadlock".into())));
+    /// assert!(store.look(&[]).await.unwrap_err().is_retriable());
+    /// assert!(store.look(&[]).await.is_ok());
     /// # });
     /// ```
     pub fn inject(&self, call: Call, fault: Fault) {

@@ -10,8 +10,8 @@ use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::{
-    AdminStore, Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue,
-    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, RowKey,
+    RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 impl MemoryStore {
@@ -93,8 +93,8 @@ impl Store for MemoryStore {
         self.call(Call::Dead, |state| state.dead(dead)).await
     }
 
-    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
-        self.call(Call::NextDue, |state| state.next_due(topics)).await
+    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
+        self.call(Call::Look, |state| state.look(topics)).await
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

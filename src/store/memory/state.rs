@@ -15,7 +15,7 @@ use super::options::InsertOptions;
 use crate::clock::wall_now;
 use crate::lane::NodeId;
 use crate::message::{Envelope, MessageId};
-use crate::store::{Confirmed, KeptError, LiveRow, Loaded, NextDue, Poisoned, Row, RowKey, RowRef, TopicBacklog};
+use crate::store::{Confirmed, KeptError, LiveRow, Loaded, Look, NextDue, Poisoned, Row, RowKey, RowRef, TopicBacklog};
 
 pub(super) use admin::MemoryLetter;
 pub(super) use claim::Hold;
@@ -119,6 +119,8 @@ pub(super) struct State {
     pub(super) rows: BTreeMap<i64, MemoryRow>,
     pub(super) dead: Vec<MemoryLetter>,
     lanes: Lanes,
+    /// Since when.
+    paused: BTreeMap<Arc<str>, Micros>,
     ids: BTreeMap<MessageId, i64>,
     last_id: i64,
     /// Open transactions, each with when the database ends it by itself.
@@ -134,6 +136,7 @@ impl State {
             rows: BTreeMap::new(),
             dead: Vec::new(),
             lanes: Lanes::default(),
+            paused: BTreeMap::new(),
             ids: BTreeMap::new(),
             last_id: 0,
             sessions: BTreeMap::new(),
@@ -245,7 +248,7 @@ impl State {
         self.rows.values().filter(move |row| &*row.envelope.topic == topic && row.lane.is_none())
     }
 
-    pub(super) fn next_due(&self, topics: &[Arc<str>]) -> Vec<NextDue> {
+    pub(super) fn look(&self, topics: &[Arc<str>]) -> Look {
         let now = self.clock.now();
         let due = topics.iter().filter_map(|topic| {
             let due_at = self.unordered(topic).map(|row| row.due_at).min()?;
@@ -257,7 +260,8 @@ impl State {
                 later_in: later.map(|later| now.until(later)),
             })
         });
-        due.collect()
+        let paused = topics.iter().filter(|topic| self.paused.contains_key(*topic));
+        Look { due: due.collect(), paused: paused.cloned().collect() }
     }
 
     pub(super) fn backlog(&self, count_max: usize) -> Vec<TopicBacklog> {

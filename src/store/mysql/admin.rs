@@ -12,13 +12,14 @@ use super::bind::Bind;
 use super::group::SILENCE_SECS;
 use super::texts::{COMMIT, begin};
 use crate::message::MessageId;
-use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow};
+use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
+use crate::store::pause_table::wanted;
 use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::{
-    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, RowKey, StoreError,
+    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, RowKey, StoreError,
 };
 
 #[async_trait]
@@ -100,6 +101,25 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
         let group = Bind::message_ids(messages.into_iter());
         let moved = self.write(&self.admin_texts.lock_letters, group, move_back).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())
+    }
+
+    async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {
+        wanted(self.check_pause_table().await)?;
+        let statement = Statement::new(&self.admin_texts.pause, [Bind::Text(Arc::clone(topic))]);
+        self.connections.execute(statement).await.map(drop)
+    }
+
+    async fn resume(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
+        wanted(self.check_pause_table().await)?;
+        let statement = Statement::new(&self.admin_texts.resume, [Bind::Text(Arc::clone(topic))]);
+        Ok(self.connections.execute(statement).await? > 0)
+    }
+
+    async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
+        wanted(self.check_pause_table().await)?;
+        let rows: Vec<PausedRow> =
+            self.connections.load(Statement::new(&self.admin_texts.paused, [] as [Bind; 0])).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
     }
 }
 

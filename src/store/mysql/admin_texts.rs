@@ -17,6 +17,9 @@ pub(super) struct AdminTexts {
     pub(super) lock_letters: Arc<str>,
     pub(super) redrive: Arc<str>,
     pub(super) redrive_to_lanes: Arc<str>,
+    pub(super) pause: Arc<str>,
+    pub(super) resume: Arc<str>,
+    pub(super) paused: Arc<str>,
 }
 
 impl AdminTexts {
@@ -34,6 +37,9 @@ impl AdminTexts {
             lock_letters: text(LOCK_LETTERS),
             redrive: text(REDRIVE),
             redrive_to_lanes: text(REDRIVE_TO_LANES),
+            pause: text(PAUSE),
+            resume: text("DELETE FROM outbox_paused_topics WHERE topic = ?"),
+            paused: text(PAUSED),
         }
     }
 }
@@ -101,3 +107,9 @@ SELECT d.message_id, d.topic, d.lane, d.`key`, d.kind, d.headers, d.payload, TIM
 FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE d.lane >= 0
 ORDER BY d.id";
+
+const PAUSE: &str = "
+INSERT INTO outbox_paused_topics (topic, paused_at) VALUES (?, UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE topic = topic";
+
+const PAUSED: &str = "
+SELECT topic, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', paused_at) FROM outbox_paused_topics ORDER BY topic";

@@ -39,6 +39,10 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
     }
 
+    pub(super) async fn check_pause_table(&self) -> Result<(), StoreError> {
+        self.check_tables(&[(self.names.paused_topics(), "paused_topics")]).await
+    }
+
     /// Looks whether these are there and of this version.
     pub(super) async fn check_tables(&self, tables: &[(String, &str)]) -> Result<(), StoreError> {
         let tables: Vec<TableRow> = self.connections.load(self.tables(tables)).await?;

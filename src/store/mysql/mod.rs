@@ -23,6 +23,7 @@ use diesel::mysql::Mysql;
 use self::admin_texts::AdminTexts;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
+use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
 use crate::limits::Limits;
 use crate::naming::TableNames;
@@ -50,6 +51,7 @@ pub struct MysqlStore<P: Sessions<Mysql>> {
     texts: Texts,
     lane_texts: LaneTexts,
     admin_texts: AdminTexts,
+    pause_table: PauseTable,
 }
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
@@ -58,8 +60,8 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let names = TableNames::default();
         let set_up = set_up(Limits::default().statement_timeout);
         let (texts, lane_texts) = (Texts::new(&names), LaneTexts::new(&names));
-        let admin_texts = AdminTexts::new(&names);
-        Self { connections: Connections::new(pool, Some(set_up)), texts, lane_texts, admin_texts, names }
+        let (admin_texts, pause_table) = (AdminTexts::new(&names), PauseTable::default());
+        Self { connections: Connections::new(pool, Some(set_up)), texts, lane_texts, admin_texts, pause_table, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`].
@@ -84,7 +86,9 @@ fn set_up(deadline: Duration) -> Arc<str> {
 
 impl<P: Sessions<Mysql>> fmt::Debug for MysqlStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _, lane_texts: _, admin_texts: _ } = self;
-        f.debug_struct("MysqlStore").field("connections", connections).field("names", names).finish_non_exhaustive()
+        let Self { connections, names, pause_table, texts: _, lane_texts: _, admin_texts: _ } = self;
+        let mut store = f.debug_struct("MysqlStore");
+        store.field("connections", connections).field("names", names).field("pause_table", pause_table);
+        store.finish_non_exhaustive()
     }
 }

@@ -84,20 +84,23 @@ impl QueryableByName<Mysql> for KeyRow {
     }
 }
 
-/// When a topic is due; nothing where it has no rows.
-pub(super) struct DueRow(pub(super) Option<NextDue>);
+/// When a topic is due, nothing where it has no rows; and itself where it is paused.
+pub(super) struct LookRow(pub(super) (Option<NextDue>, Option<Arc<str>>));
 
-impl QueryableByName<Mysql> for DueRow {
+impl QueryableByName<Mysql> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(0)?;
+        let topic: Arc<str> = topic.into();
         let due_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
         let later_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(2)?;
-        Ok(Self(due_in.map(|due_in| NextDue {
-            topic: topic.into(),
+        let is_paused = row.get_value::<BigInt, i64, _>(3)? > 0;
+        let due = due_in.map(|due_in| NextDue {
+            topic: Arc::clone(&topic),
             due_in: micros(due_in),
             overdue_by: micros(due_in.saturating_neg()),
             later_in: later_in.map(micros),
-        })))
+        });
+        Ok(Self((due, is_paused.then_some(topic))))
     }
 }
 

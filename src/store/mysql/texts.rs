@@ -24,7 +24,8 @@ pub(super) struct Texts {
     pub(super) renew: Arc<str>,
     pub(super) fail: Arc<str>,
     pub(super) bury: Arc<str>,
-    pub(super) next_due: Arc<str>,
+    pub(super) look: Arc<str>,
+    pub(super) look_with_pauses: Arc<str>,
     pub(super) backlog: Arc<str>,
 }
 
@@ -45,7 +46,8 @@ impl Texts {
             renew: text(RENEW),
             fail: text(FAIL),
             bury: text(BURY),
-            next_due: text(NEXT_DUE),
+            look: text(&LOOK.replace("{is_paused}", "0")),
+            look_with_pauses: text(&LOOK.replace("{is_paused}", IS_PAUSED)),
             backlog: text(BACKLOG),
         }
     }
@@ -153,15 +155,17 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
 ON DUPLICATE KEY UPDATE message_id = outbox_dead_letters.message_id";
 
 // The topic in the character set of its column, or no index is used.
-const NEXT_DUE: &str = "
+const LOOK: &str = "
 SELECT k.topic, (
   SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at) FROM outbox_messages m
   WHERE m.topic = k.topic AND m.lane = -1 ORDER BY m.due_at LIMIT 1
 ), (
   SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at) FROM outbox_messages m
   WHERE m.topic = k.topic AND m.lane = -1 AND m.due_at > UTC_TIMESTAMP(6) ORDER BY m.due_at LIMIT 1
-)
+), CAST({is_paused} AS SIGNED)
 FROM JSON_TABLE(?, '$[*]' COLUMNS (topic varchar(249) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) k";
+
+const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = k.topic)";
 
 const BACKLOG: &str = "
 SELECT CAST(LEAST(m.live + o.ordered, ?) AS SIGNED), m.due, m.overdue_by, d.dead,

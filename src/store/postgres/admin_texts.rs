@@ -11,6 +11,9 @@ pub(super) struct AdminTexts {
     pub(super) now: Arc<str>,
     pub(super) count_dead: Arc<str>,
     pub(super) redrive: Arc<str>,
+    pub(super) pause: Arc<str>,
+    pub(super) resume: Arc<str>,
+    pub(super) paused: Arc<str>,
 }
 
 impl AdminTexts {
@@ -22,6 +25,9 @@ impl AdminTexts {
             now: text(NOW_TEXT),
             count_dead: text(COUNT_DEAD),
             redrive: text(REDRIVE),
+            pause: text("INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING"),
+            resume: text("DELETE FROM outbox_paused_topics WHERE topic = $1"),
+            paused: text("SELECT topic, paused_at FROM outbox_paused_topics ORDER BY topic"),
         }
     }
 }

@@ -32,6 +32,10 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
     }
 
+    pub(super) async fn check_pause_table(&self) -> Result<(), StoreError> {
+        self.check_tables(vec![self.names.paused_topics()]).await
+    }
+
     /// Looks whether these are there and of this version.
     pub(super) async fn check_tables(&self, names: Vec<String>) -> Result<(), StoreError> {
         check_marks(self.connections.load(Statement::new(&TABLES.into(), [Bind::Texts(names)])).await?)

@@ -25,6 +25,7 @@ use self::half_texts::HalfTexts;
 use self::lane_texts::LaneTexts;
 pub(crate) use self::rows::instant as pg_instant;
 use self::texts::Texts;
+use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
 use crate::naming::TableNames;
 
@@ -58,6 +59,7 @@ pub struct PostgresStore<P: Sessions<Pg>> {
     lane_texts: LaneTexts,
     half_texts: HalfTexts,
     admin_texts: AdminTexts,
+    pause_table: PauseTable,
 }
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
@@ -67,7 +69,8 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", PLAN_AGE_MAX);
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), HalfTexts::new(&names));
         let admin_texts = AdminTexts::new(&names);
-        Self { connections, texts, lane_texts, half_texts, admin_texts, names }
+        let pause_table = PauseTable::default();
+        Self { connections, texts, lane_texts, half_texts, admin_texts, pause_table, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
@@ -80,7 +83,9 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
 
 impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _, lane_texts: _, half_texts: _, admin_texts: _ } = self;
-        f.debug_struct("PostgresStore").field("connections", connections).field("names", names).finish_non_exhaustive()
+        let Self { connections, names, pause_table, texts: _, lane_texts: _, half_texts: _, admin_texts: _ } = self;
+        let mut store = f.debug_struct("PostgresStore");
+        store.field("connections", connections).field("names", names).field("pause_table", pause_table);
+        store.finish_non_exhaustive()
     }
 }

@@ -10,7 +10,7 @@ use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::half_texts::HalfTexts;
 use super::lane_texts::LaneTexts;
-use super::rows::{ConfirmRow, DueRow, KeyRow};
+use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::message::MessageId;
 use crate::naming::TableNames;
@@ -18,8 +18,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, NextDue, RowKey,
-    RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, Look, RowKey, RowRef,
+    Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -89,14 +89,17 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         self.write(&self.texts.dead, [ids, message_ids, epochs, Bind::Texts(reasons)]).await
     }
 
-    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
+    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
         if topics.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Look::default());
         }
+        let has_pauses = self.pause_table.is_there(self.check_pause_table()).await?;
+        let text = if has_pauses { &self.texts.look_with_pauses } else { &self.texts.look };
         let topics = topics.iter().map(|topic| topic.as_ref().to_owned()).collect();
-        let statement = Statement::new(&self.texts.next_due, [Bind::Texts(topics)]);
-        let due: Vec<DueRow> = self.connections.poll(statement).await?;
-        Ok(due.into_iter().map(|row| row.0).collect())
+        let found = self.connections.poll(Statement::new(text, [Bind::Texts(topics)])).await;
+        self.pause_table.note(&found);
+        let found: Vec<LookRow> = found?;
+        Ok(Look::of(found.into_iter().map(|row| row.0)))
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

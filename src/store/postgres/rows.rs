@@ -87,21 +87,24 @@ impl QueryableByName<Pg> for HeldRow {
     }
 }
 
-/// When a topic is due.
-pub(super) struct DueRow(pub(super) NextDue);
+/// When a topic is due, and itself where it is paused.
+pub(super) struct LookRow(pub(super) (Option<NextDue>, Option<Arc<str>>));
 
-impl QueryableByName<Pg> for DueRow {
+impl QueryableByName<Pg> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(0)?;
-        let due_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(1)?;
+        let topic: Arc<str> = topic.into();
+        let due_at: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(1)?;
         let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(2)?;
         let later: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(3)?;
-        Ok(Self(NextDue {
-            topic: topic.into(),
+        let is_paused: bool = row.get_value::<Bool, _, _>(4)?;
+        let due = due_at.map(|due_at| NextDue {
+            topic: Arc::clone(&topic),
             due_in: micros(due_at.0.saturating_sub(now.0)),
             overdue_by: micros(now.0.saturating_sub(due_at.0)),
             later_in: later.map(|later| micros(later.0.saturating_sub(now.0))),
-        }))
+        });
+        Ok(Self((due, is_paused.then_some(topic))))
     }
 }
 

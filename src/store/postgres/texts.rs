@@ -21,7 +21,8 @@ pub(super) struct Texts {
     pub(super) extend: Arc<str>,
     pub(super) fail: Arc<str>,
     pub(super) dead: Arc<str>,
-    pub(super) next_due: Arc<str>,
+    pub(super) look: Arc<str>,
+    pub(super) look_with_pauses: Arc<str>,
     pub(super) backlog: Arc<str>,
 }
 
@@ -39,7 +40,8 @@ impl Texts {
             extend: text(EXTEND),
             fail: text(FAIL),
             dead: text(DEAD),
-            next_due: text(NEXT_DUE),
+            look: text(&LOOK.replace("{is_paused}", "false")),
+            look_with_pauses: text(&LOOK.replace("{is_paused}", IS_PAUSED)),
             backlog: text(BACKLOG),
         }
     }
@@ -158,14 +160,17 @@ WITH l AS MATERIALIZED (
 )
 SELECT id, message_id FROM gone";
 
-const NEXT_DUE: &str = "
-SELECT t.topic, m.due_at, statement_timestamp(), CASE WHEN m.due_at > statement_timestamp() THEN m.due_at ELSE (
-  SELECT due_at FROM outbox_messages
-  WHERE topic = t.topic AND lane = -1 AND due_at > statement_timestamp() ORDER BY due_at LIMIT 1
-) END
-FROM unnest($1) AS t(topic) CROSS JOIN LATERAL (
+const LOOK: &str = "
+SELECT t.topic, m.due_at, statement_timestamp(),
+  CASE WHEN m.due_at IS NULL OR m.due_at > statement_timestamp() THEN m.due_at ELSE (
+    SELECT due_at FROM outbox_messages
+    WHERE topic = t.topic AND lane = -1 AND due_at > statement_timestamp() ORDER BY due_at LIMIT 1
+  ) END, {is_paused}
+FROM unnest($1) AS t(topic) LEFT JOIN LATERAL (
   SELECT due_at FROM outbox_messages WHERE topic = t.topic AND lane = -1 ORDER BY due_at LIMIT 1
-) m";
+) m ON true";
+
+const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = t.topic)";
 
 // The recursions hop from one topic to the next in the index: DISTINCT would read all of it. ORDER BY keeps each count on
 // its index, and so within its LIMIT.

@@ -11,12 +11,15 @@ use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::claim::BEGIN;
 use crate::message::MessageId;
-use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow};
+use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
+use crate::store::pause_table::wanted;
 use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
-use crate::store::{AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, StoreError};
+use crate::store::{
+    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, StoreError,
+};
 
 // What is there only in the second statement was committed between the two: it is taken for a message in hand, and a second
 // call writes it.
@@ -96,6 +99,25 @@ impl<P: Sessions<Sqlite>> AdminStore for SqliteStore<P> {
             })
         });
         Ok(moved.await?.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {
+        wanted(self.check_pause_table().await)?;
+        let statement = Statement::new(&self.admin_texts.pause, [Bind::Text(Arc::clone(topic))]);
+        self.caller().execute(statement).await.map(drop)
+    }
+
+    async fn resume(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
+        wanted(self.check_pause_table().await)?;
+        let statement = Statement::new(&self.admin_texts.resume, [Bind::Text(Arc::clone(topic))]);
+        Ok(self.caller().execute(statement).await? > 0)
+    }
+
+    async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
+        wanted(self.check_pause_table().await)?;
+        let rows: Vec<PausedRow> =
+            self.caller().load(Statement::new(&self.admin_texts.paused, [] as [Bind; 0])).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
     }
 }
 

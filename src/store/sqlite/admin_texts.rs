@@ -16,6 +16,9 @@ pub(super) struct AdminTexts {
     pub(super) redrive: Arc<str>,
     pub(super) redrive_to_lanes: Arc<str>,
     pub(super) remove_letters: Arc<str>,
+    pub(super) pause: Arc<str>,
+    pub(super) resume: Arc<str>,
+    pub(super) paused: Arc<str>,
 }
 
 impl AdminTexts {
@@ -34,6 +37,9 @@ impl AdminTexts {
             redrive: text(REDRIVE),
             redrive_to_lanes: text(REDRIVE_TO_LANES),
             remove_letters: text(REMOVE_LETTERS),
+            pause: text(PAUSE),
+            resume: text("DELETE FROM outbox_paused_topics WHERE topic = ?1"),
+            paused: text("SELECT topic, paused_at FROM outbox_paused_topics ORDER BY topic"),
         }
     }
 }
@@ -85,3 +91,6 @@ SELECT message_id, topic, lane, key, kind, headers, payload, 0, deliver_at, epoc
 FROM outbox_dead_letters WHERE lane >= 0 AND message_id IN ({letters}) ORDER BY id";
 
 const REMOVE_LETTERS: &str = "DELETE FROM outbox_dead_letters WHERE message_id IN ({letters}) RETURNING message_id";
+
+const PAUSE: &str =
+    "INSERT INTO outbox_paused_topics (topic, paused_at) VALUES (?1, {now}) ON CONFLICT (topic) DO NOTHING";

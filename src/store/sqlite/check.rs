@@ -26,6 +26,10 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
         Ok(synchronous.iter().filter_map(|row| warning(row.0, is_wal)).collect())
     }
 
+    pub(super) async fn check_pause_table(&self) -> Result<(), StoreError> {
+        self.check_tables(&[("paused_topics", self.names.paused_topics())]).await
+    }
+
     /// Looks whether these are there and of this version, by their names without and with a schema.
     pub(super) async fn check_tables(&self, tables: &[(&str, String)]) -> Result<(), StoreError> {
         let caller = self.caller();

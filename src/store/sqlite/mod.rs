@@ -23,6 +23,7 @@ use self::admin_texts::AdminTexts;
 use self::call::Caller;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
+use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
 use crate::limits::Limits;
 use crate::naming::TableNames;
@@ -100,6 +101,7 @@ pub struct SqliteStore<P: Sessions<Sqlite>> {
     texts: Arc<Texts>,
     lane_texts: Arc<LaneTexts>,
     admin_texts: AdminTexts,
+    pause_table: PauseTable,
     deadline: Duration,
 }
 
@@ -112,6 +114,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             texts: Arc::new(Texts::new(&names)),
             lane_texts: Arc::new(LaneTexts::new(&names)),
             admin_texts: AdminTexts::new(&names),
+            pause_table: PauseTable::default(),
             names,
             deadline: Limits::default().statement_timeout,
         }
@@ -132,7 +135,9 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
 
 impl<P: Sessions<Sqlite>> fmt::Debug for SqliteStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, texts: _, lane_texts: _, admin_texts: _, deadline: _ } = self;
-        f.debug_struct("SqliteStore").field("connections", connections).field("names", names).finish_non_exhaustive()
+        let Self { connections, names, pause_table, texts: _, lane_texts: _, admin_texts: _, deadline: _ } = self;
+        let mut store = f.debug_struct("SqliteStore");
+        store.field("connections", connections).field("names", names).field("pause_table", pause_table);
+        store.finish_non_exhaustive()
     }
 }

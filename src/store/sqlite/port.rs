@@ -10,7 +10,7 @@ use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::claim::BEGIN;
 use super::lane_texts::LaneTexts;
-use super::rows::{BacklogRow, ConfirmRow, DueRow, KeyRow};
+use super::rows::{BacklogRow, ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::message::MessageId;
 use crate::naming::TableNames;
@@ -18,7 +18,7 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, NextDue, RowKey, RowRef, Store,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, RowKey, RowRef, Store,
     StoreError, StoreWarning, TopicBacklog,
 };
 
@@ -84,13 +84,17 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         self.bury(dead).await
     }
 
-    async fn next_due(&self, topics: &[Arc<str>]) -> Result<Vec<NextDue>, StoreError> {
+    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
         if topics.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Look::default());
         }
+        let has_pauses = self.pause_table.is_there(self.check_pause_table()).await?;
+        let text = if has_pauses { &self.texts.look_with_pauses } else { &self.texts.look };
         let topics = Bind::json(topics.iter().map(|topic| topic.as_ref().into()));
-        let due: Vec<DueRow> = self.caller().load(Statement::new(&self.texts.next_due, [topics])).await?;
-        Ok(due.into_iter().filter_map(|row| row.0).collect())
+        let found = self.caller().load(Statement::new(text, [topics])).await;
+        self.pause_table.note(&found);
+        let found: Vec<LookRow> = found?;
+        Ok(Look::of(found.into_iter().map(|row| row.0)))
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

@@ -74,21 +74,24 @@ impl QueryableByName<Sqlite> for HeldRow {
     }
 }
 
-/// When a topic's first row is due; nothing where it has none.
-pub(super) struct DueRow(pub(super) Option<NextDue>);
+/// When a topic's first row is due, nothing where it has none; and itself where it is paused.
+pub(super) struct LookRow(pub(super) (Option<NextDue>, Option<Arc<str>>));
 
-impl QueryableByName<Sqlite> for DueRow {
+impl QueryableByName<Sqlite> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(0)?;
+        let topic: Arc<str> = topic.into();
         let due_at: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
         let now: i64 = row.get_value::<BigInt, _, _>(2)?;
         let later: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(3)?;
-        Ok(Self(due_at.map(|due_at| NextDue {
-            topic: topic.into(),
+        let is_paused = row.get_value::<BigInt, i64, _>(4)? > 0;
+        let due = due_at.map(|due_at| NextDue {
+            topic: Arc::clone(&topic),
             due_in: ms(due_at.saturating_sub(now)),
             overdue_by: ms(now.saturating_sub(due_at)),
             later_in: later.map(|later| ms(later.saturating_sub(now))),
-        })))
+        });
+        Ok(Self((due, is_paused.then_some(topic))))
     }
 }
 

@@ -22,7 +22,8 @@ pub(super) struct Texts {
     pub(super) fail: Arc<str>,
     pub(super) bury: Arc<str>,
     pub(super) remove: Arc<str>,
-    pub(super) next_due: Arc<str>,
+    pub(super) look: Arc<str>,
+    pub(super) look_with_pauses: Arc<str>,
     pub(super) backlog: Arc<str>,
 }
 
@@ -47,7 +48,8 @@ impl Texts {
             fail: text(FAIL),
             bury: text(BURY),
             remove: text(REMOVE),
-            next_due: text(NEXT_DUE),
+            look: text(&LOOK.replace("{is_paused}", "0")),
+            look_with_pauses: text(&LOOK.replace("{is_paused}", IS_PAUSED)),
             backlog: text(BACKLOG),
         }
     }
@@ -129,11 +131,13 @@ ON CONFLICT (message_id) DO NOTHING";
 
 const REMOVE: &str = "DELETE FROM outbox_messages WHERE id IN ({held}) RETURNING id, message_id";
 
-const NEXT_DUE: &str = "
+const LOOK: &str = "
 SELECT t.value, (SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 ORDER BY due_at LIMIT 1), {now}, (
   SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 AND due_at > {now} ORDER BY due_at LIMIT 1
-)
+), {is_paused}
 FROM json_each(?1) t";
+
+const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = t.value)";
 
 // The recursions hop from one topic to the next in the index: DISTINCT would read all of it.
 const BACKLOG: &str = "
@@ -180,12 +184,13 @@ mod tests {
     fn no_statement_reads_a_whole_table() {
         let mut conn = SqliteConnection::establish(":memory:").unwrap();
         conn.batch_execute(include_str!("../../../migrations/sqlite/0000outbox01_messages/up.sql")).unwrap();
+        conn.batch_execute(include_str!("../../../migrations/sqlite/0000outbox04_paused_topics/up.sql")).unwrap();
         let texts = Texts::new(&TableNames::default());
         let Texts {
             confirm, select_due, lease, settle, settle_dead, hold, extend, release, fail, bury, remove, ..
         } = &texts;
         let by_id = [confirm, lease, settle, settle_dead, hold, extend, release, fail, bury, remove];
-        for text in by_id.into_iter().chain([select_due, &texts.next_due, &texts.backlog]) {
+        for text in by_id.into_iter().chain([select_due, &texts.look, &texts.look_with_pauses, &texts.backlog]) {
             let plan = plan(&mut conn, text);
             let scans = |step: &String| step.starts_with("SCAN m") || step.starts_with("SCAN outbox_");
             assert!(!plan.iter().any(scans), "{text}\n{plan:#?}");
@@ -200,10 +205,10 @@ mod tests {
         let claim = plan(&mut conn, &texts.select_due);
         let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
         assert!(claim.iter().any(|step| step.contains(range)), "{claim:#?}");
-        let next_due = plan(&mut conn, &texts.next_due);
+        let look = plan(&mut conn, &texts.look);
         let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=?)";
-        assert!(next_due.iter().any(|step| step.contains(first)), "{next_due:#?}");
-        let sorted = next_due.iter().any(|step| step.contains("TEMP B-TREE"));
-        assert!(!sorted, "{next_due:#?}");
+        assert!(look.iter().any(|step| step.contains(first)), "{look:#?}");
+        let sorted = look.iter().any(|step| step.contains("TEMP B-TREE"));
+        assert!(!sorted, "{look:#?}");
     }
 }

@@ -55,9 +55,9 @@ macro_rules! __store_cases {
             dead_keeps_any_reason,
             dead_wants_its_epoch,
             dead_takes_a_poisoned_row,
-            next_due_tells_each_topic,
-            next_due_tells_of_years,
-            next_due_tells_what_comes_later,
+            look_tells_each_topic,
+            look_tells_of_years,
+            look_tells_what_comes_later,
             backlog_counts_each_topic,
             backlog_counts_what_is_held,
             backlog_tells_topics_with_dead_letters_only,
@@ -107,6 +107,9 @@ macro_rules! __store_cases {
             letters_are_counted,
             redrive_brings_letters_back,
             redrive_goes_to_the_tail_of_a_lane,
+            pause_is_seen_by_every_look,
+            pause_begins_once_and_ends_once,
+            paused_rows_stay_as_they_are,
         }
     };
 }

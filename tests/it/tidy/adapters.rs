@@ -7,6 +7,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "store::stored",
     "store::decode",
     "store::dead_search",
+    "store::pause_table",
     "store::admin_rows",
     "store::session",
     "store::session::blocking",

@@ -147,6 +147,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "admin::error",
             "admin",
             "admin::pace",
+            "admin::pauses",
             "admin::dead_letters",
             "admin::blocking",
             "testing",

@@ -6,7 +6,7 @@ use super::{Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::dead_letter::reason_word;
 use crate::store::{
-    Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, DeadRow, FailureNote, Hastening, RowKey,
+    Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, DeadRow, FailureNote, Hastening, PausedTopic, RowKey,
 };
 
 /// A dead letter with everything it had.
@@ -114,6 +114,20 @@ impl State {
         back.sort_by_key(|dead| dead.row.key.id);
         let now = self.clock.now();
         back.into_iter().map(|dead| self.revive(dead, now)).collect()
+    }
+
+    pub(in crate::store::memory) fn pause(&mut self, topic: &Arc<str>) {
+        let now = self.clock.now();
+        self.paused.entry(Arc::clone(topic)).or_insert(now);
+    }
+
+    pub(in crate::store::memory) fn resume(&mut self, topic: &Arc<str>) -> bool {
+        self.paused.remove(topic).is_some()
+    }
+
+    pub(in crate::store::memory) fn paused(&self) -> Vec<PausedTopic> {
+        let paused = self.paused.iter();
+        paused.map(|(topic, at)| PausedTopic { topic: Arc::clone(topic), since: at.as_system_time() }).collect()
     }
 
     fn revive(&mut self, dead: MemoryLetter, now: Micros) -> MessageId {

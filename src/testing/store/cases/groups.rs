@@ -54,7 +54,7 @@ pub async fn empty_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     assert!(store.extend(&[], LEASE).await.expect("extend").is_empty());
     assert!(store.fail(&[]).await.expect("fail").is_empty());
     assert!(store.dead(&[]).await.expect("dead").is_empty());
-    assert!(store.next_due(&[]).await.expect("next_due").is_empty());
+    assert!(store.look(&[]).await.expect("look").due.is_empty());
     assert_eq!(under_test.live_rows().await, before);
     assert_eq!(live_keys(under_test).await, inserted);
 }

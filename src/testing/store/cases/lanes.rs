@@ -254,7 +254,7 @@ pub async fn lane_rows_are_no_claims(under_test: &dyn StoreUnderTest) {
     let unordered = insert(under_test, DUE).await;
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [unordered]);
     under_test.store().settle(&[unordered], Locking::Skip).await.expect("settle");
-    let due = under_test.store().next_due(&topics(&[TOPIC])).await.expect("next due");
+    let due = under_test.store().look(&topics(&[TOPIC])).await.expect("look").due;
     assert!(due.is_empty(), "{due:?}");
 }
 

@@ -13,6 +13,7 @@ mod groups;
 mod hold;
 mod lanes;
 mod letters;
+mod pauses;
 mod send_now;
 mod settle;
 
@@ -29,5 +30,6 @@ pub use groups::*;
 pub use hold::*;
 pub use lanes::*;
 pub use letters::*;
+pub use pauses::*;
 pub use send_now::*;
 pub use settle::*;

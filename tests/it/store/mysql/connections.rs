@@ -95,15 +95,15 @@ async fn dead_connections_cost_one_call(test: MysqlUnderTest<impl Sessions<Mysql
     for claim in [test.store.claim(&spec()).await, test.store.claim(&spec()).await] {
         claim.expect("claim").batch.close(&[], &[]).await.expect("close");
     }
-    test.store.next_due(&["orders".into()]).await.expect("next_due");
+    test.store.look(&["orders".into()]).await.expect("look");
     let kept = test.threads();
     for thread in &kept {
         test.run(&format!("KILL {thread}"));
     }
     test.until_gone(&kept).await;
-    let error = test.store.next_due(&["orders".into()]).await.expect_err("the connection is dead");
+    let error = test.store.look(&["orders".into()]).await.expect_err("the connection is dead");
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
-    test.store.next_due(&["orders".into()]).await.expect("a new connection");
+    test.store.look(&["orders".into()]).await.expect("a new connection");
     test.store.claim(&spec()).await.expect("claim").batch.close(&[], &[]).await.expect("close");
 }
 

@@ -19,6 +19,7 @@ use xtask::servers::mariadb::{Flush, Options};
 
 use super::under_test::MysqlUnderTest;
 use super::{deadpool, insert, r2d2, spec};
+use crate::store::assert_works_without_pauses;
 
 /// T5: the same id with another message is another row.
 #[tokio::test]
@@ -53,7 +54,7 @@ async fn time_zone_of_the_session_moves_nothing() {
     let Some(test) = MysqlUnderTest::open(east) else { return };
     let key = insert(&test).await;
     let store = &test.store;
-    let due = store.next_due(&["orders".into()]).await.expect("next_due");
+    let due = store.look(&["orders".into()]).await.expect("look").due;
     assert!(due[0].due_in.is_zero() && due[0].overdue_by < Duration::from_secs(60), "{due:?}");
     let claim = store.claim(&spec()).await.expect("claim");
     assert_eq!(claim.rows.len(), 1);
@@ -122,7 +123,7 @@ async fn backlog_that_is_not_due_is_not_read() {
         assert_eq!(store.dead(&[dead]).await.expect("dead"), [other.key]);
         assert_eq!(store.settle_dead(&[other.key.message_id]).await.expect("settle_dead"), 1);
         assert_eq!(store.settle(&[held.key], Locking::Skip).await.expect("settle"), [held.key]);
-        assert_eq!(store.next_due(&["orders".into()]).await.expect("next_due").len(), 1);
+        assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
         assert_eq!(store.backlog(100).await.expect("backlog")[0].live, 100);
     }
     let own = test.names.schema_name().expect("a database");
@@ -183,4 +184,11 @@ async fn check_sees_settings_that_lose_commits_or_refuse_writes() {
     assert_eq!(store.check().await.expect("check"), warnings);
     side.batch_execute("SET GLOBAL read_only = 1").expect("set");
     assert!(matches!(problem(&store).await, SchemaProblem::Setting { found, .. } if found.contains("read_only")));
+}
+
+#[tokio::test]
+async fn relays_work_without_a_table_of_pauses() {
+    let Some(test) = MysqlUnderTest::open(deadpool) else { return };
+    let drop_table = || test.run(&format!("DROP TABLE {}", test.names.paused_topics()));
+    assert_works_without_pauses(&test.store, drop_table).await;
 }

@@ -198,14 +198,14 @@ async fn dead_connections_cost_one_call(test: Named<impl Sessions<Pg>>) {
         test.inner.run(&format!("SELECT pg_terminate_backend({pid})"));
     }
     test.until_no_backend_of(&kept).await;
-    let error = test.inner.store.next_due(&["orders".into()]).await.expect_err("the connection is dead");
+    let error = test.inner.store.look(&["orders".into()]).await.expect_err("the connection is dead");
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
-    test.inner.store.next_due(&["orders".into()]).await.expect("a new connection");
+    test.inner.store.look(&["orders".into()]).await.expect("a new connection");
     test.inner.store.claim(&spec()).await.expect("claim").batch.close(&[], &[]).await.expect("close");
 }
 
 async fn dropped_store_closes_its_connections(test: Named<impl Sessions<Pg>>) {
-    test.inner.store.next_due(&["orders".into()]).await.expect("next_due");
+    test.inner.store.look(&["orders".into()]).await.expect("look");
     let kept = test.backends();
     assert_eq!(kept.len(), 1);
     let Named { inner, name } = test;

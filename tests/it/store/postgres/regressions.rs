@@ -11,6 +11,7 @@ use diesel_outbox::{Envelope, MessageId, TableNames};
 
 use super::connections::{deadpool, r2d2, spec};
 use super::under_test::PostgresUnderTest;
+use crate::store::assert_works_without_pauses;
 
 async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
     let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
@@ -152,4 +153,11 @@ async fn absent_database_is_retriable() {
     let store = PostgresStore::new(deadpool("postgres://127.0.0.1:1/nowhere"));
     let error = store.check().await.expect_err("nobody listens there");
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+}
+
+#[tokio::test]
+async fn relays_work_without_a_table_of_pauses() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    let drop_table = || test.run(&format!("DROP TABLE {}", test.names.paused_topics()));
+    assert_works_without_pauses(&test.store, drop_table).await;
 }

@@ -61,7 +61,7 @@ async fn reads_do_not_wait_for_the_application() {
     let under_test = open().await;
     let key = insert(&under_test).await;
     let _application = under_test.begin();
-    let due = under_test.store.next_due(&["orders".into()]).await.expect("next_due");
+    let due = under_test.store.look(&["orders".into()]).await.expect("look").due;
     assert_eq!(due.len(), 1);
     let refs = [diesel_outbox::store::RowRef { id: Some(key.id), message_id: key.message_id }];
     assert_eq!(under_test.store.confirm(&refs).await.expect("confirm").len(), 1);

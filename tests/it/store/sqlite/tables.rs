@@ -11,6 +11,7 @@ use diesel_outbox::migrations::Migrations;
 use diesel_outbox::store::{Held, SQLITE_SET_UP, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning};
 
 use super::{R2d2Pool, open, r2d2, spec};
+use crate::store::assert_works_without_pauses;
 
 async fn problem(store: &SqliteStore<R2d2Pool>) -> SchemaProblem {
     match store.check().await {
@@ -136,9 +137,16 @@ async fn tables_may_be_in_an_attached_database_under_another_prefix() {
         error: "timed out".to_owned(),
     };
     assert_eq!(store.fail(&[failure]).await.expect("fail"), [held.key]);
-    assert_eq!(store.next_due(&["orders".into()]).await.expect("next_due").len(), 1);
+    assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
     let given_up =
         diesel_outbox::store::Dead { held: Held { epoch: held.epoch + 1, ..held }, reason: "attempts".to_owned() };
     assert_eq!(store.dead(&[given_up]).await.expect("dead"), [held.key]);
     assert_eq!(store.settle_dead(&[held.key.message_id]).await.expect("settle_dead"), 1);
+}
+
+#[tokio::test]
+async fn relays_work_without_a_table_of_pauses() {
+    let under_test = open().await;
+    let drop_table = || under_test.run("DROP TABLE outbox_paused_topics");
+    assert_works_without_pauses(&under_test.store, drop_table).await;
 }

@@ -1,0 +1,133 @@
+//! Topics that somebody has paused.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::lanes::{TOPIC as ORDERED, world as ordered_world};
+use super::{World, carried, envelope};
+use crate::relay::Relay;
+use crate::store::{AdminStore as _, Call, Fault, InsertOptions, StoreError};
+use crate::transport::{Answer, FailureClass};
+
+impl World {
+    async fn pause(&self, topic: &str) {
+        self.store.pause(&topic.into()).await.unwrap();
+    }
+
+    async fn resume(&self, topic: &str) {
+        assert!(self.store.resume(&topic.into()).await.unwrap());
+    }
+
+    async fn paused(&self, relay: &Relay, topic: &str) {
+        self.until("it is seen", || relay.status().paused_topics.iter().any(|paused| &**paused == topic)).await;
+    }
+}
+
+/// By every path, also of a process that starts meanwhile; and nothing is written.
+#[tokio::test(start_paused = true)]
+async fn nothing_of_a_paused_topic_is_sent_or_written() {
+    let world = ordered_world();
+    for topic in ["orders", ORDERED] {
+        world.pause(topic).await;
+    }
+    let relay = world.start().await;
+    assert_eq!(relay.status().paused_topics.len(), 2, "known before anything is sent");
+    let due = world.commit("orders");
+    let handed_over = world.commit_and_hand_over("orders");
+    let proven = envelope("orders");
+    let key = world.store.insert(proven.clone(), InsertOptions::default().leased_for(Duration::from_secs(3)));
+    world.link.hand_over(vec![carried(&world, key, proven)]);
+    let keyed = world.commit_keyed("a");
+    world.hand_over_keyed(keyed, "a", true);
+    let other = world.commit_and_hand_over("invoices");
+    assert_eq!(world.delivered(1).await, [other.message_id], "others go on");
+    sleep(Duration::from_secs(100)).await;
+    assert_eq!(world.broker.sends(), 1);
+    let rows = world.store.live_rows();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| (row.epoch, row.attempts, row.failures) == (0, 0, 0)), "{rows:?}");
+    let claims = world.store.calls(Call::Claim) + world.store.calls(Call::LaneEntries);
+    assert!(claims <= 3, "one for the invoices; it is not even read: {claims}");
+
+    let began = Instant::now();
+    for topic in ["orders", ORDERED] {
+        world.resume(topic).await;
+    }
+    let sent = world.delivered(5).await;
+    assert!([due, handed_over, key, keyed].iter().all(|key| sent.contains(&key.message_id)));
+    assert!(began.elapsed() <= world.limits.poll_interval * 2, "{:?}", began.elapsed());
+    assert_eq!(relay.status().paused_topics.len(), 0);
+    world.drained().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_obeyed_within_a_poll_and_what_is_in_flight_goes_out() {
+    let world = World::new();
+    world.broker.hold();
+    let relay = world.start().await;
+    let in_flight = world.commit_and_hand_over("orders");
+    world.until("it is sent", || world.broker.sends() == 1).await;
+    let began = Instant::now();
+    world.pause("orders").await;
+    world.paused(&relay, "orders").await;
+    assert!(began.elapsed() <= world.limits.poll_interval, "{:?}", began.elapsed());
+    let waits = world.commit_and_hand_over("orders");
+    world.broker.release();
+    assert_eq!(world.delivered(1).await, [in_flight.message_id]);
+    world.until("it is settled", || world.store.live_rows().len() == 1).await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!((world.store.live_rows()[0].key, world.broker.sends()), (waits, 1));
+}
+
+/// What is not known is not sent: a relay that starts without its database learns of the pauses first.
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_cannot_ask_sends_nothing_before_it_can() {
+    let world = World::new();
+    world.pause("orders").await;
+    for _ in 0..3 {
+        let gone = StoreError::Unreachable("as the test says".into());
+        world.store.inject(Call::Look, Fault::Refused(gone));
+    }
+    let relay = world.start().await;
+    let paused = world.commit_and_hand_over("orders");
+    let other = world.commit_and_hand_over("invoices");
+    assert_eq!(world.delivered(1).await, [other.message_id], "the sweeper has it");
+    world.paused(&relay, "orders").await;
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!((world.store.live_rows()[0].key, world.broker.sends()), (paused, 1));
+}
+
+/// A failure of what was in flight is noted like any other, and its next attempt waits for the end of the pause.
+#[tokio::test(start_paused = true)]
+async fn a_retry_waits_for_the_end_of_the_pause() {
+    let world = World::new();
+    world.broker.hold();
+    world.broker.answer_next(1, Answer::Fail(FailureClass::Record));
+    let relay = world.start().await;
+    let row = world.commit_and_hand_over("orders");
+    world.until("it is sent", || world.broker.sends() == 1).await;
+    world.pause("orders").await;
+    world.paused(&relay, "orders").await;
+    world.broker.release();
+    world.until("it is noted", || world.store.live_rows()[0].attempts == 1).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.broker.sends(), 1);
+    world.resume("orders").await;
+    assert_eq!(world.delivered(1).await, [row.message_id]);
+}
+
+/// A backlog whose born leases end one after the other wakes nobody while its topic is paused.
+#[tokio::test(start_paused = true)]
+async fn a_paused_backlog_costs_no_more_than_an_idle_relay() {
+    let world = World::new();
+    world.pause("orders").await;
+    for row in 0..1_000 {
+        world.commit_leased("orders", Duration::from_millis(10 * row));
+    }
+    let _relay = world.start().await;
+    sleep(Duration::from_secs(2)).await;
+    let looks = world.store.calls(Call::Look);
+    sleep(Duration::from_secs(5)).await;
+    assert!(world.store.calls(Call::Look) - looks <= 6, "{}", world.store.calls(Call::Look) - looks);
+}
