@@ -167,6 +167,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "testing::store::cases::hold",
             "testing::store::cases::lanes",
             "testing::store::cases::letters",
+            "testing::store::cases::pauses",
             "testing::store::cases::send_now",
             "testing::store::cases::settle",
             "testing::store::list",
