@@ -99,6 +99,19 @@ pub struct Files {
 }
 
 macro_rules! embedded {
+    ($backend:ty, $folder:literal, $indexes:expr) => {
+        embedded!(
+            $backend,
+            $folder,
+            $indexes,
+            [
+                ("0000outbox01", "messages"),
+                ("0000outbox02", "lanes"),
+                ("0000outbox03", "half_messages"),
+                ("0000outbox04", "paused_topics")
+            ]
+        );
+    };
     ($backend:ty, $folder:literal, $indexes:expr, [$(($version:literal, $title:literal)),+]) => {
         impl sealed::Sealed for $backend {}
 
@@ -115,31 +128,11 @@ macro_rules! embedded {
 }
 
 #[cfg(feature = "postgres")]
-embedded!(
-    Pg,
-    "postgres",
-    IndexNaming::ByTable,
-    [
-        ("0000outbox01", "messages"),
-        ("0000outbox02", "lanes"),
-        ("0000outbox03", "half_messages"),
-        ("0000outbox04", "paused_topics")
-    ]
-);
+embedded!(Pg, "postgres", IndexNaming::ByTable);
 #[cfg(feature = "mysql")]
-embedded!(
-    Mysql,
-    "mysql",
-    IndexNaming::ByTable,
-    [("0000outbox01", "messages"), ("0000outbox02", "lanes"), ("0000outbox04", "paused_topics")]
-);
+embedded!(Mysql, "mysql", IndexNaming::ByTable);
 #[cfg(feature = "sqlite")]
-embedded!(
-    Sqlite,
-    "sqlite",
-    IndexNaming::ByIndex,
-    [("0000outbox01", "messages"), ("0000outbox02", "lanes"), ("0000outbox04", "paused_topics")]
-);
+embedded!(Sqlite, "sqlite", IndexNaming::ByIndex);
 
 struct OutboxMigration {
     name: Name,

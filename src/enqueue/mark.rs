@@ -3,8 +3,14 @@
 #[cfg(feature = "async")]
 use std::future::Future;
 
+use diesel::backend::Backend;
+use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::result::QueryResult;
+use diesel::serialize::ToSql;
+use diesel::sql_types::{HasSqlType, Text};
 use uuid::Uuid;
+
+use super::statement::Dialect;
 
 /// A mark to be written.
 #[derive(Debug, Clone, Copy)]
@@ -17,75 +23,103 @@ pub struct Mark<'a> {
 
 /// A database whose transactions can mark half messages through a connection `C` of Diesel.
 ///
-/// Implemented for PostgreSQL, for every connection of it. There is nothing to implement or call here.
+/// Implemented for Diesel's backends, for every connection of theirs. There is nothing to implement or call here.
 #[diagnostic::on_unimplemented(
     message = "no half message can be marked in `{Self}` through `{C}`",
-    note = "half messages need PostgreSQL and the feature `postgres`",
+    note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
     note = "connections of diesel-async take `mark_async`"
 )]
-pub trait MarkBackend<C> {
+pub trait MarkBackend<C>: Dialect {
     #[doc(hidden)]
     fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize>;
 }
 
 /// A database whose transactions can mark half messages through a connection `C` of diesel-async.
 ///
-/// Implemented for PostgreSQL, for every connection of it. There is nothing to implement or call here.
+/// Implemented for Diesel's backends, for every connection of theirs. There is nothing to implement or call here.
 #[cfg(feature = "async")]
 #[diagnostic::on_unimplemented(
     message = "no half message can be marked in `{Self}` through `{C}`",
-    note = "half messages need PostgreSQL and the feature `postgres`",
+    note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
     note = "connections of Diesel itself take `mark`"
 )]
-pub trait AsyncMarkBackend<C> {
+pub trait AsyncMarkBackend<C>: Dialect {
     #[doc(hidden)]
     fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> impl Future<Output = QueryResult<usize>> + Send + 'a;
 }
 
-#[cfg(feature = "postgres")]
-mod postgres {
-    use diesel::pg::Pg;
-    use diesel::query_builder::{AstPass, QueryFragment, QueryId};
-    use diesel::sql_types::{Text, Uuid as SqlUuid};
-
-    use super::{Mark, QueryResult};
-
-    impl QueryFragment<Pg> for Mark<'_> {
-        fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-            out.push_sql("INSERT INTO ");
-            out.push_sql(self.table);
-            out.push_sql(" (message_id, topic) VALUES (");
-            out.push_bind_param::<SqlUuid, _>(self.message_id)?;
-            out.push_sql(", ");
-            out.push_bind_param::<Text, _>(self.topic)?;
-            out.push_sql(")");
-            Ok(())
-        }
-    }
-
-    impl QueryId for Mark<'_> {
-        type QueryId = ();
-        const HAS_STATIC_QUERY_ID: bool = false;
-    }
-
-    impl<C> diesel::RunQueryDsl<C> for Mark<'_> {}
-
-    impl<C> super::MarkBackend<C> for Pg
+impl Mark<'_> {
+    /// The INSERT, around the id as `bind_id` binds it and around what the topic stands between.
+    fn walk<'b, DB: Backend + HasSqlType<Text>>(
+        &'b self,
+        mut out: AstPass<'_, 'b, DB>,
+        bind_id: impl FnOnce(&mut AstPass<'_, 'b, DB>, &'b Uuid) -> QueryResult<()>,
+        guard: [&str; 2],
+    ) -> QueryResult<()>
     where
-        C: diesel::connection::LoadConnection<Backend = Self>,
+        str: ToSql<Text, DB>,
     {
-        fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize> {
-            diesel::RunQueryDsl::execute(mark, conn)
-        }
-    }
-
-    #[cfg(feature = "async")]
-    impl<C> super::AsyncMarkBackend<C> for Pg
-    where
-        C: diesel_async::AsyncConnectionCore<Backend = Self>,
-    {
-        async fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> QueryResult<usize> {
-            diesel_async::RunQueryDsl::execute(mark, conn).await
-        }
+        let [guard_begin, guard_end] = guard;
+        out.push_sql("INSERT INTO ");
+        out.push_sql(self.table);
+        out.push_sql(" (message_id, topic) VALUES (");
+        bind_id(&mut out, self.message_id)?;
+        out.push_sql(", ");
+        out.push_sql(guard_begin);
+        out.push_bind_param::<Text, str>(self.topic)?;
+        out.push_sql(guard_end);
+        out.push_sql(")");
+        Ok(())
     }
 }
+
+impl QueryId for Mark<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<C> diesel::RunQueryDsl<C> for Mark<'_> {}
+
+macro_rules! marks {
+    ($backend:ty, $bind_id:expr, $guard:expr) => {
+        impl QueryFragment<$backend> for Mark<'_> {
+            fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, $backend>) -> QueryResult<()> {
+                self.walk(out, $bind_id, $guard)
+            }
+        }
+
+        impl<C> MarkBackend<C> for $backend
+        where
+            C: diesel::connection::LoadConnection<Backend = Self>,
+        {
+            fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize> {
+                diesel::RunQueryDsl::execute(mark, conn)
+            }
+        }
+
+        #[cfg(feature = "async")]
+        impl<C> AsyncMarkBackend<C> for $backend
+        where
+            C: diesel_async::AsyncConnectionCore<Backend = Self>,
+        {
+            async fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> QueryResult<usize> {
+                diesel_async::RunQueryDsl::execute(mark, conn).await
+            }
+        }
+    };
+}
+
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+macro_rules! bytes {
+    () => {
+        |out, id| out.push_bind_param::<diesel::sql_types::Binary, [u8]>(id.as_bytes())
+    };
+}
+
+#[cfg(feature = "postgres")]
+marks!(diesel::pg::Pg, |out, id| out.push_bind_param::<diesel::sql_types::Uuid, Uuid>(id), [""; 2]);
+// A deadlock or DDL may have ended the transaction unseen, and the mark would be committed by itself.
+#[cfg(feature = "mysql")]
+marks!(diesel::mysql::Mysql, bytes!(), [super::statement::mysql::GUARD_BEGIN, super::statement::mysql::GUARD_END]);
+#[cfg(feature = "sqlite")]
+marks!(diesel::sqlite::Sqlite, bytes!(), [""; 2]);

@@ -14,6 +14,8 @@ pub(crate) mod dead_search;
 mod decode;
 mod error;
 mod half;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod half_marks;
 pub(crate) mod lanes;
 mod memory;
 #[cfg(feature = "mysql")]

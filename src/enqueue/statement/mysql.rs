@@ -20,8 +20,8 @@ impl Dialect for Mysql {
 ///
 /// Rejected: `INSERT .. SELECT .. WHERE @@in_transaction`, because an INSERT from a SELECT takes InnoDB's table-wide
 /// lock on AUTO_INCREMENT where `innodb_autoinc_lock_mode` is 1, MariaDB's default.
-const GUARD_BEGIN: &str = "/*M! IF(~0 + (1 - @@in_transaction), */";
-const GUARD_END: &str = "/*M! , NULL) */";
+pub(in crate::enqueue) const GUARD_BEGIN: &str = "/*M! IF(~0 + (1 - @@in_transaction), */";
+pub(in crate::enqueue) const GUARD_END: &str = "/*M! , NULL) */";
 
 /// Locks keys until the transaction ends, a row for each bucket of them, in ascending order.
 ///

@@ -9,7 +9,7 @@ use crate::transport::{FailureClass, RocketMqConfigError, TransportError};
 #[non_exhaustive]
 pub enum HalfMessagesError {
     /// The store keeps no marks.
-    #[error("this store keeps no marks of half messages: use PostgresStore")]
+    #[error("this store keeps no marks of half messages: use that of PostgreSQL, MySQL or SQLite")]
     NoMarks,
     /// The store could not be asked, or has no table for them.
     #[error(transparent)]

@@ -8,10 +8,10 @@ use super::worker::Ended;
 use crate::crash_points::crash_point;
 #[cfg(feature = "async")]
 use crate::enqueue::AsyncMarkBackend;
-use crate::enqueue::{EnqueueError, Mark, MarkBackend};
+use crate::enqueue::{Dialect, EnqueueError, Mark, MarkBackend};
 #[cfg(feature = "async")]
 use crate::hook::AsyncConn;
-use crate::hook::{Conn, Depth, SyncConn};
+use crate::hook::{Conn, Depth, SyncConn, is_deadlocked};
 use crate::message::MessageId;
 use crate::transport::HalfSent;
 
@@ -53,14 +53,15 @@ impl HalfMessage {
     ///
     /// # Errors
     /// [`EnqueueError::HalfMessageDropped`] where the broker asked before: begin again, with a new half message.
-    /// [`EnqueueError::NotInTransaction`]. The database's own, unchanged.
+    /// [`EnqueueError::NotInTransaction`], and [`EnqueueError::TransactionLost`] where MySQL or MariaDB has ended the transaction
+    /// behind the connection's back. The database's own, unchanged.
     pub fn mark<C>(&self, conn: &mut C) -> QueryResult<()>
     where
         C: diesel::connection::Connection,
         C::Backend: MarkBackend<C>,
     {
-        self.check(&mut SyncConn(conn))?;
-        self.marked(C::Backend::mark(conn, self.to_mark()))
+        self.check::<C::Backend>(&mut SyncConn(conn))?;
+        self.marked::<C::Backend>(C::Backend::mark(conn, self.to_mark()))
     }
 
     /// As [`mark`](Self::mark), through a connection of diesel-async.
@@ -76,29 +77,37 @@ impl HalfMessage {
         C: diesel_async::AsyncConnection,
         C::Backend: AsyncMarkBackend<C>,
     {
-        self.check(&mut AsyncConn(conn))?;
+        self.check::<C::Backend>(&mut AsyncConn(conn))?;
         let marked = C::Backend::mark_async(conn, self.to_mark()).await;
-        self.marked(marked)
+        self.marked::<C::Backend>(marked)
     }
 
     fn to_mark(&self) -> Mark<'_> {
         Mark { table: &self.halves.table, message_id: self.message_id.as_uuid(), topic: &self.topic }
     }
 
-    fn check(&self, conn: &mut impl Conn) -> QueryResult<()> {
-        if Depth::of(conn)?.depth > 0 {
-            return Ok(());
+    fn check<B: Dialect>(&self, conn: &mut impl Conn) -> QueryResult<()> {
+        if Depth::of(conn)?.depth == 0 {
+            return Err(EnqueueError::NotInTransaction { topic: self.topic.to_string() }.into());
         }
-        Err(EnqueueError::NotInTransaction { topic: self.topic.to_string() }.into())
+        if B::DEADLOCK_ENDS_TRANSACTION && is_deadlocked(conn) {
+            return Err(self.transaction_lost());
+        }
+        Ok(())
     }
 
-    fn marked(&self, marked: QueryResult<usize>) -> QueryResult<()> {
+    fn transaction_lost(&self) -> Error {
+        EnqueueError::TransactionLost { topic: self.topic.to_string() }.into()
+    }
+
+    fn marked<B: Dialect>(&self, marked: QueryResult<usize>) -> QueryResult<()> {
         crash_point!(HALF_MARKED);
         match marked {
             // Nobody else knows this id but whoever answered the broker.
             Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
                 Err(EnqueueError::HalfMessageDropped { topic: self.topic.to_string() }.into())
             }
+            Err(error) if B::says_transaction_lost(&error) => Err(self.transaction_lost()),
             marked => marked.map(drop),
         }
     }

@@ -59,7 +59,9 @@ impl Worker {
             told.buffer_unordered(HALF_ENDS_AT_ONCE_MAX).collect().await;
         let done: Vec<MessageId> = told.iter().filter_map(|told| told.as_ref().ok().copied().flatten()).collect();
         crash_point!(HALF_FORGETTING);
-        marks.forget(&done).await?;
+        if let Err(error) = marks.forget(&done).await {
+            tracing::warn!(%error, "marks of ended half messages were not removed; they will be with the old ones");
+        }
         told.into_iter().find_map(Result::err).map_or(Ok(()), Err)
     }
 }

@@ -8,6 +8,8 @@ mod bind;
 mod check;
 mod claim;
 mod group;
+mod half_texts;
+mod halves;
 mod lane_texts;
 mod lanes;
 mod port;
@@ -21,8 +23,10 @@ use std::time::Duration;
 use diesel::mysql::Mysql;
 
 use self::admin_texts::AdminTexts;
+use self::half_texts::half_texts;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
+use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
 use crate::limits::Limits;
@@ -50,6 +54,7 @@ pub struct MysqlStore<P: Sessions<Mysql>> {
     names: TableNames,
     texts: Texts,
     lane_texts: LaneTexts,
+    half_texts: HalfTexts,
     admin_texts: AdminTexts,
     pause_table: PauseTable,
 }
@@ -59,9 +64,10 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
         let set_up = set_up(Limits::default().statement_timeout);
-        let (texts, lane_texts) = (Texts::new(&names), LaneTexts::new(&names));
+        let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
         let (admin_texts, pause_table) = (AdminTexts::new(&names), PauseTable::default());
-        Self { connections: Connections::new(pool, Some(set_up)), texts, lane_texts, admin_texts, pause_table, names }
+        let connections = Connections::new(pool, Some(set_up));
+        Self { connections, texts, lane_texts, half_texts, admin_texts, pause_table, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`].
@@ -76,7 +82,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
 /// application's INSERTs, until it commits. The server gives a lock up before the caller gives the statement up, which
 /// would go on waiting there. English, because errors are told apart by their text.
 fn set_up(deadline: Duration) -> Arc<str> {
-    let lock_wait = deadline.as_secs().saturating_sub(1).max(1);
+    let lock_wait = lock_wait(deadline);
     format!(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION TRANSACTION READ WRITE; \
          SET SESSION autocommit = 1, innodb_lock_wait_timeout = {lock_wait}, lc_messages = 'en_US'"
@@ -84,9 +90,14 @@ fn set_up(deadline: Duration) -> Arc<str> {
     .into()
 }
 
+/// For how many seconds a statement waits for a lock.
+fn lock_wait(deadline: Duration) -> u64 {
+    deadline.as_secs().saturating_sub(1).max(1)
+}
+
 impl<P: Sessions<Mysql>> fmt::Debug for MysqlStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, pause_table, texts: _, lane_texts: _, admin_texts: _ } = self;
+        let Self { connections, names, pause_table, texts: _, lane_texts: _, half_texts: _, admin_texts: _ } = self;
         let mut store = f.debug_struct("MysqlStore");
         store.field("connections", connections).field("names", names).field("pause_table", pause_table);
         store.finish_non_exhaustive()

@@ -8,6 +8,7 @@ use diesel::mysql::Mysql;
 use super::MysqlStore;
 use super::admin_texts::AdminTexts;
 use super::bind::Bind;
+use super::half_texts::half_texts;
 use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, LookRow};
 use super::texts::Texts;
@@ -17,8 +18,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::stored::kept_text;
 use crate::store::{
-    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, RowKey, RowRef, Store,
-    StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, Look, RowKey, RowRef,
+    Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -26,6 +27,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Texts::new(names);
         self.lane_texts = LaneTexts::new(names);
+        self.half_texts = half_texts(names);
         self.admin_texts = AdminTexts::new(names);
         self.names = names.clone();
     }
@@ -127,6 +129,10 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
     }
 
     fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
+    }
+
+    fn halves(&self) -> Option<&dyn HalfStore> {
         Some(self)
     }
 

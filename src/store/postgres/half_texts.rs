@@ -1,34 +1,16 @@
-use std::sync::Arc;
-
 use crate::naming::TableNames;
-use crate::store::schema::{IndexNaming, named};
+use crate::store::half_marks::HalfTexts;
+use crate::store::schema::IndexNaming;
 
-/// The statements of half messages, under the names of one outbox.
-#[derive(Debug)]
-pub(super) struct HalfTexts {
-    pub(super) marked: Arc<str>,
-    pub(super) void: Arc<str>,
-    pub(super) read: Arc<str>,
-    pub(super) forget: Arc<str>,
-    pub(super) prune: Arc<str>,
-}
-
-impl HalfTexts {
-    pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(sql, names, IndexNaming::ByTable).into();
-        Self {
-            marked: text("SELECT message_id FROM outbox_half_messages WHERE message_id = ANY($1) AND NOT is_void"),
-            // Not READ first: between it and the INSERT the transaction could commit.
-            void: text(
-                "INSERT INTO outbox_half_messages (message_id, topic, is_void) VALUES ($1, $2, true) ON CONFLICT DO NOTHING",
-            ),
-            read: text("SELECT is_void FROM outbox_half_messages WHERE message_id = $1"),
-            forget: text("DELETE FROM outbox_half_messages WHERE message_id = ANY($1)"),
-            prune: text(
-                "DELETE FROM outbox_half_messages WHERE message_id IN (SELECT message_id FROM outbox_half_messages \
-                 WHERE created_at < statement_timestamp() - $1 * interval '1 millisecond' \
-                 ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
-            ),
-        }
-    }
+pub(super) fn half_texts(names: &TableNames) -> HalfTexts {
+    let sql = HalfTexts {
+        marked: "SELECT message_id FROM outbox_half_messages WHERE message_id = ANY($1) AND NOT is_void",
+        void: "INSERT INTO outbox_half_messages (message_id, topic, is_void) VALUES ($1, $2, true) ON CONFLICT DO NOTHING",
+        read: "SELECT is_void::integer::bigint FROM outbox_half_messages WHERE message_id = $1",
+        forget: "DELETE FROM outbox_half_messages WHERE message_id = ANY($1)",
+        prune: "DELETE FROM outbox_half_messages WHERE message_id IN (SELECT message_id FROM outbox_half_messages \
+            WHERE created_at < statement_timestamp() - $1 * interval '1 millisecond' \
+            ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)",
+    };
+    sql.named(names, IndexNaming::ByTable)
 }

@@ -2,15 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel::deserialize::{QueryableByName, Result as RowResult};
 use diesel::pg::Pg;
-use diesel::row::NamedRow;
-use diesel::sql_types::Bool;
 
 use super::PostgresStore;
 use super::bind::Bind;
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
+use crate::store::half_marks::Voiding;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, millis};
 use crate::store::{Decision, HalfStore, StoreError};
@@ -36,10 +34,14 @@ impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
     }
 
     async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
-        match self.connections.within(self.void(message, topic)).await {
-            Err(StoreError::Conflict(_)) => Ok(Decision::Open),
-            decided => decided,
-        }
+        let id = || Bind::message_id(message);
+        let voiding = Voiding {
+            begin: BEGIN.into(),
+            void: Statement::new(&self.half_texts.void, [id(), Bind::Text(Arc::clone(topic))]),
+            read: Statement::new(&self.half_texts.read, [id()]),
+            commit: "COMMIT".into(),
+        };
+        voiding.run_on(&self.connections).await
     }
 
     async fn forget(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
@@ -52,32 +54,5 @@ impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
     async fn prune_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
         let binds = [Bind::BigInt(millis(age)), Bind::BigInt(limit(rows_max))];
         self.connections.execute(Statement::new(&self.half_texts.prune, binds)).await
-    }
-}
-
-impl<P: Sessions<Pg>> PostgresStore<P> {
-    async fn void(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
-        let id = || Bind::message_id(message);
-        let mut lease = self.connections.lease().await?;
-        lease.begin(BEGIN.into()).await?;
-        let void = Statement::new(&self.half_texts.void, [id(), Bind::Text(Arc::clone(topic))]);
-        lease.execute(void).await?;
-        // A statement later, and so with what has committed by now.
-        let read: Vec<VoidRow> = lease.load(Statement::new(&self.half_texts.read, [id()])).await?;
-        lease.commit().await?;
-        lease.give_back();
-        Ok(match read.as_slice() {
-            [VoidRow(false)] => Decision::Committed,
-            // None at all: it was decided, told and forgotten between the two statements.
-            _ => Decision::RolledBack,
-        })
-    }
-}
-
-struct VoidRow(bool);
-
-impl QueryableByName<Pg> for VoidRow {
-    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
-        Ok(Self(row.get_value::<Bool, _, _>(0)?))
     }
 }

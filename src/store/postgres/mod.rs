@@ -21,10 +21,11 @@ use std::time::Duration;
 use diesel::pg::Pg;
 
 use self::admin_texts::AdminTexts;
-use self::half_texts::HalfTexts;
+use self::half_texts::half_texts;
 use self::lane_texts::LaneTexts;
 pub(crate) use self::rows::instant as pg_instant;
 use self::texts::Texts;
+use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
 use crate::naming::TableNames;
@@ -67,7 +68,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
         let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", PLAN_AGE_MAX);
-        let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), HalfTexts::new(&names));
+        let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
         let admin_texts = AdminTexts::new(&names);
         let pause_table = PauseTable::default();
         Self { connections, texts, lane_texts, half_texts, admin_texts, pause_table, names }

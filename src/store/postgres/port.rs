@@ -8,7 +8,7 @@ use diesel::pg::Pg;
 use super::PostgresStore;
 use super::admin_texts::AdminTexts;
 use super::bind::Bind;
-use super::half_texts::HalfTexts;
+use super::half_texts::half_texts;
 use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
@@ -27,7 +27,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Texts::new(names);
         self.lane_texts = LaneTexts::new(names);
-        self.half_texts = HalfTexts::new(names);
+        self.half_texts = half_texts(names);
         self.admin_texts = AdminTexts::new(names);
         self.names = names.clone();
     }

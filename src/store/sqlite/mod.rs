@@ -7,6 +7,8 @@ mod bind;
 mod call;
 mod check;
 mod claim;
+mod half_texts;
+mod halves;
 mod lane_texts;
 mod lanes;
 mod port;
@@ -21,8 +23,10 @@ use diesel::sqlite::Sqlite;
 
 use self::admin_texts::AdminTexts;
 use self::call::Caller;
+use self::half_texts::half_texts;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
+use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
 use crate::limits::Limits;
@@ -100,6 +104,7 @@ pub struct SqliteStore<P: Sessions<Sqlite>> {
     names: TableNames,
     texts: Arc<Texts>,
     lane_texts: Arc<LaneTexts>,
+    half_texts: HalfTexts,
     admin_texts: AdminTexts,
     pause_table: PauseTable,
     deadline: Duration,
@@ -113,6 +118,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             connections: Arc::new(Connections::new(pool, Some(SET_UP.into()))),
             texts: Arc::new(Texts::new(&names)),
             lane_texts: Arc::new(LaneTexts::new(&names)),
+            half_texts: half_texts(&names),
             admin_texts: AdminTexts::new(&names),
             pause_table: PauseTable::default(),
             names,
@@ -135,7 +141,16 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
 
 impl<P: Sessions<Sqlite>> fmt::Debug for SqliteStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, pause_table, texts: _, lane_texts: _, admin_texts: _, deadline: _ } = self;
+        let Self {
+            connections,
+            names,
+            pause_table,
+            texts: _,
+            lane_texts: _,
+            half_texts: _,
+            admin_texts: _,
+            deadline: _,
+        } = self;
         let mut store = f.debug_struct("SqliteStore");
         store.field("connections", connections).field("names", names).field("pause_table", pause_table);
         store.finish_non_exhaustive()

@@ -9,6 +9,7 @@ use super::SqliteStore;
 use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::claim::BEGIN;
+use super::half_texts::half_texts;
 use super::lane_texts::LaneTexts;
 use super::rows::{BacklogRow, ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
@@ -18,8 +19,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, RowKey, RowRef, Store,
-    StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, Look, RowKey, RowRef,
+    Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -27,6 +28,7 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.texts = Arc::new(Texts::new(names));
         self.lane_texts = Arc::new(LaneTexts::new(names));
+        self.half_texts = half_texts(names);
         self.admin_texts = AdminTexts::new(names);
         self.names = names.clone();
     }
@@ -104,6 +106,10 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     }
 
     fn lanes(&self) -> Option<&dyn LaneStore> {
+        Some(self)
+    }
+
+    fn halves(&self) -> Option<&dyn HalfStore> {
         Some(self)
     }
 

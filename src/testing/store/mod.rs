@@ -17,7 +17,8 @@
 //! ```
 //!
 //! Cases assert and panic. They pass over what a database does not have: where [`StoreUnderTest::lock`] returns `None`
-//! there are no row locks to respect, and where [`Store::lanes`] returns `None` there are no lanes to keep.
+//! there are no row locks to respect, and where [`Store::lanes`] or [`Store::halves`] returns `None` there are no lanes or marks
+//! to keep.
 
 pub mod cases;
 mod list;
@@ -35,7 +36,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 
-use crate::message::Envelope;
+use crate::message::{Envelope, MessageId};
 use crate::store::{DeadRow, InsertOptions, LiveRow, RowKey, Store};
 
 /// A store over tables that are empty and nobody else's, and the other side of its database.
@@ -67,9 +68,25 @@ pub trait StoreUnderTest: Send + Sync {
     /// The database's clock.
     async fn now(&self) -> SystemTime;
 
-    /// Makes time pass for the rows: moves the clock on, or every `due_at` back. Never called with a transaction or a
+    /// Marks a half message as the first statement of a transaction that stays open; `None` where it has a mark already, which
+    /// is refused. Not called where [`Store::halves`] returns `None`.
+    async fn mark(&self, message: MessageId, marking: Marking) -> Option<Box<dyn OpenTransaction>> {
+        panic!("this store keeps marks, and the suite has no way to write one: {marking:?} of {message}")
+    }
+
+    /// Makes time pass for the rows: moves the clock on, or every `due_at`, and the age of every mark, back. Never called with a transaction or a
     /// claim open, nor between the making and the use of a watermark.
     async fn pass(&self, by: Duration);
+}
+
+/// How a half message is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Marking {
+    /// By the transaction itself.
+    Whole,
+    /// In a savepoint of it that is rolled back, while the transaction goes on.
+    InLostSavepoint,
 }
 
 /// A transaction of another session. Dropping it rolls it back, at some time.

@@ -164,6 +164,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "testing::store::cases::due",
             "testing::store::cases::fail",
             "testing::store::cases::groups",
+            "testing::store::cases::halves",
             "testing::store::cases::hold",
             "testing::store::cases::lanes",
             "testing::store::cases::letters",

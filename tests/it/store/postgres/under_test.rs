@@ -11,12 +11,13 @@ use diesel::sql_query;
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text, Uuid as SqlUuid};
 use diesel_outbox::migrations::Migrations;
 use diesel_outbox::store::{DeadRow, InsertOptions, LiveRow, PostgresStore, RowKey, Sessions, Store};
-use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
-use diesel_outbox::{Envelope, TableNames};
+use diesel_outbox::testing::store::{Marking, OpenTransaction, StoreUnderTest};
+use diesel_outbox::{Envelope, MessageId, TableNames};
 use xtask::parts;
 use xtask::servers::Part;
 
 use crate::store::columns::{DeadColumns, Instant, KeyRow, LiveColumns};
+use crate::store::marks::{before_mark, is_taken};
 
 /// A store over a schema of its own in the shared server, which is thrown away as a whole.
 pub(crate) struct PostgresUnderTest<P: Sessions<Pg>> {
@@ -171,12 +172,21 @@ impl<P: Sessions<Pg>> StoreUnderTest for PostgresUnderTest<P> {
         sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
     }
 
+    async fn mark(&self, message: MessageId, marking: Marking) -> Option<Box<dyn OpenTransaction>> {
+        let mut open = self.begin(before_mark(marking));
+        let mark =
+            format!("INSERT INTO {} (message_id, topic) VALUES ('{message}', 'orders')", self.names.half_messages());
+        let written = sql_query(mark).execute(&mut open.0);
+        is_taken(&mut open.0, marking, written).then(|| Box::new(open) as _)
+    }
+
     async fn pass(&self, by: Duration) {
         let by = format!("{} * interval '1 microsecond'", micros(by));
-        let (lanes, nodes) = (self.names.lanes(), self.names.nodes());
+        let (lanes, nodes, halves) = (self.names.lanes(), self.names.nodes(), self.names.half_messages());
         self.run(&format!(
             "UPDATE {{m}} SET due_at = due_at - {by} WHERE lane = -1; UPDATE {nodes} SET expires_at = expires_at - {by}; \
-             UPDATE {lanes} SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}"
+             UPDATE {lanes} SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}; \
+             UPDATE {halves} SET created_at = created_at - {by}"
         ));
     }
 }

@@ -7,8 +7,9 @@ use diesel::connection::SimpleConnection;
 use diesel::sqlite::Sqlite;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_outbox::store::{Locking, Sessions, Store, StoreError};
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::MessageId;
+use diesel_outbox::store::{Decision, Locking, Sessions, Store, StoreError};
+use diesel_outbox::testing::store::{Marking, StoreUnderTest};
 
 use super::under_test::SqliteUnderTest;
 use super::{R2d2Pool, insert, open, spec};
@@ -66,6 +67,30 @@ async fn reads_do_not_wait_for_the_application() {
     let refs = [diesel_outbox::store::RowRef { id: Some(key.id), message_id: key.message_id }];
     assert_eq!(under_test.store.confirm(&refs).await.expect("confirm").len(), 1);
     under_test.store.check().await.expect("check");
+}
+
+/// Nobody can say that a mark will never be written while somebody else writes; and nobody who asks may wait for that.
+#[tokio::test]
+async fn a_broker_that_asks_waits_for_no_writer() {
+    let under_test = open().await;
+    let halves = under_test.store.halves().expect("marks");
+    let (marked, unmarked, topic) = (MessageId::new(), MessageId::new(), "orders".into());
+    under_test.mark(marked, Marking::Whole).await.expect("a mark").commit().await;
+    let application = under_test.begin();
+    let asked = async { (halves.decide(marked, &topic).await, halves.decide(unmarked, &topic).await) };
+    let (of_marked, of_unmarked) = tokio::time::timeout(Duration::from_secs(1), asked).await.expect("answers");
+    assert_eq!(of_marked.expect("decide"), Decision::Committed);
+    assert_eq!(of_unmarked.expect("decide"), Decision::Open);
+    drop(application);
+    assert_eq!(halves.decide(unmarked, &topic).await.expect("decide"), Decision::RolledBack);
+    // The wait is short for this alone.
+    let application = under_test.begin();
+    let told = [marked];
+    let mut forget = halves.forget(&told);
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut forget).await;
+    assert!(early.is_err(), "it gave up as soon as a check-back does: {early:?}");
+    drop(application);
+    assert_eq!(forget.await.expect("forget"), 1);
 }
 
 #[tokio::test]

@@ -8,13 +8,14 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
-use diesel_outbox::Envelope;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::{DeadRow, InsertOptions, LiveRow, RowKey, Sessions, SqliteStore, Store};
-use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
+use diesel_outbox::testing::store::{Marking, OpenTransaction, StoreUnderTest};
+use diesel_outbox::{Envelope, MessageId};
 use tempfile::TempDir;
 
 use crate::store::columns::{DeadColumns, Instant, KeyRow, LiveColumns};
+use crate::store::marks::{before_mark, is_taken};
 
 const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
 
@@ -144,12 +145,22 @@ impl<P: Sessions<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
         sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
     }
 
+    async fn mark(&self, message: MessageId, marking: Marking) -> Option<Box<dyn OpenTransaction>> {
+        let mut open = self.begin();
+        open.0.batch_execute(before_mark(marking)).expect("begin");
+        let id = message.as_uuid().simple();
+        let mark = format!("INSERT INTO outbox_half_messages (message_id, topic) VALUES (X'{id}', 'orders')");
+        let written = sql_query(mark).execute(&mut open.0);
+        is_taken(&mut open.0, marking, written).then(|| Box::new(open) as _)
+    }
+
     async fn pass(&self, by: Duration) {
         let by = millis(by);
         self.run(&format!(
             "UPDATE outbox_messages SET due_at = due_at - {by} WHERE lane = -1; \
              UPDATE outbox_nodes SET expires_at = expires_at - {by}; \
-             UPDATE outbox_lanes SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}"
+             UPDATE outbox_lanes SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}; \
+             UPDATE outbox_half_messages SET created_at = created_at - {by}"
         ));
     }
 }

@@ -3,29 +3,21 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
-use diesel::prelude::*;
 use diesel::result::Error;
-use diesel::sql_query;
-use diesel::sql_types::Uuid as SqlUuid;
-use diesel_outbox::{HalfMessages, MessageId};
+use diesel::{MysqlConnection, PgConnection, SqliteConnection};
+use diesel_outbox::HalfMessages;
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::site::{Site, on_each_site};
 use super::yard::{DEADLINE, Yard, insert, until};
 
 const CONFIG: &str = "OUTBOX_TEST_HALF_CHILD";
 
-#[derive(QueryableByName)]
-struct Noted {
-    #[diesel(sql_type = SqlUuid)]
-    message_id: uuid::Uuid,
-}
-
 /// Sends a half message and ends its transaction; its id is in `sent` before anything can become of it.
-fn scan(yard: &Yard, halves: &HalfMessages, conn: &mut PgConnection, number: i32) {
+fn scan<S: Site>(yard: &Yard<S>, halves: &HalfMessages, conn: &mut S, number: i32) {
     let half = halves.send_blocking(&yard.message(number)).unwrap();
     let id = half.message_id();
-    let note = sql_query("INSERT INTO sent VALUES ($1)").bind::<SqlUuid, _>(*id.as_uuid());
-    note.execute(conn).unwrap();
+    conn.batch_execute(&format!("INSERT INTO sent VALUES ('{id}')")).unwrap();
     let ended = conn.transaction(|conn| {
         half.mark(conn)?;
         insert(conn, number, id)?;
@@ -40,7 +32,17 @@ fn scan(yard: &Yard, halves: &HalfMessages, conn: &mut PgConnection, number: i32
 #[test]
 fn a_rocketmq_half_process_scans() {
     let Ok(config) = std::env::var(CONFIG) else { return };
-    let (yard, step): (Yard, String) = serde_json::from_str(&config).unwrap();
+    let (site, config): (String, String) = serde_json::from_str(&config).unwrap();
+    match &*site {
+        PgConnection::NAME => scans::<PgConnection>(&config),
+        MysqlConnection::NAME => scans::<MysqlConnection>(&config),
+        SqliteConnection::NAME => scans::<SqliteConnection>(&config),
+        other => panic!("no such database: {other}"),
+    }
+}
+
+fn scans<S: Site>(config: &str) {
+    let (yard, step): (Yard<S>, String) = serde_json::from_str(config).unwrap();
     let (halves, mut conn) = (yard.halves(), yard.connect());
     for number in 1..=2 {
         scan(&yard, &halves, &mut conn, number);
@@ -57,11 +59,12 @@ fn a_rocketmq_half_process_scans() {
 }
 
 /// Kills a process at a step of its third message, and lets another answer for it.
-fn dies_at(step: &str, commits: bool) {
-    let Some(yard) = Yard::open() else { return };
+fn dies_at<S: Site>(step: &str, commits: bool) {
+    let Some(yard) = Yard::<S>::open() else { return };
+    let config = (S::NAME, serde_json::to_string(&(&yard, step)).unwrap());
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "transport::half_rocketmq::crash::a_rocketmq_half_process_scans", "--nocapture"])
-        .env(CONFIG, serde_json::to_string(&(&yard, step)).unwrap())
+        .env(CONFIG, serde_json::to_string(&config).unwrap())
         .stdout(Stdio::null())
         .status()
         .unwrap();
@@ -71,20 +74,21 @@ fn dies_at(step: &str, commits: bool) {
     yard.until_delivered_once();
     if !commits {
         // Its sender may not have lived to note it.
-        let noted: Vec<Noted> =
-            sql_query("SELECT message_id FROM sent ORDER BY message_id LIMIT 2").load(&mut yard.connect()).unwrap();
-        let is_earlier = |id: &MessageId| noted.iter().any(|noted| noted.message_id == *id.as_uuid());
-        until("the one in doubt is void", || yard.marks().iter().any(|(id, is_void)| *is_void && !is_earlier(id)));
+        let earlier = yard.first_sent(2);
+        until("the one in doubt is void", || {
+            yard.marks().iter().any(|(id, is_void)| *is_void && !earlier.contains(id))
+        });
         yard.until_delivered_once();
     }
 }
 
 macro_rules! at_each_step {
     ($($test:ident = $step:literal, $commits:literal;)+) => {
-        $(#[test]
-        fn $test() {
-            dies_at($step, $commits);
+        $(fn $test<S: Site>() {
+            dies_at::<S>($step, $commits);
         })+
+
+        on_each_site!($($test),+);
 
         /// The steps that are tested here.
         pub(crate) const TESTED: &[&str] = &[$($step,)+];

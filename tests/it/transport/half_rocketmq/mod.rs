@@ -1,8 +1,10 @@
-//! Half messages: a real broker that asks, a real PostgreSQL that knows, and processes that die in between.
+//! Half messages: a real broker that asks, a real database that knows, and processes that die in between.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where, and needs no more words")]
 
 pub(crate) mod crash;
 mod marks;
 mod outages;
+mod site;
 mod transactions;
+mod watched;
 mod yard;

@@ -1,6 +1,7 @@
 //! The broker goes away.
 
-use diesel::prelude::*;
+use diesel::PgConnection;
+use diesel::connection::Connection as _;
 use diesel_outbox::HalfMessageError;
 use diesel_outbox::transport::FailureClass;
 use xtask::parts;
@@ -12,7 +13,7 @@ use super::yard::{DEADLINE, Yard, insert, until};
 #[test]
 fn a_broker_that_was_killed_asks_about_what_it_missed() {
     let Some(mut server) = parts::own(Rocketmq::start(&Options::default())) else { return };
-    let Some(yard) = Yard::open_on(&server.name_server()) else { return };
+    let Some(yard) = Yard::<PgConnection>::open_on(&server.name_server()) else { return };
     let (halves, mut conn) = (yard.halves(), yard.connect());
     // A broker that has just begun is slow.
     let halve = |number| {

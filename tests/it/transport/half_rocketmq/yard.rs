@@ -1,23 +1,22 @@
 //! A database and a topic of a test's own. A scan is a business row that names its message.
 
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use diesel::connection::SimpleConnection as _;
-use diesel::prelude::*;
-use diesel::r2d2::{ConnectionManager, Pool};
-use diesel::sql_query;
-use diesel::sql_types::{Bool, Integer, Uuid as SqlUuid};
-use diesel_migrations::MigrationHarness as _;
-use diesel_outbox::migrations::MIGRATIONS;
-use diesel_outbox::store::PostgresStore;
+use diesel::QueryResult;
 use diesel_outbox::transport::header;
 use diesel_outbox::{HalfMessages, Message, MessageId, Outbox, Topic};
+use tempfile::TempDir;
 use uuid::Uuid;
 use xtask::parts;
 use xtask::servers::Part;
 use xtask::servers::rocketmq::create_topic;
 
+use super::site::Site;
+use super::watched::Watched;
 use crate::transport::rocketmq::{config, fresh};
 use crate::transport::rocketmq_broker;
 
@@ -25,28 +24,19 @@ use crate::transport::rocketmq_broker;
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Where it all is: enough to open it again in another process.
-#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub(super) struct Yard {
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(bound = "")]
+pub(super) struct Yard<S: Site> {
     pub(super) database_url: String,
     pub(super) name_server: String,
     pub(super) topic: String,
+    #[serde(skip)]
+    _folder: Option<TempDir>,
+    #[serde(skip)]
+    site: PhantomData<S>,
 }
 
-#[derive(QueryableByName)]
-struct Id {
-    #[diesel(sql_type = SqlUuid)]
-    message_id: Uuid,
-}
-
-#[derive(QueryableByName)]
-struct Marked {
-    #[diesel(sql_type = SqlUuid)]
-    message_id: Uuid,
-    #[diesel(sql_type = Bool)]
-    is_void: bool,
-}
-
-impl Yard {
+impl<S: Site> Yard<S> {
     /// On the shared servers; `None` where one of them cannot be had.
     pub(super) fn open() -> Option<Self> {
         let name_server = parts::require(Part::Rocketmq)?;
@@ -54,40 +44,39 @@ impl Yard {
     }
 
     pub(super) fn open_on(name_server: &str) -> Option<Self> {
-        let server = parts::require(Part::Postgres)?;
-        let name = format!("yard_{}", Uuid::now_v7().simple());
-        PgConnection::establish(&server).unwrap().batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
-        let (base, _) = server.rsplit_once('/').unwrap();
-        let topic = fresh("scans");
-        create_topic(name_server, &topic).unwrap();
-        let yard = Self { database_url: format!("{base}/{name}"), name_server: name_server.to_owned(), topic };
-        let mut conn = yard.connect();
-        conn.run_pending_migrations(MIGRATIONS).unwrap();
+        let (database_url, folder) = S::fresh()?;
+        let mut conn = S::connect(&database_url);
+        conn.migrate();
         conn.batch_execute(
-            "CREATE TABLE scans (number integer PRIMARY KEY, message_id uuid NOT NULL); \
-             CREATE TABLE sent (message_id uuid PRIMARY KEY)",
+            "CREATE TABLE scans (number integer NOT NULL PRIMARY KEY, message_id char(36) NOT NULL); \
+             CREATE TABLE sent (message_id char(36) NOT NULL PRIMARY KEY)",
         )
         .unwrap();
-        Some(yard)
+        let topic = fresh("scans");
+        create_topic(name_server, &topic).unwrap();
+        Some(Self { database_url, name_server: name_server.to_owned(), topic, _folder: folder, site: PhantomData })
     }
 
-    pub(super) fn connect(&self) -> PgConnection {
-        PgConnection::establish(&self.database_url).unwrap()
+    pub(super) fn connect(&self) -> S {
+        S::connect(&self.database_url)
     }
 
     pub(super) fn outbox(&self) -> Outbox {
         Outbox::builder().topic(Topic::new(self.topic.as_str())).build().unwrap()
     }
 
-    pub(super) fn store(&self) -> PostgresStore<Pool<ConnectionManager<PgConnection>>> {
-        let pool = Pool::builder().max_size(6).build(ConnectionManager::new(&self.database_url)).unwrap();
-        PostgresStore::new(pool)
+    pub(super) fn halves(&self) -> HalfMessages {
+        self.watched_halves().0
     }
 
+    /// And how often somebody had to be told that the transaction is open.
+    ///
     /// A group for each yard: the shared broker knows the others', too.
-    pub(super) fn halves(&self) -> HalfMessages {
+    pub(super) fn watched_halves(&self) -> (HalfMessages, Arc<AtomicUsize>) {
         let config = config(&self.name_server).group(self.topic.as_str());
-        self.outbox().half_messages_blocking(self.store(), config).unwrap()
+        let open = Arc::new(AtomicUsize::new(0));
+        let store = Watched { store: S::store(&self.database_url), open: Arc::clone(&open) };
+        (self.outbox().half_messages_blocking(store, config).unwrap(), open)
     }
 
     pub(super) fn message(&self, number: i32) -> Message {
@@ -97,15 +86,24 @@ impl Yard {
 
     /// The messages of the business rows that there are.
     pub(super) fn committed(&self) -> BTreeSet<MessageId> {
-        let rows: Vec<Id> = sql_query("SELECT message_id FROM scans").load(&mut self.connect()).unwrap();
-        rows.into_iter().map(|row| row.message_id.into()).collect()
+        let ids = self.connect().texts("SELECT message_id AS text FROM scans");
+        ids.iter().map(|id| id.parse().unwrap()).collect()
+    }
+
+    /// The first messages that were sent.
+    pub(super) fn first_sent(&self, count: usize) -> BTreeSet<MessageId> {
+        let ids = self.connect().texts("SELECT message_id AS text FROM sent");
+        let ids: BTreeSet<MessageId> = ids.iter().map(|id| id.parse().unwrap()).collect();
+        ids.into_iter().take(count).collect()
     }
 
     /// The marks, and whether each is void.
     pub(super) fn marks(&self) -> Vec<(MessageId, bool)> {
-        let marks = sql_query("SELECT message_id, is_void FROM outbox_half_messages");
-        let rows: Vec<Marked> = marks.load(&mut self.connect()).unwrap();
-        rows.into_iter().map(|row| (row.message_id.into(), row.is_void)).collect()
+        let mark = |text: &String| {
+            let (id, is_void) = text.split_once(' ').unwrap();
+            (Uuid::parse_str(id).unwrap().into(), is_void == "1")
+        };
+        self.connect().texts(S::MARKS).iter().map(mark).collect()
     }
 
     /// The messages that consumers can see.
@@ -123,11 +121,8 @@ impl Yard {
     }
 }
 
-pub(super) fn insert(conn: &mut PgConnection, number: i32, id: MessageId) -> QueryResult<usize> {
-    sql_query("INSERT INTO scans VALUES ($1, $2)")
-        .bind::<Integer, _>(number)
-        .bind::<SqlUuid, _>(*id.as_uuid())
-        .execute(conn)
+pub(super) fn insert(conn: &mut impl Site, number: i32, id: MessageId) -> QueryResult<()> {
+    conn.batch_execute(&format!("INSERT INTO scans VALUES ({number}, '{id}')"))
 }
 
 pub(super) fn until(what: &str, mut state: impl FnMut() -> bool) {

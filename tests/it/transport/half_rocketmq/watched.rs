@@ -1,0 +1,103 @@
+//! A store that tells how often somebody who asked had to be told "open".
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel_outbox::store::{
+    Claim, ClaimSpec, Confirmed, Dead, Decision, Failed, HalfStore, Held, Locking, Look, RowKey, RowRef, Store,
+    StoreError, StoreWarning, TopicBacklog,
+};
+use diesel_outbox::{MessageId, TableNames};
+
+/// Half messages ask a store for nothing but its marks.
+#[derive(Debug)]
+pub(super) struct Watched<S> {
+    pub(super) store: S,
+    pub(super) open: Arc<AtomicUsize>,
+}
+
+impl<S: Store> Watched<S> {
+    fn halves(&self) -> &dyn HalfStore {
+        self.store.halves().unwrap()
+    }
+}
+
+#[async_trait]
+impl<S: Store> HalfStore for Watched<S> {
+    async fn check_marks(&self) -> Result<(), StoreError> {
+        self.halves().check_marks().await
+    }
+
+    async fn marked(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+        self.halves().marked(messages).await
+    }
+
+    async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
+        let decided = self.halves().decide(message, topic).await;
+        if matches!(decided, Ok(Decision::Open)) {
+            self.open.fetch_add(1, Ordering::Relaxed);
+        }
+        decided
+    }
+
+    async fn forget(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        self.halves().forget(messages).await
+    }
+
+    async fn prune_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
+        self.halves().prune_marks(age, rows_max).await
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for Watched<S> {
+    fn use_tables(&mut self, names: &TableNames) {
+        self.store.use_tables(names);
+    }
+
+    fn halves(&self) -> Option<&dyn HalfStore> {
+        Some(self)
+    }
+
+    async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn confirm(&self, _: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn claim(&self, _: &ClaimSpec) -> Result<Claim, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn settle(&self, _: &[RowKey], _: Locking) -> Result<Vec<RowKey>, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn settle_dead(&self, _: &[MessageId]) -> Result<usize, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn extend(&self, _: &[Held], _: Duration) -> Result<Vec<RowKey>, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn fail(&self, _: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn dead(&self, _: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn look(&self, _: &[Arc<str>]) -> Result<Look, StoreError> {
+        unreachable!("a relay does this")
+    }
+
+    async fn backlog(&self, _: usize) -> Result<Vec<TopicBacklog>, StoreError> {
+        unreachable!("a relay does this")
+    }
+}
