@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use diesel_outbox::Outbox;
 use serde::Serialize;
 
 use crate::application::{self, PAYLOAD_BYTES};
@@ -18,9 +19,9 @@ const WITHIN: Duration = Duration::from_secs(300);
 
 /// One drain.
 #[derive(Debug, Serialize)]
-struct Drain {
+pub(super) struct Drain {
     /// Until the last row had left the table.
-    messages_per_second: f64,
+    pub(super) messages_per_second: f64,
     seconds_to_last_ack: f64,
     /// Processor time of everybody here, database and broker included.
     cpu_us_per_message: f64,
@@ -42,7 +43,9 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
             anyhow::Ok(raw)
         };
         let before = floor(journal)?;
-        let (drain, cpu) = drain(place, recorder, &topic).await?;
+        database::reset(&place.postgres).await?;
+        database::fill(&place.postgres, &topic, ROWS as i64, PAYLOAD_BYTES, 0).await?;
+        let (drain, cpu) = drained(place, recorder, application::outbox(&[&topic])?, ROWS).await?;
         journal.leg("drain", cpu, &drain)?;
         let after = floor(journal)?;
         let raw = f64::midpoint(before, after);
@@ -58,23 +61,25 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     ])
 }
 
-/// From the relay's start until every row is acknowledged and gone.
-async fn drain(place: &Place, recorder: &Recorder, topic: &str) -> Result<(Drain, CpuShare)> {
-    database::reset(&place.postgres).await?;
-    database::fill(&place.postgres, topic, ROWS as i64, PAYLOAD_BYTES, 0).await?;
+/// Drains so many rows that are there: from the relay's start until every one is acknowledged and gone.
+pub(super) async fn drained(
+    place: &Place,
+    recorder: &Recorder,
+    outbox: Outbox,
+    rows: usize,
+) -> Result<(Drain, CpuShare)> {
     recorder.reset();
-    let outbox = application::outbox(&[topic])?;
     let transport = application::kafka(&place.kafka)?;
     let (cpu, started) = (CpuMeter::start(place.root)?, Instant::now());
     let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
-    application::delivered(recorder, ROWS as u64, WITHIN).await?;
+    application::delivered(recorder, rows as u64, WITHIN).await?;
     let seconds_to_last_ack = started.elapsed().as_secs_f64();
     ensure!(relay.flush(WITHIN).await, "the relay settled not everything it sent");
     let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
     application::stop_relay(relay).await;
     ensure!(database::rows_left(&place.postgres).await? == 0, "rows are left after the drain");
-    let messages_per_second = ROWS as f64 / elapsed.as_secs_f64();
-    let cpu_us_per_message = cpu.own_us / ROWS as f64;
+    let messages_per_second = rows as f64 / elapsed.as_secs_f64();
+    let cpu_us_per_message = cpu.own_us / rows as f64;
     Ok((Drain { messages_per_second, seconds_to_last_ack, cpu_us_per_message, counters: recorder.counts() }, cpu))
 }
 

@@ -1,15 +1,13 @@
 //! The drain of an ordered topic, as a share of the same drain of one that is not.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use diesel_outbox::{Outbox, Topic};
-use serde::Serialize;
 
-use crate::application::{self, PAYLOAD_BYTES};
+use super::drain::{Drain, drained};
+use crate::application::PAYLOAD_BYTES;
 use crate::arguments::{Place, Plan};
 use crate::broker;
-use crate::cpu::{CpuMeter, CpuShare};
+use crate::cpu::CpuShare;
 use crate::database;
 use crate::recorder::Recorder;
 use crate::report::{Figure, Floor, Journal};
@@ -17,15 +15,6 @@ use crate::report::{Figure, Floor, Journal};
 const ROWS: usize = 200_000;
 const KEYS: usize = 1_000;
 const LANES: u16 = 16;
-const WITHIN: Duration = Duration::from_secs(300);
-
-/// One drain.
-#[derive(Debug, Serialize)]
-struct Drain {
-    messages_per_second: f64,
-    cpu_us_per_message: f64,
-    counters: std::collections::BTreeMap<String, u64>,
-}
 
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     let (mut shares, mut ordered, mut unordered) = (Vec::new(), Vec::new(), Vec::new());
@@ -52,22 +41,11 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     ])
 }
 
-/// From the relay's start, with which it takes its lanes, until every row is acknowledged and gone.
+/// Drains a backlog of that topic. The lanes are taken by the relay's start, which counts.
 async fn drain(place: &Place, recorder: &Recorder, topic: Topic, lanes: Option<u16>) -> Result<(Drain, CpuShare)> {
     let name = topic.name().to_owned();
     database::reset(&place.postgres).await?;
     database::fill_keyed(&place.postgres, &name, ROWS as i64, PAYLOAD_BYTES, KEYS, lanes).await?;
-    recorder.reset();
     let outbox = Outbox::builder().topic(topic).build().context("build the outbox")?;
-    let transport = application::kafka(&place.kafka)?;
-    let (cpu, started) = (CpuMeter::start(place.root)?, Instant::now());
-    let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
-    application::delivered(recorder, ROWS as u64, WITHIN).await?;
-    ensure!(relay.flush(WITHIN).await, "the relay settled not everything it sent");
-    let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
-    application::stop_relay(relay).await;
-    ensure!(database::rows_left(&place.postgres).await? == 0, "rows are left after the drain");
-    let messages_per_second = ROWS as f64 / elapsed.as_secs_f64();
-    let cpu_us_per_message = cpu.own_us / ROWS as f64;
-    Ok((Drain { messages_per_second, cpu_us_per_message, counters: recorder.counts() }, cpu))
+    drained(place, recorder, outbox, ROWS).await
 }

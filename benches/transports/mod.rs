@@ -1,0 +1,107 @@
+//! What the programs that measure one transport share: a message, the end of its way, the drain of a backlog, a line of the
+//! report.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use diesel_async::AsyncPgConnection;
+use diesel_async::pooled_connection::AsyncDieselConnectionManager;
+use diesel_async::pooled_connection::deadpool::Pool;
+use diesel_outbox::store::{PostgresStore, RowKey};
+use diesel_outbox::transport::{Outcome, Receipt, ReceiptSink, Transport};
+use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::database;
+use crate::stats::Spread;
+
+/// Where everything goes.
+pub(crate) const TOPIC: &str = "bench";
+
+/// Bytes of a message of ordinary size.
+pub(crate) const PAYLOAD_BYTES: usize = 500;
+
+const WITHIN: Duration = Duration::from_secs(300);
+
+/// What a median is held to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Bound {
+    None,
+    AtLeast(f64),
+    #[allow(dead_code, reason = "one of the programs has no such bound")]
+    AtMost(f64),
+}
+
+/// Hands messages to a transport, and hears what became of them.
+pub(crate) struct Hands {
+    sink: Arc<dyn ReceiptSink>,
+    outcomes: UnboundedReceiver<Outcome>,
+}
+
+struct Tell(UnboundedSender<Outcome>);
+
+impl ReceiptSink for Tell {
+    fn settle(&self, _row: RowKey, outcome: Outcome) {
+        // Whoever waits is there until the last one.
+        let _ = self.0.send(outcome);
+    }
+}
+
+impl Hands {
+    pub(crate) fn new() -> Self {
+        let (told, outcomes) = unbounded_channel();
+        Self { sink: Arc::new(Tell(told)), outcomes }
+    }
+
+    pub(crate) fn send(&self, transport: &impl Transport, number: usize) {
+        let mut envelope = Envelope::new(MessageId::new(), TOPIC.into(), std::time::UNIX_EPOCH);
+        envelope.key = Some(number.to_string());
+        envelope.kind = "order.placed".to_owned();
+        envelope.payload = Some(vec![b'x'; PAYLOAD_BYTES]);
+        let row = RowKey { id: 0, message_id: envelope.message_id };
+        transport.send(envelope, Receipt::new(row, Arc::clone(&self.sink)));
+    }
+
+    /// Waits until one more is delivered.
+    pub(crate) async fn delivered(&mut self) -> Result<()> {
+        match self.outcomes.recv().await.context("an outcome")? {
+            Outcome::Delivered => Ok(()),
+            other => bail!("not delivered: {other:?}"),
+        }
+    }
+}
+
+/// Messages a second through a relay, until the last of so many rows has left the table.
+pub(crate) async fn drain(postgres: &str, rows: usize, transport: impl Transport) -> Result<f64> {
+    database::reset(postgres).await?;
+    database::fill(postgres, TOPIC, i64::try_from(rows)?, PAYLOAD_BYTES, 0).await?;
+    let outbox = Outbox::builder().topic(Topic::new(TOPIC)).build()?;
+    let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(postgres)).max_size(6).build()?;
+    let started = Instant::now();
+    let relay = outbox.relay().store(PostgresStore::new(pool)).transport(transport).start().await?;
+    let mut elapsed = started.elapsed();
+    while database::rows_left(postgres).await? > 0 {
+        ensure!(elapsed < WITHIN, "not drained after {WITHIN:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        elapsed = started.elapsed();
+    }
+    relay.shutdown(Duration::from_secs(30)).await;
+    Ok(rows as f64 / elapsed.as_secs_f64())
+}
+
+/// Writes a line of the report.
+pub(crate) fn line(text: &mut String, what: &str, unit: &str, samples: &[f64], bound: Bound) -> Result<()> {
+    let Spread { median, min, max } = Spread::of(samples).context("nothing was measured")?;
+    let digits = if unit.is_empty() { 3 } else { 0 };
+    let measured = format!("{median:.digits$} {unit} ({min:.digits$}..{max:.digits$})");
+    let (bound, is_met) = match bound {
+        Bound::None => (String::new(), None),
+        Bound::AtLeast(bound) => (format!(">= {bound}"), Some(median >= bound)),
+        Bound::AtMost(bound) => (format!("<= {bound}"), Some(median <= bound)),
+    };
+    let verdict = is_met.map_or("", |is_met| if is_met { "ok" } else { "SHORT" });
+    writeln!(text, "{what:<58} {measured:<34} {bound:<10} {verdict}")?;
+    Ok(())
+}
