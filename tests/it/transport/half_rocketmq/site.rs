@@ -23,6 +23,9 @@ pub(super) trait Site: Connection<Backend: MarkBackend<Self>> + Sized + 'static 
     /// Whether an error that is overlooked rolls the transaction back, and its COMMIT is answered with "ok" all the same.
     const ERROR_ABORTS: bool = false;
 
+    /// What a connection of an application is set up with.
+    const SET_UP: &str = "SELECT 1";
+
     /// A mark, and 1 where it is void, in a column `text`.
     const MARKS: &str;
 
@@ -99,6 +102,7 @@ impl Site for MysqlConnection {
 
 impl Site for SqliteConnection {
     const NAME: &str = "sqlite";
+    const SET_UP: &str = SQLITE_SET_UP;
     const MARKS: &str = "SELECT hex(message_id) || ' ' || is_void AS text FROM outbox_half_messages";
 
     on_connection!();
@@ -111,7 +115,7 @@ impl Site for SqliteConnection {
 
     fn connect(url: &str) -> Self {
         let mut conn = Self::establish(url).unwrap();
-        conn.batch_execute(SQLITE_SET_UP).unwrap();
+        conn.batch_execute(Self::SET_UP).unwrap();
         conn
     }
 

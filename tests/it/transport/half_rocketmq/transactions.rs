@@ -56,6 +56,7 @@ macro_rules! async_connections_mark_as_well {
             let store = <$site>::store(&yard.database_url);
             let halves = yard.outbox().half_messages(store, config).await.unwrap();
             let mut conn = <$conn>::establish(&yard.database_url).await.unwrap();
+            conn.batch_execute(<$site>::SET_UP).await.unwrap();
             for number in 0..6 {
                 let half = halves.send(&yard.message(number)).await.unwrap();
                 let outside = half.mark_async(&mut conn).await.unwrap_err();
