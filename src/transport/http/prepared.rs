@@ -19,14 +19,17 @@ use crate::clock::wall_now;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, header};
 
+const MESSAGE_ID: HeaderName = HeaderName::from_static(header::MESSAGE_ID);
+const KIND: HeaderName = HeaderName::from_static(header::KIND);
+const ATTEMPT: HeaderName = HeaderName::from_static(header::ATTEMPT);
 /// The topic: a URL may serve several.
-const TOPIC: &str = "outbox-topic";
+const TOPIC: HeaderName = HeaderName::from_static("outbox-topic");
 /// The message's key.
-const KEY: &str = "outbox-key";
+const KEY: HeaderName = HeaderName::from_static("outbox-key");
 /// When the row was written, in milliseconds since 1970.
-const CREATED_AT: &str = "outbox-created-at";
+const CREATED_AT: HeaderName = HeaderName::from_static("outbox-created-at");
 /// Says that the message is a tombstone, which an empty body does not.
-const TOMBSTONE: &str = "outbox-tombstone";
+const TOMBSTONE: HeaderName = HeaderName::from_static("outbox-tombstone");
 /// What the name of a header gets whose value is no plain text; the value is base64 then.
 const BASE64_SUFFIX: &str = "-b64";
 
@@ -215,11 +218,19 @@ impl Prepared {
     pub(super) fn request(&self, envelope: Envelope, url: Url) -> Result<Request, HttpFailure> {
         let mut request = Request::new(self.method.clone(), url);
         let mut headers = HeaderMap::with_capacity(16);
-        for (name, value) in header::of(&envelope) {
+        let id = envelope.message_id.to_string();
+        let id_value =
+            HeaderValue::from_str(&id).map_err(|_| HttpFailure::IllegalHeader { name: MESSAGE_ID.to_string() })?;
+        headers.insert(MESSAGE_ID, id_value.clone());
+        if !envelope.kind.is_empty() {
+            insert(&mut headers, KIND, envelope.kind.as_bytes())?;
+        }
+        headers.insert(ATTEMPT, HeaderValue::from(envelope.attempt));
+        for (name, value) in envelope.headers.iter() {
             if matches!(&self.url, UrlFrom::Header(url) if url.eq_ignore_ascii_case(name)) {
                 continue;
             }
-            let (name, value) = written(name, &value)?;
+            let (name, value) = written(name, value)?;
             headers.append(name, value);
         }
         headers.entry(CONTENT_TYPE).or_insert_with(|| self.content_type.clone());
@@ -227,23 +238,17 @@ impl Prepared {
             headers.remove(name);
         }
         headers.extend(self.headers.clone());
-        let id = envelope.message_id.to_string();
-        let mut own = |name: &str, value: &[u8]| {
-            let (name, value) = written(name, value)?;
-            headers.insert(name, value);
-            Ok::<_, HttpFailure>(())
-        };
-        own(TOPIC, envelope.topic.as_bytes())?;
+        insert(&mut headers, TOPIC, envelope.topic.as_bytes())?;
         if let Some(key) = &envelope.key {
-            own(KEY, key.as_bytes())?;
+            insert(&mut headers, KEY, key.as_bytes())?;
         }
         let created_at = envelope.created_at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        own(CREATED_AT, created_at.as_millis().to_string().as_bytes())?;
+        headers.insert(CREATED_AT, HeaderValue::from(u64::try_from(created_at.as_millis()).unwrap_or(u64::MAX)));
         if envelope.payload.is_none() {
-            own(TOMBSTONE, b"1")?;
+            headers.insert(TOMBSTONE, HeaderValue::from_static("1"));
         }
         if let Some(name) = &self.idempotency_header {
-            own(name.as_str(), id.as_bytes())?;
+            headers.insert(name.clone(), id_value);
         }
         let payload = envelope.payload.unwrap_or_default();
         if let Some(signer) = &self.signer {
@@ -251,7 +256,7 @@ impl Prepared {
             let timestamp = now.as_secs().to_string();
             let signature = signer.signature(&id, &timestamp, &payload);
             for (name, value) in SIGNED.iter().zip([&id, &timestamp, &signature]) {
-                own(name.as_str(), value.as_bytes())?;
+                insert(&mut headers, name.clone(), value.as_bytes())?;
             }
         }
         *request.headers_mut() = headers;
@@ -264,22 +269,35 @@ fn is_reserved(name: &HeaderName) -> bool {
     FRAMING.contains(&name.as_str()) || name.as_str().starts_with("outbox-") || SIGNED.contains(name)
 }
 
-/// A header of a message as HTTP has it. A value that is no plain text is written as base64, and the name says so.
+/// Puts one of the outbox's own headers in the place of whatever has its name.
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) -> Result<(), HttpFailure> {
+    let (name, value) = in_plain_text(name, value)?;
+    headers.insert(name, value);
+    Ok(())
+}
+
+/// A header of a message as HTTP has it.
 fn written(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
-    let illegal = || HttpFailure::IllegalHeader { name: name.to_owned() };
-    let header = HeaderName::try_from(name).map_err(|_| illegal())?;
-    if FRAMING.contains(&header.as_str()) {
-        return Err(illegal());
+    match HeaderName::try_from(name) {
+        Ok(header) if !FRAMING.contains(&header.as_str()) => in_plain_text(header, value),
+        _ => Err(HttpFailure::IllegalHeader { name: name.to_owned() }),
     }
+}
+
+/// A value that is no plain text is written as base64, and the name says so.
+fn in_plain_text(name: HeaderName, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
     // Spaces at the ends are no part of a value in HTTP.
     let is_plain = value.iter().all(|byte| (b' '..=b'~').contains(byte))
         && value.first() != Some(&b' ')
         && value.last() != Some(&b' ');
+    let illegal = |name: &HeaderName| HttpFailure::IllegalHeader { name: name.to_string() };
     if is_plain {
-        return Ok((header, HeaderValue::from_bytes(value).map_err(|_| illegal())?));
+        let value = HeaderValue::from_bytes(value).map_err(|_| illegal(&name))?;
+        return Ok((name, value));
     }
-    let header = HeaderName::try_from(format!("{header}{BASE64_SUFFIX}")).map_err(|_| illegal())?;
-    Ok((header, HeaderValue::try_from(BASE64.encode(value)).map_err(|_| illegal())?))
+    let value = HeaderValue::try_from(BASE64.encode(value)).map_err(|_| illegal(&name))?;
+    let in_base64 = HeaderName::try_from(format!("{name}{BASE64_SUFFIX}")).map_err(|_| illegal(&name))?;
+    Ok((in_base64, value))
 }
 
 impl std::fmt::Debug for UrlFrom {

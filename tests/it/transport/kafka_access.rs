@@ -57,6 +57,15 @@ impl TransportUnderTest for Guarded {
     }
 }
 
+/// Logs in, with a wrong password too; the passwords. `None` where the broker cannot be had.
+pub(super) async fn logs_in() -> Option<Vec<String>> {
+    let options = Options { access: Access::Acls, ..Options::default() };
+    let broker = parts::own(Kafka::start(&options)).map(Guarded)?;
+    cases::reports_one_outcome_each(&broker).await;
+    cases::who_is_not_let_in_hears_so_without_secrets(&broker).await;
+    Some(vec![WRONG.to_owned(), broker.sasl().owner.password.clone()])
+}
+
 /// One broker for all of it, because starting one is what takes the time.
 #[tokio::test]
 async fn who_may_in_may_send_and_who_may_not_hears_why() {

@@ -14,6 +14,7 @@ mod kafka_faults;
 mod kafka_mock;
 mod kafka_partitions;
 mod kafka_topics;
+mod logs;
 mod memory;
 #[cfg(feature = "_test")]
 mod rocketmq;

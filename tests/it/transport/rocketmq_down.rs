@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::MessageId;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
 use diesel_outbox::transport::{FailureClass, RocketMqTopic, RocketMqTransport, Transport};
 use xtask::parts;
 use xtask::servers::Rocketmq;
@@ -180,10 +180,21 @@ impl TransportUnderTest for Guarded {
     }
 }
 
+/// Logs in, with a wrong secret too; the secrets. `None` where the broker cannot be had.
+pub(super) async fn logs_in() -> Option<Vec<String>> {
+    let broker = logins::open().await?;
+    cases::prepares_and_probes(&broker).await;
+    cases::flush_waits_for_every_outcome(&broker).await;
+    cases::who_is_not_let_in_hears_so_without_secrets(&broker).await;
+    let (_, mut secrets) = broker.transport_not_let_in()?;
+    secrets.push(broker.server.credentials()?.secret_key.clone());
+    Some(secrets)
+}
+
 mod logins {
     use super::*;
 
-    async fn open() -> Option<Guarded> {
+    pub(super) async fn open() -> Option<Guarded> {
         let options = Options { access: Access::Signed, ..Options::default() };
         parts::own(Rocketmq::start(&options)).map(|server| Guarded { server })
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
 use diesel_outbox::transport::{HttpTarget, HttpTransport, HttpTransportBuilder, Transport, header};
 use diesel_outbox::{Envelope, MessageId};
 
@@ -129,10 +129,28 @@ impl TransportUnderTest for Http {
     }
 }
 
+/// Logs in, with a wrong token too; everything that is to be kept secret.
+pub(super) async fn logs_in() -> Vec<String> {
+    const KEY: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const PATH: &str = "path-words";
+    let http = conformance::open().await.unwrap();
+    cases::prepares_and_probes(&http).await;
+    cases::who_is_not_let_in_hears_so_without_secrets(&http).await;
+    let target = HttpTarget::new(http.receiver.url(&format!("/{PATH}"))).sign(format!("whsec_{KEY}"));
+    let target = target.header("authorization", format!("Bearer {TOKEN}"));
+    let transport = HttpTransport::builder().every_topic(target).build().unwrap();
+    assert_eq!(sent(&transport, envelope("orders")).await, Seen::Delivered);
+    http.receiver.kill();
+    assert_ne!(sent(&transport, envelope("orders")).await, Seen::Delivered);
+    let (_, mut secrets) = http.transport_not_let_in().unwrap();
+    secrets.extend([TOKEN, KEY, PATH].map(str::to_owned));
+    secrets
+}
+
 mod conformance {
     use super::{Arc, Http, Mutex, Receiver, Reply, TOKEN};
 
-    async fn open() -> Option<Http> {
+    pub(super) async fn open() -> Option<Http> {
         let (receiver, unknown) = (Receiver::start(), Arc::new(Mutex::new(None::<String>)));
         let is_unknown = Arc::clone(&unknown);
         receiver.reply_by(move |received| {
