@@ -16,6 +16,7 @@ macro_rules! guides {
             /// [glossary]: crate::guide::glossary
             /// [guarantees]: crate::guide::guarantees
             /// [http]: crate::guide::http
+            /// [kafka]: crate::guide::kafka
             /// [operations]: crate::guide::operations
             /// [ordering]: crate::guide::ordering
             /// [performance]: crate::guide::performance
@@ -46,6 +47,8 @@ guides! {
     guarantees = "../docs/guarantees.md";
     /// The HTTP transport: what a receiver gets, settings, what an answer does.
     http = "../docs/http.md";
+    /// The Kafka transport: what a record carries, settings, guarantees, errors.
+    kafka = "../docs/kafka.md";
     /// Metrics, alerts, dead letters, limits, databases, shutdown.
     operations = "../docs/operations.md";
     /// Topics that keep the order of each key, and the nodes that share them.

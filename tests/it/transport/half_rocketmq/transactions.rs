@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use diesel::connection::{Connection as _, SimpleConnection as _};
 use diesel::result::Error;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection as _, AsyncMysqlConnection, AsyncPgConnection, SimpleAsyncConnection as _};
@@ -147,6 +148,24 @@ fn a_transaction_that_marks_too_late_cannot_commit<S: Site>() {
     drop(half);
     assert_eq!(halves.flush_blocking(Duration::from_secs(10)), 0);
     yard.until_delivered_once();
+}
+
+/// MariaDB ends a transaction behind the connection's back, as at a deadlock: a mark would be committed by itself.
+#[test]
+fn a_transaction_that_mariadb_has_ended_marks_nothing() {
+    let Some(yard) = Yard::<diesel::MysqlConnection>::open() else { return };
+    let (halves, mut conn) = (yard.halves(), yard.connect());
+    let half = halves.send_blocking(&yard.message(1)).unwrap();
+    let ended = conn.transaction(|conn| {
+        conn.batch_execute("ROLLBACK")?;
+        half.mark(conn)
+    });
+    let error = ended.unwrap_err();
+    assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. })), "{error}");
+    drop(half);
+    assert_eq!(halves.flush_blocking(DEADLINE), 0);
+    assert!(yard.marks().iter().all(|(_, is_void)| *is_void), "{:?}", yard.marks());
+    assert_eq!(yard.delivered(), []);
 }
 
 on_each_site!(
