@@ -15,6 +15,7 @@ macro_rules! guides {
             /// [design]: crate::guide::design
             /// [glossary]: crate::guide::glossary
             /// [guarantees]: crate::guide::guarantees
+            /// [history]: crate::guide::history
             /// [http]: crate::guide::http
             /// [kafka]: crate::guide::kafka
             /// [operations]: crate::guide::operations
@@ -45,6 +46,8 @@ guides! {
     glossary = "../docs/glossary.md";
     /// What may be lost, doubled, reordered and late, and when.
     guarantees = "../docs/guarantees.md";
+    /// Sent messages that are kept, for how long, and their confirmation by consumers.
+    history = "../docs/history.md";
     /// The HTTP transport: what a receiver gets, settings, what an answer does.
     http = "../docs/http.md";
     /// The Kafka transport: what a record carries, settings, guarantees, errors.

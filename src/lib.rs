@@ -120,6 +120,7 @@ mod planted;
 #[doc(hidden)]
 pub mod planted;
 pub mod relay;
+mod retention;
 pub mod retry;
 pub mod store;
 #[cfg(feature = "testing")]

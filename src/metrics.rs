@@ -54,6 +54,11 @@ metrics! {
     CLAIM_FAILED = "outbox_claim_failed_total", Counter, Count, "Claims that did not commit.";
     SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were no longer there, by `found`: dead_letter or nowhere.";
     SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were tried again.";
+    KEPT = "outbox_history_kept_total", Counter, Count, "Sent messages that entered the history, by `topic`.";
+    PRUNED = "outbox_pruned_total", Counter, Count, "Rows removed because of their age, by `what`: history, dead_letters, marks. Of a day of the history that PostgreSQL dropped whole, as many as its statistics tell.";
+    PRUNE_FAILED = "outbox_prune_failed_total", Counter, Count, "Removals of old rows, and makings of room for new ones, that failed and are tried again.";
+    PROCESSED = "outbox_processed_total", Counter, Count, "Messages that consumers marked as processed through `Admin`, by `outcome`: marked, already, ahead; of this process.";
+    SENT_AGAIN = "outbox_sent_again_total", Counter, Count, "Messages that `Admin` took from the history to be sent again; of this process.";
     CANCELLED = "outbox_cancelled_total", Counter, Count, "Delayed messages cancelled before they were sent, by `topic`; of this process.";
     REDRIVEN = "outbox_redriven_total", Counter, Count, "Dead letters sent again by `Admin`; of this process.";
     PURGED = "outbox_purged_total", Counter, Count, "Dead letters thrown away by `Admin`; of this process.";

@@ -79,6 +79,16 @@ impl TableNames {
         self.qualified("paused_topics")
     }
 
+    /// The table of sent messages that are kept, with its schema.
+    pub fn history(&self) -> String {
+        self.qualified("history")
+    }
+
+    /// The table of consumers' marks that came before their message was settled, with its schema.
+    pub fn processed_marks(&self) -> String {
+        self.qualified("processed_marks")
+    }
+
     /// A table or index of the outbox, without its schema.
     pub fn bare(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{ATTEMPTS_MAX, LANES, LANES_MAX, MESSAGE_BYTES_MAX, STALENESS, STALENESS_MIN, TOPIC_CHARS_MAX};
+use crate::retention::{Keep, Retention, RetentionProblem};
 use crate::retry::{Exponential, RetryPolicy};
 
 /// A topic and its policies.
@@ -33,6 +34,7 @@ pub struct Topic {
     lanes: Option<u16>,
     on_failed_key: Option<OnFailedKey>,
     serializes: bool,
+    retention: Retention,
 }
 
 /// What becomes of a key of an ordered topic whose message is refused for good.
@@ -63,6 +65,7 @@ impl Topic {
             lanes: None,
             on_failed_key: None,
             serializes: false,
+            retention: Retention::default(),
         }
     }
 
@@ -174,6 +177,38 @@ impl Topic {
         self
     }
 
+    /// Keeps messages after they were sent, in a [history](crate::guide::history), for so many days and less than one more; up to
+    /// ten years. By default they are deleted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use diesel_outbox::Topic;
+    ///
+    /// let orders = Topic::new("orders").keep_sent_days(30).processed_within(Duration::from_secs(600));
+    /// # let _ = orders;
+    /// ```
+    #[must_use]
+    pub fn keep_sent_days(mut self, days: u32) -> Self {
+        self.retention.sent_days = Some(days);
+        self
+    }
+
+    /// Removes dead letters that are older than so many days. By default they stay until somebody does something about them.
+    #[must_use]
+    pub fn keep_dead_days(mut self, days: u32) -> Self {
+        self.retention.dead_days = Some(days);
+        self
+    }
+
+    /// Says that consumers tell when they have processed a message
+    /// ([`Admin::mark_processed`](crate::admin::Admin::mark_processed)), and within which time: what is not marked by then is late.
+    /// Needs [`keep_sent_days`](Self::keep_sent_days), and that for longer.
+    #[must_use]
+    pub fn processed_within(mut self, window: Duration) -> Self {
+        self.retention.processed_within = Some(window);
+        self
+    }
+
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
@@ -217,6 +252,15 @@ impl Topic {
         self.serializes
     }
 
+    pub(crate) fn retention(&self) -> Retention {
+        self.retention
+    }
+
+    /// How its sent messages are kept, where they are.
+    pub(crate) fn keep(&self) -> Option<Keep> {
+        self.retention.keep()
+    }
+
     fn has_settings_of_ordered(&self) -> bool {
         self.lanes.is_some() || self.on_failed_key.is_some() || self.serializes
     }
@@ -238,6 +282,8 @@ impl Topic {
             TopicProblem::NotOrdered
         } else if self.lanes.is_some_and(|lanes| lanes == 0 || lanes > LANES_MAX) {
             TopicProblem::Lanes
+        } else if let Err(problem) = self.retention.check() {
+            TopicProblem::Retention(problem)
         } else {
             return Ok(());
         };
@@ -261,6 +307,7 @@ enum TopicProblem {
     MessageBytesMax,
     NotOrdered,
     Lanes,
+    Retention(RetentionProblem),
 }
 
 impl std::error::Error for TopicError {}
@@ -284,6 +331,7 @@ impl fmt::Display for TopicError {
                 f.write_str("lanes, on_failed_key and serialize_by_key are for ordered topics: add .ordered_by_key()")
             }
             TopicProblem::Lanes => write!(f, "an ordered topic has 1 to {LANES_MAX} lanes"),
+            TopicProblem::Retention(problem) => problem.fmt(f),
             TopicProblem::MessageBytesMax => f.write_str("message_bytes_max is 0; give what the broker takes"),
         }
     }

@@ -23,8 +23,8 @@ use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening};
 /// ```
 #[derive(Debug)]
 pub struct BlockingAdmin {
-    admin: Admin,
-    runtime: Runtime,
+    pub(super) admin: Admin,
+    pub(super) runtime: Runtime,
 }
 
 impl Admin {

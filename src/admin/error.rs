@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use crate::message::MessageId;
 use crate::store::StoreError;
 
@@ -46,12 +48,39 @@ pub enum AdminError {
         /// The topic.
         topic: String,
     },
+    /// No message of that id is in the history.
+    #[error(
+        "the message {message_id} is not in the history: it is not sent yet, its topic does not keep what was sent, or its time is over"
+    )]
+    NotInHistory {
+        /// The message.
+        message_id: MessageId,
+    },
+    /// No message of that id is in the history that its consumer has not marked.
+    #[error(
+        "no sent message {message_id} is there to be sent again: it is marked as processed, or is not in the history, or is being sent"
+    )]
+    NotUnprocessed {
+        /// The message.
+        message_id: MessageId,
+    },
+    /// The topic's consumers do not say what they have processed.
+    #[error(
+        "the topic {topic:?} is not configured to be confirmed: give it .keep_sent_days(..) and .processed_within(..)"
+    )]
+    NotConfirmed {
+        /// The topic.
+        topic: Arc<str>,
+    },
     /// A pace of nothing.
     #[error("a redrive of 0 messages at once, or in a second, would never end: give at least 1 of each")]
     NoPace,
     /// The store has no such operations.
     #[error("this store has no operations for single messages: implement `Store::admin` for it")]
     Unsupported,
+    /// The store keeps no history.
+    #[error("this store keeps no history: implement `Store::history` for it")]
+    NoHistory,
     /// The database could not be asked, or did not do it.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -68,7 +97,11 @@ impl AdminError {
             | Self::NotDead { .. }
             | Self::UnknownTopic { .. }
             | Self::NotPaused { .. }
+            | Self::NotInHistory { .. }
+            | Self::NotUnprocessed { .. }
+            | Self::NotConfirmed { .. }
             | Self::NoPace
+            | Self::NoHistory
             | Self::Unsupported => false,
         }
     }

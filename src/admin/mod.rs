@@ -3,6 +3,8 @@
 mod blocking;
 mod dead_letters;
 mod error;
+mod history;
+mod history_blocking;
 mod pace;
 mod pauses;
 #[cfg(test)]
@@ -11,9 +13,11 @@ mod tests;
 pub use blocking::BlockingAdmin;
 pub use dead_letters::DeadPage;
 pub use error::AdminError;
+pub use history::{SentPage, Unprocessed};
 pub use pace::RedrivePace;
 
 pub use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote, Hastening, PausedTopic};
+pub use crate::store::{Marking, SentCount, SentMark, SentMessage};
 
 use std::fmt;
 use std::sync::Arc;

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::{Admin, AdminError, DeadFilter, RedrivePace};
+use super::{Admin, AdminError, DeadFilter, Marking, RedrivePace, Unprocessed};
 use crate::message::{Envelope, MessageId};
 use crate::outbox::Outbox;
-use crate::store::{Dead, Held, InsertOptions, MemoryStore, Store as _};
+use crate::store::{Dead, Held, HistoryStore as _, InsertOptions, Keep, Kept, Locking, MemoryStore, Store as _};
 use crate::topic::Topic;
 
 fn admin(store: &MemoryStore) -> Admin {
@@ -117,4 +117,74 @@ async fn only_what_is_configured_is_paused_and_what_is_paused_resumed() {
     let other = Outbox::builder().topic(Topic::new("invoices")).build().unwrap().admin(store.clone());
     other.resume("orders").await.unwrap();
     assert_eq!(admin.paused().await.unwrap(), []);
+}
+
+fn admin_of_confirmed(store: &MemoryStore) -> Admin {
+    let confirmed = Topic::new("orders").keep_sent_days(30).processed_within(Duration::from_secs(60));
+    Outbox::builder().topic(confirmed).topic(Topic::new("invoices")).build().unwrap().admin(store.clone())
+}
+
+async fn send(store: &MemoryStore) -> MessageId {
+    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+    let key = store.insert(envelope, InsertOptions::default());
+    settle(store, key).await;
+    key.message_id
+}
+
+async fn settle(store: &MemoryStore, key: crate::store::RowKey) {
+    let keep = Keep { days: 30, awaits_processing: true };
+    store.settle_kept(&[Kept { key, keep }], Locking::Skip).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_late_is_listed_and_sent_again() {
+    let store = MemoryStore::new();
+    let admin = admin_of_confirmed(&store);
+    let (late, marked) = (send(&store).await, send(&store).await);
+    let which = Unprocessed::of("orders");
+    assert_eq!(admin.unprocessed(&which, None, 10).await.unwrap().messages, [], "its consumer has a minute");
+    assert_eq!(admin.mark_processed(marked).await.unwrap(), Marking::Marked);
+    assert_eq!(admin.mark_processed(marked).await.unwrap(), Marking::Already);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let page = admin.unprocessed(&which, None, 1).await.unwrap();
+    assert_eq!(page.messages.iter().map(|sent| sent.message_id).collect::<Vec<_>>(), [late]);
+    assert!(admin.unprocessed(&which, page.next.as_ref(), 1).await.unwrap().messages.is_empty());
+    admin.send_again(late).await.unwrap();
+    assert_eq!(store.live_rows()[0].key.message_id, late);
+    for message_id in [late, marked, MessageId::new()] {
+        let refused = admin.send_again(message_id).await.unwrap_err();
+        assert!(matches!(refused, AdminError::NotUnprocessed { .. }), "{refused}");
+    }
+    assert!(matches!(admin.sent(late).await, Err(AdminError::NotInHistory { .. })), "it is live again");
+    assert!(admin.sent(marked).await.unwrap().processed_at.is_some());
+    let unconfirmed = admin.unprocessed(&Unprocessed::of("invoices"), None, 1).await.unwrap_err();
+    assert!(matches!(unconfirmed, AdminError::NotConfirmed { .. }), "{unconfirmed}");
+    assert!(!unconfirmed.is_retriable());
+}
+
+/// Each is sent at once, and unprocessed again from then on.
+#[tokio::test(start_paused = true)]
+async fn sending_again_what_stays_unprocessed_ends() {
+    let store = MemoryStore::new();
+    for _ in 0..30 {
+        send(&store).await;
+    }
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let send_at_once = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            for row in store.live_rows() {
+                settle(&store, row.key).await;
+            }
+        }
+    };
+    let admin = admin_of_confirmed(&store);
+    let pace = RedrivePace::default().rows_max(10).per_second(10);
+    let everything = Unprocessed::of("orders").past(Duration::ZERO);
+    let sent_again = tokio::select! {
+        moved = admin.send_all_again(&everything, pace, |_| ()) => moved.unwrap(),
+        () = send_at_once => unreachable!("it goes on for ever"),
+        () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it does not end"),
+    };
+    assert_eq!(sent_again, 30);
 }

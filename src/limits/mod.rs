@@ -5,9 +5,11 @@
 mod lanes;
 mod messages;
 mod relay;
+mod retention;
 mod transports;
 
 pub use self::lanes::*;
 pub use self::messages::*;
 pub use self::relay::*;
+pub use self::retention::*;
 pub use self::transports::*;

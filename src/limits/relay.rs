@@ -85,6 +85,9 @@ pub struct Limits {
     pub lane_yield_duration: Duration,
     /// How long such a node sleeps before it tries again.
     pub lane_sleep_duration: Duration,
+    /// How often a relay whose topics keep sent messages or age dead letters out looks for what is kept no longer. A minute:
+    /// retentions end with a day, and a look costs a handful of statements that find nothing.
+    pub prune_interval: Duration,
     /// Rows that [`Relay::backlog`](crate::relay::Relay::backlog) counts of a topic, and dead letters of it. Measured:
     /// 1 to 2 µs each, so 20 ms for a topic that has as many, and only then.
     pub backlog_count_max: usize,
@@ -119,6 +122,7 @@ impl Default for Limits {
             lane_lease_duration: Duration::from_secs(30),
             lane_yield_duration: Duration::from_secs(10),
             lane_sleep_duration: Duration::from_secs(60),
+            prune_interval: Duration::from_secs(60),
             backlog_count_max: 10_000,
         }
     }

@@ -21,7 +21,7 @@ use super::stop::Stop;
 use super::supervised::supervised;
 use super::topics::Topics;
 use super::wakes::Wakes;
-use super::{Relay, dispatcher, keeper, prober, scout, settler, sweeper};
+use super::{Relay, dispatcher, keeper, prober, pruner, scout, settler, sweeper};
 use crate::clock::{Clock, SystemClock};
 use crate::lane::NodeId;
 use crate::limits::{Limits, PREPARE_TIMEOUT};
@@ -142,6 +142,7 @@ impl RelayBuilder {
         let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::default());
         let engines = Arc::new(Engines { node, all, store, clock, limits, stop, wakes, store_health, backlog_meters });
         prepare_lanes(&engines).await?;
+        prepare_history(&engines).await?;
         let prepared =
             try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
         // What is paused is known before anything is handed over. Where it cannot be asked, everything waits for that.
@@ -187,6 +188,9 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
         others.spawn(supervised("prober", stop(), engine(), prober));
     }
     others.spawn(supervised("scout", stop(), Arc::clone(&engines), scout::run));
+    if pruner::has_work(&engines) {
+        others.spawn(supervised("pruner", stop(), Arc::clone(&engines), pruner::run));
+    }
     Relay { engines, link, sweepers, others }
 }
 
@@ -221,6 +225,23 @@ async fn prepare_lanes(engines: &Engines) -> Result<(), StartError> {
         lanes.iter().for_each(|lanes| lanes.set_prepared());
     }
     accept(prepared.map(|()| Vec::new()))
+}
+
+/// Looks for the tables of the history, and makes room for what will be kept before the first of it comes.
+async fn prepare_history(engines: &Engines) -> Result<(), StartError> {
+    if !pruner::has_work(engines) {
+        return Ok(());
+    }
+    let store = engines.store.history().ok_or(StartError::NoHistory)?;
+    let days = pruner::days(engines);
+    if days.is_empty() {
+        return Ok(());
+    }
+    accept(store.check_history().await.map(|()| Vec::new()))?;
+    if let Err(error) = store.make_room(&days).await {
+        tracing::warn!(%error, "no room could be made ahead in the history: trying again");
+    }
+    Ok(())
 }
 
 /// Makes or checks the topics of a transport; says whether that could be done already.
@@ -270,6 +291,7 @@ fn check_limits(limits: &Limits) -> Result<(), StartError> {
         ("statement_timeout", limits.statement_timeout),
         ("probe_interval_min", limits.probe_interval_min),
         ("lane_lease_duration", limits.lane_lease_duration),
+        ("prune_interval", limits.prune_interval),
     ];
     let zero_count = counts.iter().find(|(_, count)| *count == 0).map(|(name, _)| *name);
     let zero_duration = durations.iter().find(|(_, duration)| duration.is_zero()).map(|(name, _)| *name);
@@ -294,6 +316,11 @@ pub enum StartError {
         "a topic is ordered by key, and this store knows no lanes: implement Store::lanes, or use a store that does"
     )]
     NoLanes,
+    /// A topic keeps sent messages or ages dead letters out, and the store has no part for that.
+    #[error(
+        "a topic has keep_sent_days or keep_dead_days, and this store keeps nothing: implement Store::history, or use a store that does"
+    )]
+    NoHistory,
     /// This outbox has a relay already.
     #[error("a relay of this outbox runs already in this process: shut it down first, or share it")]
     AlreadyRunning,

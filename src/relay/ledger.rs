@@ -15,7 +15,7 @@ use super::lanes::topic::{LaneHold, TopicLanes};
 use crate::clock::BootInstant;
 use crate::limits::Limits;
 use crate::metrics;
-use crate::store::{Held, RowKey};
+use crate::store::{Held, Kept, RowKey};
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -169,6 +169,25 @@ impl Ledger {
             Holder::Lease(lease) => Some((lease, entry.clone())),
             Holder::Batch(_) | Holder::Lane(_) | Holder::Lost => None,
         }
+    }
+
+    /// Those of `rows` that are kept when they are settled, and the others.
+    pub(crate) fn kept_and_deleted(&self, rows: &[RowKey]) -> (Vec<Kept>, Vec<RowKey>) {
+        let (mut kept, mut deleted) = (Vec::new(), Vec::new());
+        let books = self.lock();
+        for &key in rows {
+            match books.rows.get(&key).and_then(|entry| entry.topic.topic.keep()) {
+                Some(keep) => kept.push(Kept { key, keep }),
+                None => deleted.push(key),
+            }
+        }
+        (kept, deleted)
+    }
+
+    /// Counts rows that entered the history.
+    pub(crate) fn count_kept<'a>(&self, rows: impl Iterator<Item = &'a RowKey>) {
+        let books = self.lock();
+        rows.filter_map(|row| books.rows.get(row)).for_each(|entry| entry.topic.kept(1));
     }
 
     /// The lane that a row was sent from.

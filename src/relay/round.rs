@@ -200,6 +200,7 @@ impl<'a> Round<'a> {
     ) {
         let engine = self.engine;
         engine.ledger.strike_all(&closed.settled);
+        self.topic.kept(closed.settled.len());
         let settled: HashSet<RowKey> = closed.settled.into_iter().collect();
         for row in delivered.iter().filter(|row| !settled.contains(row)) {
             engine.ledger.set_holder(*row, Holder::Lost);

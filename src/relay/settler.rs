@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use super::engine::Engine;
 use super::entry::Holder;
 use super::failures;
+use super::group::Group;
 use super::inbox::Fate;
 use super::lanes::failures::{self as lane_failures, FailedInLane};
 use super::stop::Stage;
@@ -57,12 +58,9 @@ fn unsent(engine: &Engine, row: RowKey) {
 /// Removes delivered rows, whatever it takes: halves a group that fails for good, down to the row that is the reason, and
 /// tries that one again later. None of them is ever sent again by this process.
 pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
-    let mut groups = vec![rows];
+    let mut groups = groups_of(engine, rows);
     let mut tries = 0;
     while let Some(group) = groups.pop() {
-        if group.is_empty() {
-            continue;
-        }
         match settle_group(engine, &group).await {
             Ok(()) => tries = 0,
             Err(error) => {
@@ -75,45 +73,57 @@ pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
                     tracing::warn!(%error, rows = group.len(), "delivered rows could not be settled: trying again");
                     sleep(WRITE_RETRY.wait(tries)).await;
                     groups.push(group);
-                } else if let [row] = group[..] {
+                } else if let [row] = group.keys()[..] {
                     tracing::warn!(%error, ?row, "a delivered row cannot be settled: trying again later");
                     settle_later(engine, row);
                 } else {
-                    let (first, second) = group.split_at(group.len() / 2);
-                    groups.extend([first.to_vec(), second.to_vec()]);
+                    groups.extend(group.halves());
                 }
             }
         }
     }
 }
 
-#[tracing::instrument(name = "outbox.settle", level = "debug", skip_all, fields(rows = rows.len()))]
-async fn settle_group(engine: &Engine, rows: &[RowKey]) -> Result<(), StoreError> {
+/// Rows that are kept go by statements of their own, so that the others cost what they do without a history.
+fn groups_of(engine: &Engine, rows: Vec<RowKey>) -> Vec<Group> {
+    let (kept, deleted) = if engine.topics.iter().any(|topic| topic.topic.keep().is_some()) {
+        engine.ledger.kept_and_deleted(&rows)
+    } else {
+        (Vec::new(), rows)
+    };
+    [Group::Deleted(deleted), Group::Kept(kept)].into_iter().filter(|group| group.len() > 0).collect()
+}
+
+#[tracing::instrument(name = "outbox.settle", level = "debug", skip_all, fields(rows = group.len()))]
+async fn settle_group(engine: &Engine, group: &Group) -> Result<(), StoreError> {
     crash_point!(SETTLING);
+    let rows = group.keys();
     let mut missing: HashSet<RowKey> = rows.iter().copied().collect();
     for locking in [Locking::Skip, Locking::Wait] {
-        let wanted: Vec<RowKey> = rows.iter().filter(|row| missing.contains(row)).copied().collect();
-        if wanted.is_empty() {
+        let wanted = group.only(&missing);
+        if wanted.len() == 0 {
             break;
         }
-        for row in engine.store.settle(&wanted, locking).await? {
+        for row in wanted.settle(&*engine.store, locking).await? {
             missing.remove(&row);
         }
     }
     crash_point!(SETTLED);
     ::metrics::histogram!(metrics::SETTLE_ROWS).record((rows.len() - missing.len()) as f64);
-    look_for_missing(engine, &missing).await?;
-    engine.ledger.strike_all(rows);
+    look_for_missing(engine, &group.only(&missing)).await?;
+    if matches!(group, Group::Kept(_)) {
+        engine.ledger.count_kept(rows.iter().filter(|row| !missing.contains(row)));
+    }
+    engine.ledger.strike_all(&rows);
     Ok(())
 }
 
 /// Delivered rows that are gone: another holder settled them, or gave them up as dead.
-async fn look_for_missing(engine: &Engine, missing: &HashSet<RowKey>) -> Result<(), StoreError> {
-    if missing.is_empty() {
+async fn look_for_missing(engine: &Engine, missing: &Group) -> Result<(), StoreError> {
+    if missing.len() == 0 {
         return Ok(());
     }
-    let messages: Vec<_> = missing.iter().map(|row| row.message_id).collect();
-    let dead = engine.store.settle_dead(&messages).await?;
+    let dead = missing.settle_dead(&*engine.store).await?;
     tracing::warn!(rows = missing.len(), dead, "delivered rows were no longer there: another holder had them too");
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
     let nowhere = missing.len().saturating_sub(dead);

@@ -66,6 +66,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         window_duration: limits.claim_window_duration,
         lease_duration: limits.lease_duration,
         watermark_slack_duration: limits.watermark_slack_duration,
+        keep: topic.topic.keep(),
     };
     let began_at = engine.clock.now();
     let deadline = Instant::now() + limits.claim_window_duration;

@@ -119,6 +119,13 @@ impl TopicState {
         self.topic.shared_name()
     }
 
+    /// Counts settled rows, where they are kept.
+    pub(crate) fn kept(&self, rows: usize) {
+        if self.topic.keep().is_some() {
+            ::metrics::counter!(metrics::KEPT, "topic" => self.name()).increment(rows as u64);
+        }
+    }
+
     /// Whether rows were seen due.
     pub(crate) fn set_due(&self, due: bool) {
         self.due.store(due, Ordering::Release);

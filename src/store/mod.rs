@@ -16,6 +16,9 @@ mod error;
 mod half;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod half_marks;
+mod history;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod history_rows;
 pub(crate) mod lanes;
 mod memory;
 #[cfg(feature = "mysql")]
@@ -35,10 +38,12 @@ mod sqlite;
 mod statement;
 mod stored;
 
+pub use crate::retention::Keep;
 pub use admin::{AdminStore, Cancellation, Hastening, PausedTopic};
 pub use dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote};
 pub use error::{SchemaProblem, StoreError};
 pub use half::{Decision, HalfStore};
+pub use history::{HistoryStore, Kept, Marking, Pruned, SentCount, SentMark, SentMessage};
 pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView};
 pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
 #[cfg(feature = "mysql")]
@@ -47,7 +52,7 @@ pub use mysql::MysqlStore;
 pub use postgres::PostgresStore;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::pg_instant;
-pub use row::{Confirmed, Dead, Failed, Held, Loaded, Poisoned, Row, RowKey, RowRef};
+pub use row::{Confirmed, Dead, Failed, Held, Loaded, Locking, Poisoned, Row, RowKey, RowRef};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use session::Sessions;
 #[cfg(feature = "sqlite")]
@@ -134,6 +139,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// The part of the port that topics need which keep what was sent, or age dead letters out; `None` in a store that keeps
+    /// nothing, with which a relay of such a topic does not start.
+    fn history(&self) -> Option<&dyn HistoryStore> {
+        None
+    }
+
     /// The part of the port by which people look after single messages; `None` in a store that has none of it.
     fn admin(&self) -> Option<&dyn AdminStore> {
         None
@@ -157,6 +168,9 @@ pub struct ClaimSpec {
     pub lease_duration: Duration,
     /// Slack of the watermark that the claim returns.
     pub watermark_slack_duration: Duration,
+    /// How the close keeps what was delivered; `None` where it deletes. Only for a store with a
+    /// [history](Store::history).
+    pub keep: Option<Keep>,
 }
 
 /// Claimed rows, and what to do with them in the end.
@@ -207,15 +221,6 @@ pub struct Closed {
     pub settled: Vec<RowKey>,
     /// Rows now leased, each under its new epoch.
     pub held: Vec<Held>,
-}
-
-/// Whether a statement waits for rows that others hold locked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Locking {
-    /// Pass them over.
-    Skip,
-    /// Wait for them.
-    Wait,
 }
 
 /// A `due_at` of the database's clock, as a store compares it; opaque to the relay.

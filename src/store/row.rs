@@ -92,6 +92,15 @@ pub struct Held {
     pub epoch: i32,
 }
 
+/// Whether a statement waits for rows that others hold locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locking {
+    /// Pass them over.
+    Skip,
+    /// Wait for them.
+    Wait,
+}
+
 /// A failure to note on a held row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {

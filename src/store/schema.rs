@@ -10,7 +10,18 @@ pub(crate) const VERSION: u32 = 1;
 const MARK: &str = "diesel-outbox schema ";
 
 /// Every table that some migration makes, without its prefix.
-const TABLES: [&str; 7] = ["messages", "dead_letters", "lanes", "nodes", "key_locks", "half_messages", "paused_topics"];
+const TABLES: [&str; 10] = [
+    "messages",
+    "dead_letters",
+    "lanes",
+    "nodes",
+    "key_locks",
+    "half_messages",
+    "paused_topics",
+    "history",
+    "history_default",
+    "processed_marks",
+];
 
 /// The version that a table's comment, or the text of its CREATE TABLE, is marked with.
 fn version_in(text: &str) -> Option<u32> {

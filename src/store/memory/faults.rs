@@ -56,6 +56,10 @@ pub enum Call {
     Pause,
     /// [`AdminStore::paused`](crate::store::AdminStore::paused)
     Paused,
+    /// [`HistoryStore::prune`](crate::store::HistoryStore::prune), and the other removals of what is old
+    Prune,
+    /// The reads of [`HistoryStore`](crate::store::HistoryStore), and what people write there
+    History,
 }
 
 /// How a call fails.

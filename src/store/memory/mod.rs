@@ -2,6 +2,7 @@
 
 mod admin;
 mod faults;
+mod history;
 mod lanes;
 mod options;
 mod port;

@@ -5,13 +5,14 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use super::faults::Call;
-use super::state::{Hold, State};
+use super::state::{Hold, Settled, State};
 use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::naming::TableNames;
+use crate::retention::Keep;
 use crate::store::{
-    AdminStore, Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, RowKey,
-    RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, HistoryStore, LaneStore, Locking,
+    Look, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 impl MemoryStore {
@@ -25,11 +26,19 @@ impl MemoryStore {
     }
 
     /// Settles what is free, and then what is still locked as it becomes free.
-    async fn settle_waiting(&self, rows: &[RowKey]) -> Result<Vec<RowKey>, StoreError> {
+    pub(super) async fn settle_waiting<T>(
+        &self,
+        rows: &[T],
+        key: impl Fn(&T) -> RowKey + Send + Sync,
+        settle: impl Fn(&mut State, &[T]) -> Settled + Send + Sync,
+    ) -> Result<Vec<RowKey>, StoreError>
+    where
+        T: Copy + Send + Sync,
+    {
         let timeout = Limits::default().statement_timeout;
         let deadline = tokio::time::Instant::now() + timeout;
         let mut changed = self.inner.changed.notified();
-        let mut settled = self.call(Call::Settle, |state| state.settle(rows)).await?;
+        let mut settled = self.call(Call::Settle, |state| settle(state, rows)).await?;
         while !settled.passed_over.is_empty() {
             if tokio::time::Instant::now() >= deadline {
                 return Err(StoreError::TimedOut { after: timeout });
@@ -39,7 +48,8 @@ impl MemoryStore {
             // Told or not, the next turn looks: a session can also end by the clock.
             let _ = tokio::time::timeout_at(wake_at, changed).await;
             changed = self.inner.changed.notified();
-            let now_free = self.state().settle(&settled.passed_over);
+            let locked: Vec<T> = rows.iter().filter(|row| settled.passed_over.contains(&key(row))).copied().collect();
+            let now_free = settle(&mut self.state(), &locked);
             settled.removed.extend(now_free.removed);
             settled.passed_over = now_free.passed_over;
         }
@@ -64,7 +74,7 @@ impl Store for MemoryStore {
         let term = self.inner.term;
         let taken = self.call(Call::Claim, |state| state.claim(spec, term)).await?;
         let lease_duration = spec.lease_duration;
-        let batch = MemoryBatch { hold: taken.hold, lease_duration, store: self.clone() };
+        let batch = MemoryBatch { hold: taken.hold, lease_duration, keep: spec.keep, store: self.clone() };
         let watermark = Some(taken.watermark);
         let (reached, found_all) = (taken.reached, taken.found_all);
         Ok(Claim { rows: taken.rows, term, watermark, reached, found_all, batch: Box::new(batch) })
@@ -73,7 +83,7 @@ impl Store for MemoryStore {
     async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
         match locking {
             Locking::Skip => self.call(Call::Settle, |state| state.settle(rows).removed).await,
-            Locking::Wait => self.settle_waiting(rows).await,
+            Locking::Wait => self.settle_waiting(rows, |row| *row, |state, rows| state.settle(rows)).await,
         }
     }
 
@@ -105,6 +115,10 @@ impl Store for MemoryStore {
         Some(self)
     }
 
+    fn history(&self) -> Option<&dyn HistoryStore> {
+        Some(self)
+    }
+
     fn admin(&self) -> Option<&dyn AdminStore> {
         Some(self)
     }
@@ -115,13 +129,14 @@ impl Store for MemoryStore {
 pub struct MemoryBatch {
     hold: Hold,
     lease_duration: Duration,
+    keep: Option<Keep>,
     store: MemoryStore,
 }
 
 #[async_trait]
 impl ClaimBatch for MemoryBatch {
     async fn close(self: Box<Self>, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
-        let close = |state: &mut State| state.close(&self.hold, delivered, held, self.lease_duration);
+        let close = |state: &mut State| state.close(&self.hold, delivered, held, self.lease_duration, self.keep);
         let closed = self.store.call(Call::Close, close).await?;
         self.store.inner.changed.notify_waiters();
         closed.map_err(|gone| StoreError::Unreachable(Box::new(gone)))

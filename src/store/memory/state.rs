@@ -2,6 +2,7 @@
 
 mod admin;
 mod claim;
+mod history;
 mod lanes;
 mod writes;
 
@@ -19,6 +20,9 @@ use crate::store::{Confirmed, KeptError, LiveRow, Loaded, Look, NextDue, Poisone
 
 pub(super) use admin::MemoryLetter;
 pub(super) use claim::Hold;
+pub(super) use writes::Settled;
+
+use history::MemorySent;
 
 /// The database's clock.
 #[derive(Debug)]
@@ -118,6 +122,9 @@ pub(super) struct State {
     pub(super) clock: DatabaseClock,
     pub(super) rows: BTreeMap<i64, MemoryRow>,
     pub(super) dead: Vec<MemoryLetter>,
+    history: BTreeMap<MessageId, MemorySent>,
+    /// Consumers' marks of messages that are not in the history.
+    marks: BTreeMap<MessageId, Micros>,
     lanes: Lanes,
     /// Since when.
     paused: BTreeMap<Arc<str>, Micros>,
@@ -135,6 +142,8 @@ impl State {
             clock,
             rows: BTreeMap::new(),
             dead: Vec::new(),
+            history: BTreeMap::new(),
+            marks: BTreeMap::new(),
             lanes: Lanes::default(),
             paused: BTreeMap::new(),
             ids: BTreeMap::new(),

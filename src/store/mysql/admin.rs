@@ -98,7 +98,7 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
                 (&self.texts.settle_dead, vec![letters()]),
             ]
         };
-        let group = Bind::message_ids(messages.into_iter());
+        let group = [Bind::message_ids(messages.into_iter())];
         let moved = self.write(&self.admin_texts.lock_letters, group, move_back).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())
     }

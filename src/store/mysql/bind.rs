@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::message::MessageId;
 use crate::store::statement::Dialect;
-use crate::store::{Held, RowKey};
+use crate::store::{Held, Kept, RowKey};
 
 /// What the statements bind. A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would
 /// be another text for every size, and prepared anew each time.
@@ -45,6 +45,15 @@ impl Bind {
     /// `[id, message id, epoch]` of each row, ids ascending.
     pub(super) fn held(rows: impl Iterator<Item = Held>) -> Self {
         Self::json(ascending(rows, |row| row.key.id).map(|row| (row.key.id, hex(row.key.message_id), row.epoch)))
+    }
+
+    /// `[message id, id, days, awaits processing]` of each row.
+    pub(super) fn kept(rows: &[Kept]) -> Self {
+        let row = |row: &Kept| {
+            let Kept { key, keep } = row;
+            (hex(key.message_id), key.id, keep.days, u8::from(keep.awaits_processing))
+        };
+        Self::json(rows.iter().map(row))
     }
 
     /// `[id]` of each row, ids ascending.

@@ -8,12 +8,14 @@ use diesel::mysql::Mysql;
 
 use super::MysqlStore;
 use super::bind::Bind;
+use super::history::keeping;
+use super::history_texts::HistoryTexts;
 use super::rows::{ClaimedRow, PayloadRow, WatermarkRow};
 use super::texts::{COMMIT, begin};
 use crate::store::decode::RawRow;
 use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, micros};
-use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, RowKey, StoreError, Term};
+use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
 
 /// How long after the claim window the server ends a claim whose process says nothing more.
 const IDLE_MARGIN: Duration = Duration::from_secs(1);
@@ -41,6 +43,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
             batch: Box::new(OpenClaim {
                 lease,
                 epochs: rows.iter().map(|row| (row.key, row.epoch)).collect(),
+                keeping: spec.keep.map(|keep| (keep, Arc::clone(&self.history_texts))),
                 delete: Arc::clone(&self.texts.delete),
                 renew: Arc::clone(&self.texts.renew),
                 lease_duration: spec.lease_duration,
@@ -98,6 +101,7 @@ struct OpenClaim<S: Session<Mysql>> {
     lease: Lease<Mysql, S>,
     /// The claimed rows: locked, so that they are still there, and under these epochs.
     epochs: HashMap<RowKey, i32>,
+    keeping: Option<(Keep, Arc<HistoryTexts>)>,
     delete: Arc<str>,
     renew: Arc<str>,
     lease_duration: Duration,
@@ -116,6 +120,7 @@ impl<S: Session<Mysql>> OpenClaim<S> {
         let settled: Vec<RowKey> = delivered.iter().filter_map(|key| self.take(*key)).map(|row| row.key).collect();
         let held: Vec<Held> = held.iter().filter_map(|key| self.take(*key)).collect();
         if !settled.is_empty() {
+            self.keep(&settled).await?;
             let ids = Bind::ids(settled.iter().copied());
             self.lease.execute(Statement::new(&self.delete, [ids])).await?;
         }
@@ -127,6 +132,15 @@ impl<S: Session<Mysql>> OpenClaim<S> {
         self.lease.give_back();
         let held = held.into_iter().map(|row| Held { epoch: row.epoch.wrapping_add(1), ..row }).collect();
         Ok(Closed { settled, held })
+    }
+
+    async fn keep(&mut self, settled: &[RowKey]) -> Result<(), StoreError> {
+        let Some((keep, texts)) = &self.keeping else { return Ok(()) };
+        let kept: Vec<Kept> = settled.iter().map(|&key| Kept { key, keep: *keep }).collect();
+        for (text, binds) in keeping(texts, &texts.keep, &kept) {
+            self.lease.execute(Statement::new(text, binds)).await?;
+        }
+        Ok(())
     }
 
     /// A row of this claim, once; others are not this claim's to write.

@@ -26,21 +26,21 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         if held.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(&self.texts.lock_held, Bind::held(held.iter().copied()), writes).await
+        self.write(&self.texts.lock_held, [Bind::held(held.iter().copied())], writes).await
     }
 
     /// Locks a group, writes what of it could be locked, and returns that, in one transaction.
     pub(super) async fn write<'a>(
         &self,
         lock: &Arc<str>,
-        group: Bind,
+        group: impl Into<Vec<Bind>> + Send,
         writes: impl FnOnce(&[RowKey]) -> Vec<Write<'a>> + Send,
     ) -> Result<Vec<RowKey>, StoreError> {
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
                 lease.begin(begin(SILENCE_SECS)).await?;
-                let locked: Vec<KeyRow> = lease.load(Statement::new(lock, [group])).await?;
+                let locked: Vec<KeyRow> = lease.load(Statement::new(lock, group)).await?;
                 let locked: Vec<RowKey> = locked.into_iter().map(|row| row.0).collect();
                 if !locked.is_empty() {
                     for (text, binds) in writes(&locked) {

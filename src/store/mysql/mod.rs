@@ -10,6 +10,8 @@ mod claim;
 mod group;
 mod half_texts;
 mod halves;
+mod history;
+mod history_texts;
 mod lane_texts;
 mod lanes;
 mod port;
@@ -24,6 +26,7 @@ use diesel::mysql::Mysql;
 
 use self::admin_texts::AdminTexts;
 use self::half_texts::half_texts;
+use self::history_texts::HistoryTexts;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
 use super::half_marks::HalfTexts;
@@ -57,6 +60,7 @@ pub struct MysqlStore<P: Sessions<Mysql>> {
     half_texts: HalfTexts,
     admin_texts: AdminTexts,
     pause_table: PauseTable,
+    history_texts: Arc<HistoryTexts>,
 }
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
@@ -65,9 +69,9 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let names = TableNames::default();
         let set_up = set_up(Limits::default().statement_timeout);
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
-        let (admin_texts, pause_table) = (AdminTexts::new(&names), PauseTable::default());
-        let connections = Connections::new(pool, Some(set_up));
-        Self { connections, texts, lane_texts, half_texts, admin_texts, pause_table, names }
+        let (admin_texts, history_texts) = (AdminTexts::new(&names), Arc::new(HistoryTexts::new(&names)));
+        let (connections, pause_table) = (Connections::new(pool, Some(set_up)), PauseTable::default());
+        Self { connections, texts, lane_texts, half_texts, admin_texts, history_texts, pause_table, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`].
@@ -97,7 +101,7 @@ fn lock_wait(deadline: Duration) -> u64 {
 
 impl<P: Sessions<Mysql>> fmt::Debug for MysqlStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, pause_table, texts: _, lane_texts: _, half_texts: _, admin_texts: _ } = self;
+        let Self { connections, names, pause_table, .. } = self;
         let mut store = f.debug_struct("MysqlStore");
         store.field("connections", connections).field("names", names).field("pause_table", pause_table);
         store.finish_non_exhaustive()

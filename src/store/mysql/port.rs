@@ -9,6 +9,7 @@ use super::MysqlStore;
 use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::half_texts::half_texts;
+use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, LookRow};
 use super::texts::Texts;
@@ -18,8 +19,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::stored::kept_text;
 use crate::store::{
-    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, Look, RowKey, RowRef,
-    Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,
+    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -29,6 +30,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         self.lane_texts = LaneTexts::new(names);
         self.half_texts = half_texts(names);
         self.admin_texts = AdminTexts::new(names);
+        self.history_texts = Arc::new(HistoryTexts::new(names));
         self.names = names.clone();
     }
 
@@ -65,7 +67,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
             Locking::Wait => &self.texts.lock_waiting,
         };
         let delete = |locked: &[RowKey]| vec![(&self.texts.delete, vec![Bind::ids(locked.iter().copied())])];
-        self.write(lock, Bind::keys(rows.iter().copied()), delete).await
+        self.write(lock, [Bind::keys(rows.iter().copied())], delete).await
     }
 
     async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
@@ -133,6 +135,10 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
     }
 
     fn halves(&self) -> Option<&dyn HalfStore> {
+        Some(self)
+    }
+
+    fn history(&self) -> Option<&dyn HistoryStore> {
         Some(self)
     }
 

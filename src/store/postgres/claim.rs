@@ -8,10 +8,11 @@ use diesel::pg::Pg;
 
 use super::PostgresStore;
 use super::bind::Bind;
+use super::history::keep;
 use super::rows::{ClaimRow, HeldRow, KeyRow};
 use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, millis};
-use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, RowKey, StoreError, Term};
+use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, StoreError, Term};
 
 /// How long after the claim window the database ends a claim whose process says nothing more. Long enough for a process
 /// that is only slow; short, because its rows stay locked until then.
@@ -59,7 +60,11 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
             found_all,
             batch: Box::new(OpenClaim {
                 lease,
-                settle: Arc::clone(&self.texts.settle_claimed),
+                settle: Arc::clone(match spec.keep {
+                    Some(_) => &self.history_texts.settle_claimed,
+                    None => &self.texts.settle_claimed,
+                }),
+                keep: spec.keep,
                 hold: Arc::clone(&self.texts.hold),
                 lease_duration: spec.lease_duration,
                 deadline: self.connections.deadline(),
@@ -81,6 +86,7 @@ fn watermark(row: &ClaimRow, spec: &ClaimSpec) -> DueMark {
 struct OpenClaim<S: Session<Pg>> {
     lease: Lease<Pg, S>,
     settle: Arc<str>,
+    keep: Option<Keep>,
     hold: Arc<str>,
     lease_duration: Duration,
     deadline: Duration,
@@ -99,7 +105,8 @@ impl<S: Session<Pg>> OpenClaim<S> {
     async fn commit(mut self, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
         let mut closed = Closed::default();
         if !delivered.is_empty() {
-            let binds = Bind::keys(delivered.iter().copied());
+            let keep = self.keep.map(keep).into_iter().flatten();
+            let binds: Vec<Bind> = Bind::keys(delivered.iter().copied()).into_iter().chain(keep).collect();
             let settled: Vec<KeyRow> = self.lease.load(Statement::new(&self.settle, binds)).await?;
             closed.settled = settled.into_iter().map(|row| row.0).collect();
         }

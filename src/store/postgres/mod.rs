@@ -9,8 +9,11 @@ mod check;
 mod claim;
 mod half_texts;
 mod halves;
+mod history;
+mod history_texts;
 mod lane_texts;
 mod lanes;
+mod partitions;
 mod port;
 mod rows;
 mod texts;
@@ -22,6 +25,7 @@ use diesel::pg::Pg;
 
 use self::admin_texts::AdminTexts;
 use self::half_texts::half_texts;
+use self::history_texts::HistoryTexts;
 use self::lane_texts::LaneTexts;
 pub(crate) use self::rows::instant as pg_instant;
 use self::texts::Texts;
@@ -61,6 +65,7 @@ pub struct PostgresStore<P: Sessions<Pg>> {
     half_texts: HalfTexts,
     admin_texts: AdminTexts,
     pause_table: PauseTable,
+    history_texts: HistoryTexts,
 }
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
@@ -69,9 +74,9 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let names = TableNames::default();
         let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", PLAN_AGE_MAX);
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
-        let admin_texts = AdminTexts::new(&names);
+        let (admin_texts, history_texts) = (AdminTexts::new(&names), HistoryTexts::new(&names));
         let pause_table = PauseTable::default();
-        Self { connections, texts, lane_texts, half_texts, admin_texts, pause_table, names }
+        Self { connections, texts, lane_texts, half_texts, admin_texts, history_texts, pause_table, names }
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
@@ -84,7 +89,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
 
 impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, pause_table, texts: _, lane_texts: _, half_texts: _, admin_texts: _ } = self;
+        let Self { connections, names, pause_table, .. } = self;
         let mut store = f.debug_struct("PostgresStore");
         store.field("connections", connections).field("names", names).field("pause_table", pause_table);
         store.finish_non_exhaustive()

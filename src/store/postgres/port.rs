@@ -9,6 +9,7 @@ use super::PostgresStore;
 use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::half_texts::half_texts;
+use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
@@ -18,8 +19,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, Look, RowKey, RowRef,
-    Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,
+    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -29,6 +30,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         self.lane_texts = LaneTexts::new(names);
         self.half_texts = half_texts(names);
         self.admin_texts = AdminTexts::new(names);
+        self.history_texts = HistoryTexts::new(names);
         self.names = names.clone();
     }
 
@@ -114,6 +116,10 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         Some(self)
     }
 
+    fn history(&self) -> Option<&dyn HistoryStore> {
+        Some(self)
+    }
+
     fn admin(&self) -> Option<&dyn AdminStore> {
         Some(self)
     }
@@ -121,7 +127,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
     /// Runs a statement that returns the rows it wrote; its first bind is their ids.
-    async fn write(&self, text: &Arc<str>, binds: impl Into<Vec<Bind>>) -> Result<Vec<RowKey>, StoreError> {
+    pub(super) async fn write(&self, text: &Arc<str>, binds: impl Into<Vec<Bind>>) -> Result<Vec<RowKey>, StoreError> {
         let binds = binds.into();
         if let [Bind::BigInts(ids), ..] = binds.as_slice()
             && ids.is_empty()

@@ -9,12 +9,14 @@ use diesel::sqlite::Sqlite;
 use super::SqliteStore;
 use super::bind::Bind;
 use super::call::Caller;
+use super::history_texts::HistoryTexts;
+use super::keeping::keeping;
 use super::rows::{DueMessage, HeldRow, KeyRow};
 use super::texts::Texts;
 use crate::store::decode::RawRow;
 use crate::store::session::{Lease, Session, Sessions};
 use crate::store::statement::{Statement, limit, millis};
-use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, RowKey, StoreError, Term};
+use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
 
 /// Takes the write lock at once. A transaction that reads first cannot wait for it any more: it would have read what is
 /// over by then, and fails.
@@ -37,6 +39,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
                 texts: Arc::clone(&self.texts),
                 leased,
                 lease_duration: spec.lease_duration,
+                keep: spec.keep.map(|keep| (keep, Arc::clone(&self.history_texts))),
             }),
         })
     }
@@ -91,6 +94,7 @@ struct LeasedBatch<P: Sessions<Sqlite>> {
     texts: Arc<Texts>,
     leased: Vec<Held>,
     lease_duration: Duration,
+    keep: Option<(Keep, Arc<HistoryTexts>)>,
 }
 
 #[async_trait]
@@ -112,6 +116,7 @@ impl<P: Sessions<Sqlite>> LeasedBatch<P> {
         let group = |rows: &[Held]| Bind::held(rows, |row| *row, |_| Vec::new());
         let Texts { settle, hold, release, .. } = &*self.texts;
         Closing {
+            keep: self.keeping(delivered),
             settle: (!delivered.is_empty()).then(|| Statement::new(settle, Bind::keys(delivered))),
             hold: (!held.is_empty()).then(|| {
                 let [keys, message_ids] = group(&held);
@@ -122,8 +127,17 @@ impl<P: Sessions<Sqlite>> LeasedBatch<P> {
     }
 }
 
+impl<P: Sessions<Sqlite>> LeasedBatch<P> {
+    fn keeping(&self, delivered: &[RowKey]) -> Vec<Statement<Sqlite>> {
+        let Some((keep, texts)) = &self.keep else { return Vec::new() };
+        let kept: Vec<Kept> = delivered.iter().map(|&key| Kept { key, keep: *keep }).collect();
+        if kept.is_empty() { Vec::new() } else { keeping(texts, &texts.keep, &kept) }
+    }
+}
+
 /// The writes of a close, as far as there are any.
 struct Closing {
+    keep: Vec<Statement<Sqlite>>,
     settle: Option<Statement<Sqlite>>,
     hold: Option<Statement<Sqlite>>,
     release: Option<Statement<Sqlite>>,
@@ -133,6 +147,9 @@ impl Closing {
     async fn run<S: Session<Sqlite>>(self, lease: &mut Lease<Sqlite, S>) -> Result<Closed, StoreError> {
         let mut closed = Closed::default();
         lease.begin(BEGIN.into()).await?;
+        for keep in self.keep {
+            lease.execute(keep).await?;
+        }
         if let Some(settle) = self.settle {
             closed.settled = lease.load::<KeyRow>(settle).await?.into_iter().map(|row| row.0).collect();
         }

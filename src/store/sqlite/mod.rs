@@ -9,6 +9,9 @@ mod check;
 mod claim;
 mod half_texts;
 mod halves;
+mod history;
+mod history_texts;
+mod keeping;
 mod lane_texts;
 mod lanes;
 mod port;
@@ -24,6 +27,7 @@ use diesel::sqlite::Sqlite;
 use self::admin_texts::AdminTexts;
 use self::call::Caller;
 use self::half_texts::half_texts;
+use self::history_texts::HistoryTexts;
 use self::lane_texts::LaneTexts;
 use self::texts::Texts;
 use super::half_marks::HalfTexts;
@@ -107,6 +111,7 @@ pub struct SqliteStore<P: Sessions<Sqlite>> {
     half_texts: HalfTexts,
     admin_texts: AdminTexts,
     pause_table: PauseTable,
+    history_texts: Arc<HistoryTexts>,
     deadline: Duration,
 }
 
@@ -121,6 +126,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             half_texts: half_texts(&names),
             admin_texts: AdminTexts::new(&names),
             pause_table: PauseTable::default(),
+            history_texts: Arc::new(HistoryTexts::new(&names)),
             names,
             deadline: Limits::default().statement_timeout,
         }
@@ -141,16 +147,7 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
 
 impl<P: Sessions<Sqlite>> fmt::Debug for SqliteStore<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            connections,
-            names,
-            pause_table,
-            texts: _,
-            lane_texts: _,
-            half_texts: _,
-            admin_texts: _,
-            deadline: _,
-        } = self;
+        let Self { connections, names, pause_table, .. } = self;
         let mut store = f.debug_struct("SqliteStore");
         store.field("connections", connections).field("names", names).field("pause_table", pause_table);
         store.finish_non_exhaustive()

@@ -10,6 +10,7 @@ use super::admin_texts::AdminTexts;
 use super::bind::Bind;
 use super::claim::BEGIN;
 use super::half_texts::half_texts;
+use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
 use super::rows::{BacklogRow, ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
@@ -19,8 +20,8 @@ use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, millis};
 use crate::store::stored::kept_text;
 use crate::store::{
-    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, LaneStore, Locking, Look, RowKey, RowRef,
-    Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,
+    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -30,6 +31,7 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         self.lane_texts = Arc::new(LaneTexts::new(names));
         self.half_texts = half_texts(names);
         self.admin_texts = AdminTexts::new(names);
+        self.history_texts = Arc::new(HistoryTexts::new(names));
         self.names = names.clone();
     }
 
@@ -110,6 +112,10 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     }
 
     fn halves(&self) -> Option<&dyn HalfStore> {
+        Some(self)
+    }
+
+    fn history(&self) -> Option<&dyn HistoryStore> {
         Some(self)
     }
 

@@ -57,6 +57,7 @@ pub(super) fn spec(topic: &str) -> ClaimSpec {
         window_duration: Duration::from_secs(4),
         lease_duration: LEASE,
         watermark_slack_duration: Duration::from_secs(10),
+        keep: None,
     }
 }
 

@@ -29,6 +29,7 @@ fn spec() -> ClaimSpec {
         window_duration: Duration::from_millis(250),
         lease_duration: Duration::from_secs(30),
         watermark_slack_duration: Duration::from_secs(10),
+        keep: None,
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Micros, State};
+use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::dead_letter::reason_word;
 use crate::store::{
@@ -21,6 +21,24 @@ pub(in crate::store::memory) struct MemoryLetter {
 }
 
 impl MemoryLetter {
+    /// The row it was.
+    pub(super) fn into_row(self) -> MemoryRow {
+        let Self { row, envelope, delayed, lane, poisoned, dead_at } = self;
+        MemoryRow {
+            key: row.key,
+            envelope,
+            delayed,
+            lane,
+            due_at: dead_at,
+            epoch: row.epoch,
+            attempts: row.attempts,
+            failures: row.failures,
+            errors: row.errors,
+            poisoned,
+            locked_by: None,
+        }
+    }
+
     fn letter(&self) -> DeadLetter {
         let Self { row, envelope, lane, dead_at, .. } = self;
         let note = |error: &crate::store::KeptError| FailureNote {
@@ -131,28 +149,21 @@ impl State {
     }
 
     fn revive(&mut self, dead: MemoryLetter, now: Micros) -> MessageId {
-        let MemoryLetter { row, envelope, delayed, lane, poisoned, .. } = dead;
-        let id = match lane {
+        let row = MemoryRow { due_at: now, attempts: 0, failures: 0, ..dead.into_row() };
+        self.bring_back(row)
+    }
+
+    /// Makes a live row of one that had left: under the next epoch, and in a lane behind everything that is there.
+    pub(super) fn bring_back(&mut self, row: MemoryRow) -> MessageId {
+        let message_id = row.key.message_id;
+        let (id, due_at) = match row.lane {
             Some(_) => {
                 self.last_id += 1;
-                self.last_id
+                (self.last_id, Micros(0))
             }
-            None => row.key.id,
+            None => (row.key.id, row.due_at),
         };
-        let message_id = row.key.message_id;
-        self.commit(super::MemoryRow {
-            key: RowKey { id, message_id },
-            envelope,
-            delayed,
-            lane,
-            due_at: if lane.is_some() { Micros(0) } else { now },
-            epoch: row.epoch + 1,
-            attempts: 0,
-            failures: 0,
-            errors: row.errors,
-            poisoned,
-            locked_by: None,
-        });
+        self.commit(MemoryRow { key: RowKey { id, message_id }, due_at, epoch: row.epoch + 1, ..row });
         message_id
     }
 }

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use super::{MemoryRow, Micros, Session, State};
-use crate::store::{ClaimSpec, Closed, DueMark, Held, Loaded, RowKey, Term};
+use crate::retention::Keep;
+use crate::store::{ClaimSpec, Closed, DueMark, Held, Kept, Loaded, RowKey, Term};
 
 /// How long after its window a claim's session ends by itself, as `idle_in_transaction_session_timeout` does it.
 const WINDOW_MARGIN: Duration = Duration::from_millis(500);
@@ -81,6 +82,7 @@ impl State {
         delivered: &[RowKey],
         held: &[RowKey],
         lease: Duration,
+        keep: Option<Keep>,
     ) -> Result<Closed, SessionGone> {
         match hold {
             Hold::Locks(session) => {
@@ -88,18 +90,28 @@ impl State {
                 if !self.end(*session) {
                     return Err(SessionGone);
                 }
-                let settled = self.settle(delivered).removed;
+                let settled = self.settle_as(delivered, keep);
                 let due_at = self.clock.now().plus(lease);
                 Ok(Closed { settled, held: held.iter().filter_map(|&key| self.lease(key, due_at)).collect() })
             }
             Hold::Leases(leased) => {
-                let settled = self.settle(delivered).removed;
+                let settled = self.settle_as(delivered, keep);
                 let (kept, unused): (Vec<_>, Vec<_>) = leased.iter().partition(|row| held.contains(&row.key));
                 self.release(&unused);
                 let due_at = self.clock.now().plus(lease);
                 let kept = kept.into_iter().filter(|row: &Held| self.is_held(*row)).collect::<Vec<_>>();
                 Ok(Closed { settled, held: kept.iter().filter_map(|row| self.lease(row.key, due_at)).collect() })
             }
+        }
+    }
+
+    fn settle_as(&mut self, delivered: &[RowKey], keep: Option<Keep>) -> Vec<RowKey> {
+        match keep {
+            Some(keep) => {
+                let rows: Vec<Kept> = delivered.iter().map(|&key| Kept { key, keep }).collect();
+                self.settle_kept(&rows).removed
+            }
+            None => self.settle(delivered).removed,
         }
     }
 

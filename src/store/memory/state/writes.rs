@@ -16,12 +16,16 @@ pub(in crate::store::memory) struct Settled {
 
 impl State {
     pub(in crate::store::memory) fn settle(&mut self, keys: &[RowKey]) -> Settled {
-        let now = self.clock.now();
-        let there = keys.iter().copied().filter(|&key| self.row(key).is_some()).collect::<Vec<_>>();
-        let is_locked = |key: &RowKey| self.row(*key).is_some_and(|row| self.is_locked(row, now));
-        let (passed_over, free): (Vec<_>, Vec<_>) = there.into_iter().partition(is_locked);
+        let (passed_over, free) = self.locked_and_free(keys);
         let removed = free.into_iter().filter_map(|key| self.remove(key)).map(|row| row.key).collect();
         Settled { removed, passed_over }
+    }
+
+    /// Of the rows that are there, those that somebody has locked and the others.
+    pub(super) fn locked_and_free(&self, keys: &[RowKey]) -> (Vec<RowKey>, Vec<RowKey>) {
+        let now = self.clock.now();
+        let there = keys.iter().copied().filter(|&key| self.row(key).is_some());
+        there.partition(|key| self.row(*key).is_some_and(|row| self.is_locked(row, now)))
     }
 
     pub(in crate::store::memory) fn settle_dead(&mut self, messages: &[MessageId]) -> usize {

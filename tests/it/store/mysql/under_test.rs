@@ -189,12 +189,17 @@ impl<P: Sessions<Mysql>> StoreUnderTest for MysqlUnderTest<P> {
     }
 
     async fn pass(&self, by: Duration) {
+        let days = by.as_secs() / 86_400;
         let by = format!("INTERVAL {} MICROSECOND", micros(by));
         let (lanes, nodes) = (self.names.lanes(), self.names.nodes());
         self.run(&format!("UPDATE {{m}} SET due_at = due_at - {by} WHERE lane = -1"));
         self.run(&format!("UPDATE {nodes} SET expires_at = expires_at - {by}"));
         self.run(&format!("UPDATE {lanes} SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}"));
         self.run(&format!("UPDATE {} SET created_at = created_at - {by}", self.names.half_messages()));
+        let (history, marks) = (self.names.history(), self.names.processed_marks());
+        self.run(&format!("UPDATE {history} SET sent_at = sent_at - {by}, falls_on = falls_on - INTERVAL {days} DAY"));
+        self.run(&format!("UPDATE {marks} SET marked_at = marked_at - {by}"));
+        self.run(&format!("UPDATE {{d}} SET dead_at = dead_at - {by}"));
     }
 }
 

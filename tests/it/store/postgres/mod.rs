@@ -2,6 +2,7 @@
 
 mod async_pool;
 mod connections;
+mod history;
 mod plans;
 mod regressions;
 mod sync_pool;

@@ -181,12 +181,18 @@ impl<P: Sessions<Pg>> StoreUnderTest for PostgresUnderTest<P> {
     }
 
     async fn pass(&self, by: Duration) {
+        let days = by.as_secs() / 86_400;
         let by = format!("{} * interval '1 microsecond'", micros(by));
         let (lanes, nodes, halves) = (self.names.lanes(), self.names.nodes(), self.names.half_messages());
         self.run(&format!(
             "UPDATE {{m}} SET due_at = due_at - {by} WHERE lane = -1; UPDATE {nodes} SET expires_at = expires_at - {by}; \
              UPDATE {lanes} SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}; \
              UPDATE {halves} SET created_at = created_at - {by}"
+        ));
+        let (history, marks) = (self.names.history(), self.names.processed_marks());
+        self.run(&format!(
+            "UPDATE {history} SET sent_at = sent_at - {by}, falls_on = falls_on - {days}; \
+             UPDATE {marks} SET marked_at = marked_at - {by}; UPDATE {{d}} SET dead_at = dead_at - {by}"
         ));
     }
 }

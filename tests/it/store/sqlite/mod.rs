@@ -40,5 +40,6 @@ fn spec() -> ClaimSpec {
         window_duration: Duration::from_secs(4),
         lease_duration: Duration::from_secs(30),
         watermark_slack_duration: Duration::from_secs(10),
+        keep: None,
     }
 }

@@ -155,12 +155,15 @@ impl<P: Sessions<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
     }
 
     async fn pass(&self, by: Duration) {
-        let by = millis(by);
+        let (days, by) = (by.as_secs() / 86_400, millis(by));
         self.run(&format!(
             "UPDATE outbox_messages SET due_at = due_at - {by} WHERE lane = -1; \
              UPDATE outbox_nodes SET expires_at = expires_at - {by}; \
              UPDATE outbox_lanes SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}; \
-             UPDATE outbox_half_messages SET created_at = created_at - {by}"
+             UPDATE outbox_half_messages SET created_at = created_at - {by}; \
+             UPDATE outbox_history SET sent_at = sent_at - {by}, falls_on = falls_on - {days}; \
+             UPDATE outbox_processed_marks SET marked_at = marked_at - {by}; \
+             UPDATE outbox_dead_letters SET dead_at = dead_at - {by}"
         ));
     }
 }

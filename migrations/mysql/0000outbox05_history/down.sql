@@ -1,0 +1,2 @@
+DROP TABLE outbox_processed_marks;
+DROP TABLE outbox_history;

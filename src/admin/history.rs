@@ -1,0 +1,238 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Admin, AdminError, RedrivePace};
+use crate::limits::REDRIVE_ROWS_MAX;
+use crate::message::MessageId;
+use crate::metrics;
+use crate::store::{HistoryStore, Marking, SentCount, SentMark, SentMessage, StoreError};
+
+/// A page of sent messages. From [`Admin::sent_of_key`] and [`Admin::unprocessed`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SentPage {
+    /// The messages, by time of sending and message id.
+    pub messages: Vec<SentMessage>,
+    /// Behind which the next page begins; `None` where this was the last.
+    pub next: Option<SentMark>,
+}
+
+impl SentPage {
+    fn of(messages: Vec<SentMessage>, messages_max: usize) -> Self {
+        let is_full = messages.len() == messages_max;
+        let next = messages.last().filter(|_| is_full).map(SentMessage::mark);
+        Self { messages, next }
+    }
+}
+
+/// Which messages their consumer has not confirmed: those of a topic that were sent longer ago than its
+/// [`processed_within`](crate::Topic::processed_within), or than another time.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::admin::Unprocessed;
+/// let since_yesterday = Unprocessed::of("orders").past(Duration::from_secs(24 * 3_600));
+/// assert_ne!(since_yesterday, Unprocessed::of("orders"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unprocessed {
+    topic: Arc<str>,
+    past: Option<Duration>,
+}
+
+impl Unprocessed {
+    /// Of a topic with [`processed_within`](crate::Topic::processed_within).
+    pub fn of(topic: impl Into<Arc<str>>) -> Self {
+        Self { topic: topic.into(), past: None }
+    }
+
+    /// Sent longer ago than this.
+    #[must_use]
+    pub fn past(mut self, past: Duration) -> Self {
+        self.past = Some(past);
+        self
+    }
+}
+
+/// The history of topics that [keep](crate::Topic::keep_sent_days) what was sent.
+impl Admin {
+    /// One sent message, with when it was sent and whether its consumer has processed it.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use diesel_outbox::admin::AdminError;
+    /// use diesel_outbox::store::MemoryStore;
+    /// use diesel_outbox::{MessageId, Outbox, Topic};
+    ///
+    /// let outbox = Outbox::builder().topic(Topic::new("orders").keep_sent_days(30)).build()?;
+    /// let admin = outbox.admin(MemoryStore::new());
+    /// assert!(matches!(admin.sent(MessageId::new()).await, Err(AdminError::NotInHistory { .. })));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotInHistory`](AdminError::NotInHistory), or what the database says.
+    pub async fn sent(&self, message_id: MessageId) -> Result<SentMessage, AdminError> {
+        self.history()?.sent(message_id).await?.ok_or(AdminError::NotInHistory { message_id })
+    }
+
+    /// A page of what was sent of a key: at most `messages_max`, behind `after`, in the order in which it was settled.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn sent_of_key(
+        &self,
+        topic: &str,
+        key: &str,
+        after: Option<&SentMark>,
+        messages_max: usize,
+    ) -> Result<SentPage, AdminError> {
+        let messages = self.history()?.sent_of_key(&topic.into(), &key.into(), after, messages_max).await?;
+        Ok(SentPage::of(messages, messages_max))
+    }
+
+    /// How many messages of a topic are in the history, and how many of them await processing. Each is counted up to `count_max`, from
+    /// an index: a history may have hundreds of millions.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub async fn count_sent(&self, topic: &str, count_max: usize) -> Result<SentCount, AdminError> {
+        Ok(self.history()?.count_sent(&topic.into(), count_max).await?)
+    }
+
+    /// Says that a message's consumer has processed it. May be said again, and by a consumer that is faster than the relay's settle:
+    /// [`Marking::Ahead`] is no error, and the mark waits a week for its message.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    /// use diesel_outbox::admin::Marking;
+    /// use diesel_outbox::store::MemoryStore;
+    /// use diesel_outbox::{MessageId, Outbox, Topic};
+    ///
+    /// let orders = Topic::new("orders").keep_sent_days(30).processed_within(Duration::from_secs(600));
+    /// let admin = Outbox::builder().topic(orders).build()?.admin(MemoryStore::new());
+    /// assert_eq!(admin.mark_processed(MessageId::new()).await?, Marking::Ahead);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// What the database says.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future may have made the mark or not; make it again.
+    pub async fn mark_processed(&self, message_id: MessageId) -> Result<Marking, AdminError> {
+        let marked = self.mark_all_processed(&[message_id]).await?;
+        Ok(marked.first().map_or(Marking::Ahead, |(_, marking)| *marking))
+    }
+
+    /// As [`mark_processed`](Self::mark_processed), many in one transaction: a consumer that works in batches marks each of them at
+    /// once. Says of each what became of it, in no particular order.
+    ///
+    /// # Errors
+    /// What the database says; nothing is marked then.
+    ///
+    /// # Cancel safety
+    /// As [`mark_processed`](Self::mark_processed).
+    pub async fn mark_all_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, Marking)>, AdminError> {
+        let marked = self.history()?.mark_processed(messages).await?;
+        for (wanted, outcome) in [(Marking::Marked, "marked"), (Marking::Already, "already"), (Marking::Ahead, "ahead")]
+        {
+            let count = marked.iter().filter(|(_, marking)| *marking == wanted).count();
+            ::metrics::counter!(metrics::PROCESSED, "outcome" => outcome).increment(count as u64);
+        }
+        Ok(marked)
+    }
+
+    /// A page of messages that their consumer should have confirmed by now: at most `messages_max`, behind `after`, those first that
+    /// wait longest.
+    ///
+    /// # Errors
+    /// [`NotConfirmed`](AdminError::NotConfirmed), or what the database says.
+    pub async fn unprocessed(
+        &self,
+        which: &Unprocessed,
+        after: Option<&SentMark>,
+        messages_max: usize,
+    ) -> Result<SentPage, AdminError> {
+        let past = self.past_of(which)?;
+        let messages = self.history()?.unprocessed(&which.topic, past, after, messages_max).await?;
+        Ok(SentPage::of(messages, messages_max))
+    }
+
+    /// Sends a message from the history again, unless its consumer has marked it: under the same message id, so that a consumer that
+    /// did see it knows it again. It leaves the history until it is sent.
+    ///
+    /// On an ordered topic it goes behind everything of its key that is there.
+    ///
+    /// # Errors
+    /// [`NotUnprocessed`](AdminError::NotUnprocessed), or what the database says.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future may have moved the message or not; ask again.
+    pub async fn send_again(&self, message_id: MessageId) -> Result<(), AdminError> {
+        match self.send_these_again(self.history()?, &[message_id]).await? {
+            0 => Err(AdminError::NotUnprocessed { message_id }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends all messages again that their consumer should have confirmed by now: many in one transaction, no faster than the pace.
+    /// Tells `progress` after each step how many went so far; returns that.
+    ///
+    /// It takes what is late when it begins, so that it ends. What somebody else has in hand is passed over.
+    ///
+    /// # Errors
+    /// [`NoPace`](AdminError::NoPace), [`NotConfirmed`](AdminError::NotConfirmed), or what the database says. What went before stays.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future leaves what went before, and perhaps one step more.
+    pub async fn send_all_again(
+        &self,
+        which: &Unprocessed,
+        pace: RedrivePace,
+        mut progress: impl FnMut(usize) + Send,
+    ) -> Result<usize, AdminError> {
+        let (mut paced, port, past) = (pace.begin()?, self.history()?, self.past_of(which)?);
+        let began = Instant::now();
+        let (mut after, mut moved) = (None, 0);
+        loop {
+            paced.turn().await;
+            let rows_max = paced.rows_max.min(REDRIVE_ROWS_MAX);
+            // What was settled since this began is not asked for, also where nothing is too young.
+            let past = past.saturating_add(began.elapsed());
+            let page = port.unprocessed(&which.topic, past, after.as_ref(), rows_max).await?;
+            let Some(last) = page.last().map(SentMessage::mark) else { return Ok(moved) };
+            let messages: Vec<MessageId> = page.iter().map(|sent| sent.message_id).collect();
+            let went = self.send_these_again(port, &messages).await?;
+            paced.went(went);
+            moved += went;
+            progress(moved);
+            after = Some(last);
+        }
+    }
+
+    async fn send_these_again(&self, port: &dyn HistoryStore, messages: &[MessageId]) -> Result<usize, StoreError> {
+        let moved = port.send_again(messages).await?.len();
+        ::metrics::counter!(metrics::SENT_AGAIN).increment(moved as u64);
+        if moved > 0 {
+            self.wake();
+        }
+        Ok(moved)
+    }
+
+    fn past_of(&self, which: &Unprocessed) -> Result<Duration, AdminError> {
+        let topic = self.outbox.topics().iter().find(|topic| topic.name() == &*which.topic);
+        let window = topic.and_then(|topic| topic.retention().processed_within);
+        let window = window.ok_or_else(|| AdminError::NotConfirmed { topic: Arc::clone(&which.topic) })?;
+        Ok(which.past.unwrap_or(window))
+    }
+
+    fn history(&self) -> Result<&dyn HistoryStore, AdminError> {
+        self.store.history().ok_or(AdminError::NoHistory)
+    }
+}

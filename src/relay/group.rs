@@ -1,0 +1,72 @@
+//! Delivered rows that are settled together.
+
+use std::collections::HashSet;
+
+use crate::store::{HistoryStore, Kept, Locking, RowKey, Store, StoreError};
+
+/// All of them kept, or none.
+#[derive(Debug)]
+pub(crate) enum Group {
+    Deleted(Vec<RowKey>),
+    Kept(Vec<Kept>),
+}
+
+impl Group {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Deleted(rows) => rows.len(),
+            Self::Kept(rows) => rows.len(),
+        }
+    }
+
+    pub(crate) fn keys(&self) -> Vec<RowKey> {
+        match self {
+            Self::Deleted(rows) => rows.clone(),
+            Self::Kept(rows) => rows.iter().map(|row| row.key).collect(),
+        }
+    }
+
+    /// Those of its rows that are among `wanted`.
+    pub(crate) fn only(&self, wanted: &HashSet<RowKey>) -> Self {
+        match self {
+            Self::Deleted(rows) => Self::Deleted(rows.iter().filter(|row| wanted.contains(row)).copied().collect()),
+            Self::Kept(rows) => Self::Kept(rows.iter().filter(|row| wanted.contains(&row.key)).copied().collect()),
+        }
+    }
+
+    pub(crate) fn halves(self) -> [Self; 2] {
+        match self {
+            Self::Deleted(mut rows) => {
+                let second = rows.split_off(rows.len() / 2);
+                [Self::Deleted(rows), Self::Deleted(second)]
+            }
+            Self::Kept(mut rows) => {
+                let second = rows.split_off(rows.len() / 2);
+                [Self::Kept(rows), Self::Kept(second)]
+            }
+        }
+    }
+
+    /// Takes the rows out of the live table.
+    pub(crate) async fn settle(&self, store: &dyn Store, locking: Locking) -> Result<Vec<RowKey>, StoreError> {
+        match self {
+            Self::Deleted(rows) => store.settle(rows, locking).await,
+            Self::Kept(rows) => history(store).settle_kept(rows, locking).await,
+        }
+    }
+
+    /// Takes those that became dead letters out of these; returns how many.
+    pub(crate) async fn settle_dead(&self, store: &dyn Store) -> Result<usize, StoreError> {
+        match self {
+            Self::Deleted(rows) => {
+                let messages: Vec<_> = rows.iter().map(|row| row.message_id).collect();
+                store.settle_dead(&messages).await
+            }
+            Self::Kept(rows) => history(store).settle_dead_kept(rows).await,
+        }
+    }
+}
+
+fn history(store: &dyn Store) -> &dyn HistoryStore {
+    store.history().unwrap_or_else(|| unreachable!("a relay of a topic that keeps does not start without one"))
+}

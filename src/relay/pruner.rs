@@ -1,0 +1,90 @@
+//! The pruner: removes what is kept no longer, a bounded step at a time, and makes room for what comes.
+//!
+//! One in every relay, and each removes what any of them has kept: what is locked by one is passed over by the others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::engines::Engines;
+use super::stop::Stage;
+use crate::limits::{MARK_AGE_MAX, PRUNE_REST, PRUNE_ROWS_MAX};
+use crate::metrics;
+use crate::retention::DAY;
+use crate::store::{HistoryStore, StoreError};
+
+/// The shortest rest between two rounds.
+const REST_MIN: Duration = Duration::from_millis(10);
+
+/// Whether a topic keeps anything for a time.
+pub(crate) fn has_work(engines: &Engines) -> bool {
+    engines.topics().any(|topic| topic.topic.retention().ends())
+}
+
+/// For how many days topics keep what was sent, each number once.
+pub(crate) fn days(engines: &Engines) -> Vec<u32> {
+    let days: BTreeSet<u32> = engines.topics().filter_map(|topic| topic.topic.keep()).map(|keep| keep.days).collect();
+    days.into_iter().collect()
+}
+
+/// Runs until the relay drains.
+pub(crate) async fn run(engines: Arc<Engines>) {
+    loop {
+        let began = Instant::now();
+        let pause = if run_once(&engines).await {
+            (began.elapsed() * PRUNE_REST).max(REST_MIN)
+        } else {
+            engines.limits.prune_interval
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = engines.stop.reached(Stage::Draining) => return,
+        }
+    }
+}
+
+/// One step of each kind; says whether more is left. A step that fails keeps no other back, and is tried again in the next round.
+pub(crate) async fn run_once(engines: &Engines) -> bool {
+    let Some(store) = engines.store.history() else { return false };
+    let mut more = false;
+    let days = days(engines);
+    if !days.is_empty() {
+        noted("room could not be made in the history", store.make_room(&days).await);
+        more |= note("history", prune(store).await);
+        more |= note("marks", full(store.fold_marks(MARK_AGE_MAX, PRUNE_ROWS_MAX).await));
+    }
+    for topic in engines.topics() {
+        if let Some(days) = topic.topic.retention().dead_days {
+            more |= note("dead_letters", full(store.prune_dead(&topic.name(), DAY * days, PRUNE_ROWS_MAX).await));
+        }
+    }
+    more
+}
+
+async fn prune(store: &dyn HistoryStore) -> Result<(usize, bool), StoreError> {
+    store.prune(PRUNE_ROWS_MAX).await.map(|pruned| (pruned.rows, pruned.more))
+}
+
+/// More may be left where a step did all that it may.
+fn full(removed: Result<usize, StoreError>) -> Result<(usize, bool), StoreError> {
+    removed.map(|rows| (rows, rows >= PRUNE_ROWS_MAX))
+}
+
+fn note(what: &'static str, removed: Result<(usize, bool), StoreError>) -> bool {
+    let Some((rows, more)) = noted("what is kept no longer could not be removed", removed) else { return false };
+    ::metrics::counter!(metrics::PRUNED, "what" => what).increment(rows as u64);
+    more
+}
+
+fn noted<T>(what: &'static str, result: Result<T, StoreError>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) => {
+            ::metrics::counter!(metrics::PRUNE_FAILED).increment(1);
+            tracing::warn!(%error, "{what}: trying again");
+            None
+        }
+    }
+}

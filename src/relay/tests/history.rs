@@ -1,0 +1,132 @@
+//! Topics that keep what was sent.
+
+use std::time::Duration;
+
+use super::World;
+use crate::limits::PRUNE_ROWS_MAX;
+use crate::message::MessageId;
+use crate::relay::StartError;
+use crate::store::{Call, Fault, HistoryStore as _, MemoryStore, RowKey, StoreError};
+use crate::topic::Topic;
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+fn world_on(store: MemoryStore) -> World {
+    let mut world = World::on(store);
+    world.topics = vec![
+        Topic::new("orders").keep_sent_days(2).processed_within(Duration::from_secs(60)),
+        Topic::new("invoices"),
+        Topic::new("ordered").ordered_by_key().keep_sent_days(1),
+    ];
+    world
+}
+
+async fn is_sent(world: &World, message: MessageId) -> bool {
+    world.store.sent(message).await.unwrap().is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_way_out_of_the_live_table_keeps_what_its_topic_keeps() {
+    for store in [MemoryStore::new(), MemoryStore::leasing()] {
+        let world = world_on(store);
+        let _relay = world.start().await;
+        let (direct, swept) = (world.commit_and_hand_over("orders"), world.commit("orders"));
+        let (deleted, ordered) = (world.commit_and_hand_over("invoices"), in_lane(&world));
+        world.delivered(4).await;
+        world.drained().await;
+        for key in [direct, swept, ordered] {
+            assert!(is_sent(&world, key.message_id).await, "{key:?}");
+        }
+        assert!(!is_sent(&world, deleted.message_id).await);
+        let sent = world.store.sent(direct.message_id).await.unwrap().unwrap();
+        assert!(sent.awaits_processing);
+    }
+}
+
+fn in_lane(world: &World) -> RowKey {
+    let mut envelope = super::envelope("ordered");
+    envelope.key = Some("42".to_owned());
+    let lane = crate::lane::lane_of("42", crate::limits::LANES);
+    world.store.insert(envelope, crate::store::InsertOptions::default().in_lane(lane))
+}
+
+/// A settle whose answer is lost is done again: the message is kept once, as it was.
+#[tokio::test(start_paused = true)]
+async fn a_settle_that_is_repeated_keeps_once() {
+    let world = world_on(MemoryStore::new());
+    world.store.inject(Call::Settle, Fault::AnswerLost(StoreError::Conflict("answer lost".into())));
+    let _relay = world.start().await;
+    let key = world.commit_and_hand_over("orders");
+    world.delivered(1).await;
+    world.drained().await;
+    world.until("it is settled again", || world.store.calls(Call::SettleDead) == 1).await;
+    assert!(is_sent(&world, key.message_id).await);
+    assert_eq!(world.broker.delivered().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_no_longer_is_removed_step_by_step() {
+    let world = world_on(MemoryStore::new());
+    let relay = world.start().await;
+    let count = 2 * PRUNE_ROWS_MAX + 1;
+    for _ in 0..count {
+        world.commit("orders");
+    }
+    world.delivered(count).await;
+    world.drained().await;
+    world.store.advance(DAY * 2);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(world.store.count_sent(&"orders".into(), usize::MAX).await.unwrap().sent, count);
+    // A failed step is tried again.
+    world.store.inject(Call::Prune, Fault::Refused(StoreError::Conflict("deadlock".into())));
+    world.store.advance(DAY);
+    let calls = world.store.calls(Call::Prune);
+    let is_empty = async || world.store.count_sent(&"orders".into(), 1).await.unwrap().sent == 0;
+    let deadline = tokio::time::Instant::now() + super::DEADLINE * 2;
+    while !is_empty().await {
+        assert!(tokio::time::Instant::now() < deadline, "it is kept for ever");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    // Failed, then three steps: each of a history and of marks.
+    assert!(world.store.calls(Call::Prune) - calls >= 8, "in bounded steps");
+    assert!(relay.shutdown(Duration::from_secs(1)).await.is_clean());
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_dead_letters_go_where_the_topic_says_so() {
+    let mut world = World::new();
+    world.topics = vec![Topic::new("orders").keep_dead_days(1), Topic::new("invoices")];
+    for topic in ["orders", "invoices"] {
+        let key = world.commit(topic);
+        assert!(world.store.poison(key));
+    }
+    let _relay = world.start().await;
+    world.until("both are given up", || world.store.dead_rows().len() == 2).await;
+    world.store.advance(DAY * 2);
+    world.until("one is too old", || world.store.dead_rows().len() == 1).await;
+    assert_eq!(&*world.store.dead_rows()[0].topic, "invoices");
+}
+
+/// Nobody who keeps nothing pays for it.
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_keeps_nothing_prunes_nothing() {
+    let world = World::new();
+    let _relay = world.start().await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!((world.store.calls(Call::Prune), world.store.calls(Call::Check)), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_table_refuses_the_start_and_names_its_migration() {
+    let world = world_on(MemoryStore::new());
+    let missing = || crate::store::SchemaProblem::NotMigrated {
+        table: "outbox_history".into(),
+        migration: "0000outbox05_history",
+    };
+    // The first check is that of the tables which everybody has.
+    world.store.inject(Call::Check, Fault::AnswerLost(StoreError::Conflict("busy".into())));
+    world.store.inject(Call::Check, Fault::Refused(StoreError::Schema(missing())));
+    let error = world.relay().start().await.unwrap_err();
+    assert!(matches!(&error, StartError::Schema(problem) if *problem == missing()), "{error}");
+    assert!(error.to_string().contains("0000outbox05_history"), "{error}");
+}

@@ -1,0 +1,203 @@
+//! The part of the port that topics need which keep what was sent.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+use super::SchemaProblem;
+use super::{Locking, RowKey, StoreError};
+use crate::codec::CodecError;
+use crate::message::{HeaderError, Headers, MessageId};
+use crate::retention::Keep;
+
+/// A database that keeps what was sent. From [`Store::history`](super::Store::history).
+///
+/// A message moves: in the transaction that takes it out of the live table it enters the history, so that it is in one of the two
+/// at any time. There it says itself until which day it is kept, so that whoever removes old ones needs to know no topic.
+///
+/// # Cancel safety
+/// As for [`Store`](super::Store): every call may be repeated.
+#[async_trait]
+pub trait HistoryStore: fmt::Debug + Send + Sync {
+    /// Looks whether the tables are there and of this version.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`]: they are not.
+    async fn check_history(&self) -> Result<(), StoreError>;
+
+    /// As [`Store::settle`](super::Store::settle), and moves the rows to the history. One that its consumer has marked before is
+    /// processed there at once.
+    async fn settle_kept(&self, rows: &[Kept], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
+
+    /// As [`Store::settle_dead`](super::Store::settle_dead), and moves the messages to the history; only message ids are looked at.
+    async fn settle_dead_kept(&self, rows: &[Kept]) -> Result<usize, StoreError>;
+
+    /// Makes room ahead for what will be kept for these numbers of days, where the database needs that.
+    async fn make_room(&self, days: &[u32]) -> Result<(), StoreError>;
+
+    /// Removes what is kept no longer, of any topic: at most `rows_max` rows, or one part of the table as a whole.
+    async fn prune(&self, rows_max: usize) -> Result<Pruned, StoreError>;
+
+    /// Removes dead letters of a topic that are older than `age`, at most `rows_max`; returns how many.
+    async fn prune_dead(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
+
+    /// Writes marks that are older than `age` to their messages and removes them, at most `rows_max`; returns how many.
+    async fn fold_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
+
+    /// One sent message.
+    async fn sent(&self, message: MessageId) -> Result<Option<SentMessage>, StoreError>;
+
+    /// Sent messages of a key behind `after`, at most `rows_max`, by time of sending and message id.
+    async fn sent_of_key(
+        &self,
+        topic: &Arc<str>,
+        key: &Arc<str>,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Result<Vec<SentMessage>, StoreError>;
+
+    /// Sent messages of a topic that await processing, are not marked and were sent longer ago than `past`: behind `after`, at most
+    /// `rows_max`, by time of sending and message id.
+    async fn unprocessed(
+        &self,
+        topic: &Arc<str>,
+        past: Duration,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Result<Vec<SentMessage>, StoreError>;
+
+    /// Counts the messages of a topic, and those of them that await processing and are not marked; each up to `count_max`.
+    async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError>;
+
+    /// Marks messages as processed by their consumer. A mark of what is not in the history is kept beside it for
+    /// [`settle_kept`](Self::settle_kept) and for everything that reads here, until [`fold_marks`](Self::fold_marks).
+    async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, Marking)>, StoreError>;
+
+    /// Moves sent messages that are not marked back to the live ones, and returns those moved: as
+    /// [`AdminStore::redrive`](super::AdminStore::redrive) does with dead letters.
+    async fn send_again(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError>;
+}
+
+/// A missing table, with the migration that makes it.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) fn not_migrated(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Schema(SchemaProblem::Missing { table }) => {
+            StoreError::Schema(SchemaProblem::NotMigrated { table, migration: "0000outbox05_history" })
+        }
+        error => error,
+    }
+}
+
+/// A delivered row that is to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Which one.
+    pub key: RowKey,
+    /// How.
+    pub keep: Keep,
+}
+
+/// What a removal of old rows did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Rows removed; of a part of the table that went as a whole, as many as the database believes it had.
+    pub rows: usize,
+    /// Whether more may be left.
+    pub more: bool,
+}
+
+/// What a consumer's mark did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marking {
+    /// The message is processed from now on.
+    Marked,
+    /// It was before.
+    Already,
+    /// It is not in the history. The mark waits a week for it: the consumer may be faster than the relay, which settles many at once.
+    Ahead,
+}
+
+/// A message that was sent, with everything that is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SentMessage {
+    /// Its message id.
+    pub message_id: MessageId,
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// On an ordered topic, the lane of its key.
+    pub lane: Option<u16>,
+    /// What it is about.
+    pub key: Option<String>,
+    /// What happened.
+    pub kind: String,
+    /// Its headers as their column holds them.
+    pub headers_json: String,
+    /// Its payload; `None` is a tombstone.
+    pub payload: Option<Vec<u8>>,
+    /// When it was enqueued, by the database's clock.
+    pub created_at: SystemTime,
+    /// When its acknowledgement was settled, by the database's clock: milliseconds after the broker had it, as a rule.
+    pub sent_at: SystemTime,
+    /// Attempts spent before.
+    pub attempts: u32,
+    /// Failures before.
+    pub failures: u32,
+    /// Whether its consumer says when it has processed it.
+    pub awaits_processing: bool,
+    /// When its consumer said that it has processed it, by the database's clock.
+    pub processed_at: Option<SystemTime>,
+}
+
+impl SentMessage {
+    /// Its headers.
+    ///
+    /// # Errors
+    /// Somebody changed the column.
+    pub fn headers(&self) -> Result<Headers, HeaderError> {
+        Headers::from_json(&self.headers_json)
+    }
+
+    /// The event, of a payload that the JSON codec wrote. A tombstone is read as `null`.
+    ///
+    /// # Errors
+    /// The payload is no JSON of the type.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
+        serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
+    }
+
+    /// Behind which message a next page begins.
+    pub fn mark(&self) -> SentMark {
+        SentMark { sent_at: self.sent_at, message_id: self.message_id }
+    }
+}
+
+/// A place among sent messages, which are in the order of time of sending and message id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentMark {
+    pub(crate) sent_at: SystemTime,
+    pub(crate) message_id: MessageId,
+}
+
+impl SentMark {
+    /// Before everything.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    pub(crate) fn first() -> Self {
+        Self { sent_at: SystemTime::UNIX_EPOCH, message_id: uuid::Uuid::nil().into() }
+    }
+}
+
+/// How many messages of a topic are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SentCount {
+    /// In the history.
+    pub sent: usize,
+    /// Of them, those that await processing and are not marked.
+    pub unprocessed: usize,
+}

@@ -1,0 +1,248 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::writes::Settled;
+use super::{MemoryRow, Micros, State};
+use crate::message::{Envelope, MessageId};
+use crate::retention::{DAY, Keep};
+use crate::store::{Kept, KeptError, Marking, Pruned, RowKey, SentCount, SentMark, SentMessage};
+
+/// A sent message with everything it had.
+#[derive(Debug)]
+pub(super) struct MemorySent {
+    key: RowKey,
+    envelope: Envelope,
+    delayed: bool,
+    lane: Option<u16>,
+    epoch: i32,
+    attempts: u32,
+    failures: u32,
+    errors: Vec<KeptError>,
+    poisoned: bool,
+    sent_at: Micros,
+    /// The first day on which it is kept no longer, in days since 1970.
+    falls_on: i64,
+    awaits_processing: bool,
+    processed_at: Option<Micros>,
+}
+
+impl Micros {
+    fn day(self) -> i64 {
+        self.0.div_euclid(i64::try_from(DAY.as_micros()).unwrap_or(i64::MAX))
+    }
+}
+
+impl MemorySent {
+    fn message(&self, marks: &BTreeMap<MessageId, Micros>) -> SentMessage {
+        SentMessage {
+            message_id: self.key.message_id,
+            topic: Arc::clone(&self.envelope.topic),
+            lane: self.lane,
+            key: self.envelope.key.clone(),
+            kind: self.envelope.kind.clone(),
+            headers_json: self.envelope.headers.to_json(),
+            payload: self.envelope.payload.clone(),
+            created_at: self.envelope.created_at,
+            sent_at: self.sent_at.as_system_time(),
+            attempts: self.attempts,
+            failures: self.failures,
+            awaits_processing: self.awaits_processing,
+            processed_at: self.processed_at(marks).map(Micros::as_system_time),
+        }
+    }
+
+    /// A mark may stand beside its message.
+    fn processed_at(&self, marks: &BTreeMap<MessageId, Micros>) -> Option<Micros> {
+        self.processed_at.or_else(|| marks.get(&self.key.message_id).copied())
+    }
+
+    fn is_unprocessed(&self, marks: &BTreeMap<MessageId, Micros>) -> bool {
+        self.awaits_processing && self.processed_at(marks).is_none()
+    }
+}
+
+impl State {
+    pub(in crate::store::memory) fn settle_kept(&mut self, rows: &[Kept]) -> Settled {
+        let keys: Vec<RowKey> = rows.iter().map(|row| row.key).collect();
+        let (passed_over, free) = self.locked_and_free(&keys);
+        let mut removed = Vec::new();
+        for row in rows.iter().filter(|row| free.contains(&row.key)) {
+            let Some(sent) = self.remove(row.key) else { continue };
+            removed.push(sent.key);
+            self.keep(sent, row.keep);
+        }
+        Settled { removed, passed_over }
+    }
+
+    pub(in crate::store::memory) fn settle_dead_kept(&mut self, rows: &[Kept]) -> usize {
+        let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.dead)
+            .into_iter()
+            .partition(|dead| rows.iter().any(|row| row.key.message_id == dead.row.key.message_id));
+        self.dead = kept;
+        let count = gone.len();
+        for dead in gone {
+            let keep = rows.iter().find(|row| row.key.message_id == dead.row.key.message_id).map(|row| row.keep);
+            let row = dead.into_row();
+            if let Some(keep) = keep {
+                self.keep(row, keep);
+            }
+        }
+        count
+    }
+
+    fn keep(&mut self, row: MemoryRow, keep: Keep) {
+        let now = self.clock.now();
+        let message_id = row.key.message_id;
+        let processed_at = if keep.awaits_processing { self.marks.remove(&message_id) } else { None };
+        let MemoryRow { key, envelope, delayed, lane, epoch, attempts, failures, errors, poisoned, .. } = row;
+        let sent = MemorySent {
+            key,
+            envelope,
+            delayed,
+            lane,
+            epoch,
+            attempts,
+            failures,
+            errors,
+            poisoned,
+            sent_at: now,
+            falls_on: now.day() + i64::from(keep.days) + 1,
+            awaits_processing: keep.awaits_processing,
+            processed_at,
+        };
+        self.history.entry(message_id).or_insert(sent);
+    }
+
+    pub(in crate::store::memory) fn prune(&mut self, rows_max: usize) -> Pruned {
+        let today = self.clock.now().day();
+        let fallen = self.history.values().filter(|sent| sent.falls_on <= today).map(|sent| sent.key.message_id);
+        let fallen: Vec<MessageId> = fallen.take(rows_max).collect();
+        for message in &fallen {
+            self.history.remove(message);
+        }
+        Pruned { rows: fallen.len(), more: fallen.len() == rows_max }
+    }
+
+    pub(in crate::store::memory) fn prune_dead(&mut self, topic: &str, age: Duration, rows_max: usize) -> usize {
+        let (before, oldest) = (self.dead.len(), self.clock.now().minus(age));
+        let mut left = rows_max;
+        self.dead.retain(|dead| {
+            let falls = left > 0 && &*dead.row.topic == topic && dead.dead_at < oldest;
+            left -= usize::from(falls);
+            !falls
+        });
+        before - self.dead.len()
+    }
+
+    pub(in crate::store::memory) fn fold_marks(&mut self, age: Duration, rows_max: usize) -> usize {
+        let oldest = self.clock.now().minus(age);
+        let old = self.marks.iter().filter(|(_, marked_at)| **marked_at < oldest).map(|(message, at)| (*message, *at));
+        let old: Vec<(MessageId, Micros)> = old.take(rows_max).collect();
+        for (message, marked_at) in &old {
+            self.marks.remove(message);
+            if let Some(sent) = self.history.get_mut(message) {
+                sent.processed_at.get_or_insert(*marked_at);
+            }
+        }
+        old.len()
+    }
+
+    pub(in crate::store::memory) fn sent(&self, message: MessageId) -> Option<SentMessage> {
+        self.history.get(&message).map(|sent| sent.message(&self.marks))
+    }
+
+    pub(in crate::store::memory) fn sent_of_key(
+        &self,
+        topic: &str,
+        key: &str,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Vec<SentMessage> {
+        let of_key = |sent: &MemorySent| &*sent.envelope.topic == topic && sent.envelope.key.as_deref() == Some(key);
+        self.page(of_key, after, rows_max)
+    }
+
+    pub(in crate::store::memory) fn unprocessed(
+        &self,
+        topic: &str,
+        past: Duration,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Vec<SentMessage> {
+        let latest = self.clock.now().minus(past);
+        let is_late = |sent: &MemorySent| {
+            &*sent.envelope.topic == topic && sent.is_unprocessed(&self.marks) && sent.sent_at < latest
+        };
+        self.page(is_late, after, rows_max)
+    }
+
+    pub(in crate::store::memory) fn count_sent(&self, topic: &str, count_max: usize) -> SentCount {
+        let of_topic = || self.history.values().filter(|sent| &*sent.envelope.topic == topic);
+        let unprocessed = of_topic().filter(|sent| sent.is_unprocessed(&self.marks)).count().min(count_max);
+        SentCount { sent: of_topic().count().min(count_max), unprocessed }
+    }
+
+    pub(in crate::store::memory) fn mark_processed(&mut self, messages: &[MessageId]) -> Vec<(MessageId, Marking)> {
+        let now = self.clock.now();
+        let mut messages = messages.to_vec();
+        messages.sort_unstable();
+        messages.dedup();
+        let mark = |message: MessageId| {
+            let marking = match self.history.get_mut(&message) {
+                Some(sent) if sent.processed_at(&self.marks).is_some() => Marking::Already,
+                Some(sent) => {
+                    sent.processed_at = Some(now);
+                    Marking::Marked
+                }
+                None => {
+                    self.marks.entry(message).or_insert(now);
+                    Marking::Ahead
+                }
+            };
+            (message, marking)
+        };
+        messages.into_iter().map(mark).collect()
+    }
+
+    pub(in crate::store::memory) fn send_again(&mut self, messages: &[MessageId]) -> Vec<MessageId> {
+        let now = self.clock.now();
+        let there = self.history.values().filter(|sent| sent.processed_at(&self.marks).is_none());
+        let mut back: Vec<RowKey> =
+            there.map(|sent| sent.key).filter(|key| messages.contains(&key.message_id)).collect();
+        back.sort_unstable_by_key(|key| key.id);
+        for key in &back {
+            let Some(sent) = self.history.remove(&key.message_id) else { continue };
+            let MemorySent { key, envelope, delayed, lane, epoch, errors, poisoned, .. } = sent;
+            self.bring_back(MemoryRow {
+                key,
+                envelope,
+                delayed,
+                lane,
+                due_at: now,
+                epoch,
+                attempts: 0,
+                failures: 0,
+                errors,
+                poisoned,
+                locked_by: None,
+            });
+        }
+        back.into_iter().map(|key| key.message_id).collect()
+    }
+
+    fn page(
+        &self,
+        is_wanted: impl Fn(&MemorySent) -> bool,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Vec<SentMessage> {
+        let place = |mark: &SentMark| (mark.sent_at, mark.message_id);
+        let wanted = self.history.values().filter(|sent| is_wanted(sent));
+        let mut found: Vec<SentMessage> = wanted.map(|sent| sent.message(&self.marks)).collect();
+        found.sort_by_key(|sent| place(&sent.mark()));
+        found.retain(|sent| after.is_none_or(|after| place(&sent.mark()) > place(after)));
+        found.truncate(rows_max);
+        found
+    }
+}

@@ -1,0 +1,127 @@
+//! The day partitions of the history: made ahead, and dropped whole.
+//!
+//! PostgreSQL detaches nothing CONCURRENTLY where there is a default partition, and without one a settle fails on the first day that
+//! nobody made a partition for. So a partition is dropped with its parent locked. That is short: claims lock the history only in their
+//! last statement, so nothing but a reader keeps the lock waiting, and then the fall gives up and is tried in the next round.
+
+use std::time::Duration;
+
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::pg::Pg;
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Bool, Text};
+
+use super::PostgresStore;
+use super::bind::Bind;
+use crate::lane::fnv1a;
+use crate::limits::{PARTITION_DAYS_AHEAD, PARTITION_FALL_LOCK_TIMEOUT, PARTITION_LOCK_TIMEOUT};
+use crate::store::StoreError;
+use crate::store::session::Sessions;
+use crate::store::statement::{Statement, millis};
+
+const ONE_AT_A_TIME: &str = "SELECT pg_try_advisory_xact_lock($1)";
+
+impl<P: Sessions<Pg>> PostgresStore<P> {
+    /// Makes the partitions that rows kept for so many days go to from today on.
+    pub(super) async fn make_partitions(&self, days: &[u32]) -> Result<(), StoreError> {
+        let days: Vec<i32> = days.iter().map(|&days| i32::try_from(days).unwrap_or(i32::MAX)).collect();
+        let history = self.names.history();
+        let look = || {
+            let ahead = Bind::BigInt(PARTITION_DAYS_AHEAD.into());
+            let binds = [Bind::Text(history.as_str().into()), Bind::Ints(days.clone()), ahead];
+            Statement::new(&self.history_texts.missing_days, binds)
+        };
+        // Attached, and not made as PARTITION OF, which locks the parent against everybody.
+        let make = |MissingDay { name, from, to }: &MissingDay| {
+            format!(
+                "CREATE TABLE {history}_{name} (LIKE {history} INCLUDING ALL); \
+                 ALTER TABLE {history} ATTACH PARTITION {history}_{name} FOR VALUES FROM ('{from}') TO ('{to}')"
+            )
+        };
+        self.alone(PARTITION_LOCK_TIMEOUT, look, make).await.map(drop)
+    }
+
+    /// Drops the oldest partition whose day is over; says how many rows it had, as far as is known, where there was one.
+    pub(super) async fn drop_partition(&self) -> Result<Option<usize>, StoreError> {
+        let (history, prefix) = (self.names.history(), format!("{}_", self.names.bare("history")));
+        let look = || {
+            let binds = [Bind::Text(history.as_str().into()), Bind::Text(prefix.as_str().into())];
+            Statement::new(&self.history_texts.fallen_day, binds)
+        };
+        let drop = |FallenDay { name, .. }: &FallenDay| format!("DROP TABLE {history}_{name}");
+        let dropped = self.alone(PARTITION_FALL_LOCK_TIMEOUT, look, drop).await?;
+        Ok(dropped.first().map(|day| usize::try_from(day.rows).unwrap_or(0)))
+    }
+
+    /// Looks, and where there is something, looks again under a lock and runs DDL for each that is found then; for none where another
+    /// node is at it.
+    async fn alone<T>(
+        &self,
+        lock_timeout: Duration,
+        look: impl Fn() -> Statement<Pg>,
+        ddl: impl Fn(&T) -> String,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<Pg> + Send + 'static,
+    {
+        if self.connections.load::<T>(look()).await?.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.connections
+            .within(async {
+                let mut lease = self.connections.lease().await?;
+                let lock_timeout = millis(lock_timeout);
+                let begin =
+                    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {lock_timeout}");
+                lease.begin(begin.into()).await?;
+                let lock = Bind::BigInt(i64::from_ne_bytes(fnv1a(&self.names.history()).to_ne_bytes()));
+                let locked: Vec<Locked> = lease.load(Statement::new(&ONE_AT_A_TIME.into(), [lock])).await?;
+                let mut found = Vec::new();
+                if locked.iter().any(|locked| locked.0) {
+                    found = lease.load(look()).await?;
+                    let ddl: Vec<String> = found.iter().map(&ddl).collect();
+                    if !ddl.is_empty() {
+                        lease.batch(&ddl.join("; ").into()).await?;
+                    }
+                }
+                lease.commit().await?;
+                lease.give_back();
+                Ok(found)
+            })
+            .await
+    }
+}
+
+struct Locked(bool);
+
+impl QueryableByName<Pg> for Locked {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        row.get_value::<Bool, _, _>(0).map(Self)
+    }
+}
+
+/// A day without a partition: as names have it, and its bounds.
+struct MissingDay {
+    name: String,
+    from: String,
+    to: String,
+}
+
+impl QueryableByName<Pg> for MissingDay {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        let text = |column| row.get_value::<Text, String, _>(column);
+        Ok(Self { name: text(0)?, from: text(1)?, to: text(2)? })
+    }
+}
+
+/// A partition that is kept no longer.
+struct FallenDay {
+    name: String,
+    rows: i64,
+}
+
+impl QueryableByName<Pg> for FallenDay {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        Ok(Self { name: row.get_value::<Text, _, _>(0)?, rows: row.get_value::<BigInt, _, _>(1)? })
+    }
+}

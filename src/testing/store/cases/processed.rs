@@ -1,0 +1,173 @@
+use std::time::{Duration, SystemTime};
+
+use crate::message::MessageId;
+use crate::store::{HistoryStore, InsertOptions, Keep, Kept, Locking, Marking, RowKey, SentMark};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+const AWAITING: Keep = Keep { days: 30, awaits_processing: true };
+
+async fn settle(history: &dyn HistoryStore, key: RowKey) {
+    assert_eq!(history.settle_kept(&[Kept { key, keep: AWAITING }], Locking::Skip).await.expect("settle"), [key]);
+}
+
+async fn send(under_test: &dyn StoreUnderTest, history: &dyn HistoryStore) -> RowKey {
+    let key = insert(under_test, DUE).await;
+    settle(history, key).await;
+    key
+}
+
+async fn mark(history: &dyn HistoryStore, key: RowKey) -> Marking {
+    let marked = history.mark_processed(&[key.message_id]).await.expect("mark");
+    let [(message_id, marking)] = marked[..] else { panic!("one answer: {marked:?}") };
+    assert_eq!(message_id, key.message_id);
+    marking
+}
+
+async fn processed_at(history: &dyn HistoryStore, key: RowKey) -> Option<SystemTime> {
+    history.sent(key.message_id).await.expect("sent").expect("it is kept").processed_at
+}
+
+async fn unprocessed(history: &dyn HistoryStore, past: Duration) -> Vec<MessageId> {
+    let mut found: Vec<_> = history.unprocessed(&TOPIC.into(), past, None, 100).await.expect("unprocessed");
+    found.sort_by_key(|sent| sent.message_id);
+    found.into_iter().map(|sent| sent.message_id).collect()
+}
+
+/// A mark stands from the first time on, whoever makes it again.
+pub async fn mark_stands_once_it_is_made(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let (key, other) = (send(under_test, history).await, send(under_test, history).await);
+    assert_eq!(processed_at(history, key).await, None);
+    let (wrote, marking) = Wrote::during(under_test, mark(history, key)).await;
+    assert_eq!(marking, Marking::Marked);
+    let first = processed_at(history, key).await;
+    wrote.assert_at(first.expect("it is marked"));
+    assert_eq!(mark(history, key).await, Marking::Already);
+    assert_eq!((processed_at(history, key).await, processed_at(history, other).await), (first, None));
+    let mut many = history.mark_processed(&[key.message_id, other.message_id, other.message_id]).await.expect("mark");
+    many.sort_by_key(|(message_id, _)| *message_id);
+    let mut expected = [(key.message_id, Marking::Already), (other.message_id, Marking::Marked)];
+    expected.sort_by_key(|(message_id, _)| *message_id);
+    assert_eq!(many, expected);
+    assert_eq!(history.mark_processed(&[]).await.expect("mark"), []);
+}
+
+/// A consumer that is faster than the settle loses nothing.
+pub async fn mark_waits_for_its_message(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let key = insert(under_test, DUE).await;
+    let (wrote, marking) = Wrote::during(under_test, mark(history, key)).await;
+    assert_eq!((marking, mark(history, key).await), (Marking::Ahead, Marking::Ahead));
+    settle(history, key).await;
+    wrote.assert_at(processed_at(history, key).await.expect("it was marked before it was sent"));
+    assert_eq!(unprocessed(history, Duration::ZERO).await, []);
+    assert_eq!(mark(history, key).await, Marking::Already);
+    // The mark went with the settle: nothing of it is left to be written to its message.
+    under_test.pass(DAY).await;
+    assert_eq!(history.fold_marks(Duration::ZERO, 100).await.expect("fold"), 0);
+}
+
+/// A mark and the settle of its message at once: whatever comes first, the message is processed.
+pub async fn mark_beside_a_settle_is_not_lost(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    for _ in 0..20 {
+        let key = insert(under_test, DUE).await;
+        let (marking, ()) = tokio::join!(mark(history, key), settle(history, key));
+        assert_ne!(marking, Marking::Already);
+        assert!(processed_at(history, key).await.is_some(), "the mark was {marking:?}, and is lost");
+        assert_eq!(mark(history, key).await, Marking::Already);
+    }
+    assert_eq!(unprocessed(history, Duration::ZERO).await, []);
+    assert_eq!(history.count_sent(&TOPIC.into(), 100).await.expect("count").unprocessed, 0);
+}
+
+/// A mark that was left beside its message is seen by everything that reads, and written to it in time.
+pub async fn old_marks_go_to_their_messages(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let key = insert(under_test, DUE).await;
+    assert_eq!(mark(history, key).await, Marking::Ahead);
+    // Its topic asked for no marks when it was settled, so that the settle did not look.
+    let keep = Keep { awaits_processing: false, ..AWAITING };
+    history.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle");
+    let marked_at = processed_at(history, key).await;
+    assert!(marked_at.is_some());
+    assert_eq!(history.send_again(&[key.message_id]).await.expect("send again"), [], "it is processed");
+    let never_sent = insert(under_test, DUE).await;
+    assert_eq!(mark(history, never_sent).await, Marking::Ahead);
+    assert_eq!(history.fold_marks(DAY, 100).await.expect("fold"), 0, "they are young");
+    under_test.pass(DAY * 2).await;
+    assert_eq!(history.fold_marks(DAY, 100).await.expect("fold"), 2);
+    assert_eq!(history.fold_marks(DAY, 100).await.expect("fold"), 0);
+    assert!(processed_at(history, key).await.is_some(), "it is in its message now");
+    assert_eq!(mark(history, never_sent).await, Marking::Ahead, "what was never sent is forgotten");
+}
+
+/// What awaits processing, is not marked, and was sent long enough ago; in pages.
+pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let mut late = Vec::new();
+    for _ in 0..5 {
+        late.push(send(under_test, history).await.message_id);
+    }
+    let processed = send(under_test, history).await;
+    mark(history, processed).await;
+    let unasked = insert(under_test, DUE).await;
+    let keep = Keep { awaits_processing: false, ..AWAITING };
+    history.settle_kept(&[Kept { key: unasked, keep }], Locking::Skip).await.expect("settle");
+    under_test.pass(DAY * 2).await;
+    send(under_test, history).await;
+    late.sort_unstable();
+    assert_eq!(unprocessed(history, DAY).await, late);
+    assert_eq!(unprocessed(history, DAY * 3).await, []);
+    let (mut seen, mut after): (Vec<_>, Option<SentMark>) = (Vec::new(), None);
+    loop {
+        let page = history.unprocessed(&TOPIC.into(), DAY, after.as_ref(), 2).await.expect("unprocessed");
+        let Some(last) = page.last() else { break };
+        after = Some(last.mark());
+        seen.extend(page.iter().map(|sent| (sent.sent_at, sent.message_id)));
+        assert!(seen.len() <= late.len(), "a page is told twice");
+    }
+    assert!(seen.is_sorted(), "by time and id: {seen:?}");
+    assert_eq!(seen.len(), late.len());
+    assert_eq!(history.unprocessed(&"invoices".into(), DAY, None, 10).await.expect("unprocessed"), []);
+}
+
+/// What is sent again is live as it was, under its message id and the next epoch; what is processed stays.
+pub async fn send_again_brings_messages_back(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let (key, processed) = (send(under_test, history).await, send(under_test, history).await);
+    mark(history, processed).await;
+    let asked = [key.message_id, processed.message_id, MessageId::new()];
+    let (wrote, moved) = Wrote::during(under_test, history.send_again(&asked)).await;
+    assert_eq!(moved.expect("send again"), [key.message_id]);
+    assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "in one of the two at a time");
+    let row = live_row(under_test, key).await;
+    wrote.assert_due_after(&row, Duration::ZERO);
+    assert_eq!((row.epoch, row.attempts, row.failures), (1, 0, 0));
+    assert_eq!(history.send_again(&asked).await.expect("send again"), [], "it is on its way");
+    // The first copy is processed at last, while the second is under way.
+    assert_eq!(mark(history, key).await, Marking::Ahead);
+    let claim = claim(under_test, &crate::store::ClaimSpec { keep: Some(AWAITING), ..spec(TOPIC) }).await;
+    assert_eq!(keys(&claim.rows), [key]);
+    claim.batch.close(&[key], &[]).await.expect("close");
+    assert!(processed_at(history, key).await.is_some());
+    assert_eq!(history.send_again(&[]).await.expect("send again"), []);
+}
+
+/// In a lane it goes behind everything that is there, and several in the order in which they were enqueued.
+pub async fn send_again_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let mut rows = Vec::new();
+    for _ in 0..3 {
+        rows.push(insert(under_test, InsertOptions::default().in_lane(3)).await);
+    }
+    let [first, second, stays] = rows[..] else { unreachable!("three rows") };
+    for row in [second, first] {
+        settle(history, row).await;
+    }
+    assert_eq!(history.send_again(&[second.message_id, first.message_id]).await.expect("send again").len(), 2);
+    let order: Vec<MessageId> = under_test.live_rows().await.iter().map(|row| row.key.message_id).collect();
+    assert_eq!(order, [stays.message_id, first.message_id, second.message_id]);
+}

@@ -1,0 +1,100 @@
+use std::time::Duration;
+
+use crate::store::{Dead, Held, HistoryStore, Keep, Kept, Locking, RowKey};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+async fn settle_for(under_test: &dyn StoreUnderTest, history: &dyn HistoryStore, days: u32) -> RowKey {
+    let key = insert(under_test, DUE).await;
+    let keep = Keep { days, awaits_processing: false };
+    history.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle");
+    key
+}
+
+async fn prune_all(history: &dyn HistoryStore) {
+    while history.prune(100).await.expect("prune").more {}
+}
+
+/// A message stays as long as its topic said when it was sent, and less than a day longer.
+pub async fn prune_removes_what_is_kept_no_longer(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let short = settle_for(under_test, history, 2).await;
+    let long = settle_for(under_test, history, 5).await;
+    let is_there = async |key: RowKey| history.sent(key.message_id).await.expect("sent").is_some();
+    for (passed, short_is_there) in [(Duration::ZERO, true), (DAY * 2, true), (DAY, false)] {
+        under_test.pass(passed).await;
+        prune_all(history).await;
+        assert_eq!((is_there(short).await, is_there(long).await), (short_is_there, true), "after {passed:?}");
+    }
+    under_test.pass(DAY * 3).await;
+    prune_all(history).await;
+    assert!(!is_there(long).await);
+}
+
+/// A step is bounded, and says when more is left.
+pub async fn prune_is_bounded(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    for _ in 0..3 {
+        settle_for(under_test, history, 1).await;
+    }
+    under_test.pass(DAY * 2).await;
+    let first = history.prune(2).await.expect("prune");
+    assert_eq!((first.rows, first.more), (2, true));
+    let second = history.prune(2).await.expect("prune");
+    assert_eq!((second.rows, second.more), (1, false));
+    assert_eq!(history.prune(2).await.expect("prune").rows, 0);
+}
+
+/// Several at once remove everything once, and fail for nothing.
+pub async fn concurrent_prunes_share_the_work(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    for _ in 0..20 {
+        settle_for(under_test, history, 1).await;
+    }
+    under_test.pass(DAY * 2).await;
+    let (one, other) = tokio::join!(history.prune(100), history.prune(100));
+    let rows = one.expect("prune").rows + other.expect("prune").rows;
+    prune_all(history).await;
+    assert!(rows <= 20, "{rows} of 20 were removed");
+    assert_eq!(history.count_sent(&TOPIC.into(), 100).await.expect("count").sent, 0);
+}
+
+/// Room may be made at any time, again and for several times of keeping.
+pub async fn room_is_made_again_and_again(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let before = settle_for(under_test, history, 1).await;
+    for _ in 0..2 {
+        history.make_room(&[2, 30]).await.expect("make room");
+    }
+    let (one, other) = tokio::join!(history.make_room(&[9]), history.make_room(&[9]));
+    one.and(other).expect("make room");
+    for key in [before, settle_for(under_test, history, 2).await, settle_for(under_test, history, 30).await] {
+        assert!(history.sent(key.message_id).await.expect("sent").is_some());
+    }
+    assert_eq!(history.count_sent(&TOPIC.into(), 10).await.expect("count").sent, 3);
+}
+
+/// Dead letters of the topic go when they are too old, and no others.
+pub async fn old_dead_letters_go(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let bury = async |topic: &str| {
+        let key = under_test.insert(&message(topic), DUE).await;
+        let dead = Dead { held: Held { key, epoch: 0 }, reason: "refused".to_owned() };
+        assert_eq!(under_test.store().dead(&[dead]).await.expect("dead"), [key]);
+        key
+    };
+    for _ in 0..3 {
+        bury(TOPIC).await;
+    }
+    let other = bury("invoices").await;
+    under_test.pass(DAY * 2).await;
+    let young = bury(TOPIC).await;
+    let topic = TOPIC.into();
+    assert_eq!(history.prune_dead(&topic, DAY * 3, 100).await.expect("prune"), 0);
+    assert_eq!(history.prune_dead(&topic, DAY, 2).await.expect("prune"), 2);
+    assert_eq!(history.prune_dead(&topic, DAY, 2).await.expect("prune"), 1);
+    assert_eq!(history.prune_dead(&topic, DAY, 2).await.expect("prune"), 0);
+    assert_eq!(dead_keys(under_test).await, sorted([other, young]));
+}

@@ -1,0 +1,101 @@
+//! The partitions of the history.
+
+use std::time::SystemTime;
+
+use diesel::pg::Pg;
+use diesel_outbox::store::{ClaimSpec, HistoryStore, InsertOptions, Keep, Kept, Locking, RowKey, Sessions, Store};
+use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
+use diesel_outbox::{Envelope, MessageId};
+
+use super::connections::{deadpool, spec};
+use super::under_test::PostgresUnderTest;
+
+const KEEP: Keep = Keep { days: 1, awaits_processing: false };
+
+async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
+    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+    test.insert(&envelope, InsertOptions::default()).await
+}
+
+async fn send(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
+    let key = insert(test).await;
+    let settled = test.store.settle_kept(&[Kept { key, keep: KEEP }], Locking::Skip).await;
+    assert_eq!(settled.expect("settle"), [key]);
+    key
+}
+
+fn rows_in(test: &PostgresUnderTest<impl Sessions<Pg>>, partition: &str) -> i32 {
+    let table = format!("{}_{partition}", test.names.history());
+    test.numbers(&format!("SELECT count(*)::int AS number FROM {table}"))[0]
+}
+
+/// Makes a partition of a day that is long over and moves everything there.
+fn grow_old(test: &PostgresUnderTest<impl Sessions<Pg>>) {
+    let history = test.names.history();
+    test.run(&format!(
+        "CREATE TABLE {history}_20200101 (LIKE {history} INCLUDING ALL); \
+         ALTER TABLE {history} ATTACH PARTITION {history}_20200101 FOR VALUES FROM ('2020-01-01') TO ('2020-01-02'); \
+         UPDATE {history} SET falls_on = '2020-01-01'"
+    ));
+}
+
+fn partitions(test: &PostgresUnderTest<impl Sessions<Pg>>) -> i32 {
+    let history = test.names.history();
+    test.numbers(&format!("SELECT count(*)::int AS number FROM pg_inherits WHERE inhparent = '{history}'::regclass"))[0]
+}
+
+#[tokio::test]
+async fn a_day_falls_as_a_whole() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    test.store.make_room(&[1]).await.expect("make room");
+    let made = partitions(&test);
+    assert_eq!(made, 5, "the default one, today's and three days ahead");
+    let old = send(&test).await;
+    assert_eq!(rows_in(&test, "default"), 0, "it is in the partition of its day");
+    grow_old(&test);
+    let young = send(&test).await;
+    assert!(test.store.prune(100).await.expect("prune").more);
+    assert_eq!(partitions(&test), made);
+    assert_eq!(test.store.sent(old.message_id).await.expect("sent"), None);
+    assert!(test.store.sent(young.message_id).await.expect("sent").is_some());
+    assert!(!test.store.prune(100).await.expect("prune").more);
+}
+
+/// A reader has the history for as long as it likes: the fall waits for a moment and no longer, and settles go on.
+#[tokio::test]
+async fn a_reader_keeps_a_day_and_no_settle() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    send(&test).await;
+    grow_old(&test);
+    let reader = test.begin(&format!("SELECT 1 FROM {}", test.names.history()));
+    let refused = test.store.prune(100).await.expect_err("somebody reads it");
+    assert!(refused.is_retriable(), "{refused}");
+    send(&test).await;
+    Box::new(reader).commit().await;
+    assert!(test.store.prune(100).await.expect("prune").more);
+}
+
+/// Rule of the protocol: an open claim has no lock on the history before its last statement.
+#[tokio::test]
+async fn an_open_claim_keeps_no_day() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    send(&test).await;
+    grow_old(&test);
+    let key = insert(&test).await;
+    let claim = test.store.claim(&ClaimSpec { keep: Some(KEEP), ..spec() }).await.expect("claim");
+    assert!(test.store.prune(100).await.expect("prune").more);
+    assert_eq!(claim.batch.close(&[key], &[]).await.expect("close").settled, [key]);
+    assert!(test.store.sent(key.message_id).await.expect("sent").is_some());
+}
+
+/// Two nodes that find the same day missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_make_room_at_once_do_it_once() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    for days in 1..20 {
+        let days = [days * 10];
+        let (one, other) = tokio::join!(test.store.make_room(&days), test.store.make_room(&days));
+        one.and(other).expect("make room");
+    }
+    assert_eq!(partitions(&test), 1 + 19 * 4);
+}
