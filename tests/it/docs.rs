@@ -18,6 +18,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/design.md",
     "docs/glossary.md",
     "docs/guarantees.md",
+    "docs/history.md",
     "docs/http.md",
     "docs/kafka.md",
     "docs/operations.md",
@@ -71,7 +72,18 @@ fn operations_lists_every_metric_as_the_code_says() {
 #[test]
 fn metrics_that_the_documents_name_exist() {
     let names: BTreeSet<&str> = ALL.iter().map(|metric| metric.name).collect();
-    let tables = ["messages", "dead_letters", "lanes", "nodes", "key_locks", "half_messages", "paused_topics"];
+    let tables = [
+        "messages",
+        "dead_letters",
+        "lanes",
+        "nodes",
+        "key_locks",
+        "half_messages",
+        "paused_topics",
+        "history",
+        "history_default",
+        "processed_marks",
+    ];
     let is_table = |span: &str| span.strip_prefix("outbox_").is_some_and(|name| tables.contains(&name));
     for document in DOCUMENTS {
         let text = read(document);

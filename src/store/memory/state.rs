@@ -20,9 +20,8 @@ use crate::store::{Confirmed, KeptError, LiveRow, Loaded, Look, NextDue, Poisone
 
 pub(super) use admin::MemoryLetter;
 pub(super) use claim::Hold;
+pub(super) use history::MemorySent;
 pub(super) use writes::Settled;
-
-use history::MemorySent;
 
 /// The database's clock.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::store::{Kept, KeptError, Marking, Pruned, RowKey, SentCount, SentMark
 
 /// A sent message with everything it had.
 #[derive(Debug)]
-pub(super) struct MemorySent {
+pub(in crate::store::memory) struct MemorySent {
     key: RowKey,
     envelope: Envelope,
     delayed: bool,
