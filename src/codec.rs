@@ -29,6 +29,16 @@ pub trait Codec<T: ?Sized> {
     /// # Errors
     /// When this event cannot be represented.
     fn encode(event: &T) -> Result<Vec<u8>, CodecError>;
+
+    /// A payload of this codec as people read it, for whoever looks at a dead letter
+    /// ([`Admin::payload_text`](crate::admin::Admin::payload_text)). Without it they get the bytes.
+    ///
+    /// # Errors
+    /// The payload is not one of this codec; or the codec shows none.
+    fn text(payload: &[u8]) -> Result<String, CodecError> {
+        let _ = payload;
+        Err(CodecError::new("its codec shows no text: implement `Codec::text`"))
+    }
 }
 
 /// JSON through serde; the default.
@@ -43,6 +53,13 @@ pub struct Json;
 impl<T: Serialize + ?Sized> Codec<T> for Json {
     fn encode(event: &T) -> Result<Vec<u8>, CodecError> {
         serde_json::to_vec(event).map_err(CodecError::new)
+    }
+
+    /// As it stands there, if it is JSON.
+    fn text(payload: &[u8]) -> Result<String, CodecError> {
+        let text = std::str::from_utf8(payload).map_err(CodecError::new)?;
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(CodecError::new)?;
+        Ok(text.to_owned())
     }
 }
 
@@ -59,17 +76,22 @@ impl<T: AsRef<[u8]> + ?Sized> Codec<T> for Raw {
     fn encode(event: &T) -> Result<Vec<u8>, CodecError> {
         Ok(event.as_ref().to_vec())
     }
+
+    /// The bytes, if they are text.
+    fn text(payload: &[u8]) -> Result<String, CodecError> {
+        std::str::from_utf8(payload).map(str::to_owned).map_err(CodecError::new)
+    }
 }
 
-/// Why an event could not be encoded.
+/// Why an event could not be encoded, or a payload not be read.
 ///
 /// ```
 /// use diesel_outbox::CodecError;
 /// let error = CodecError::new("no such unit");
-/// assert_eq!(error.to_string(), "the event could not be encoded: no such unit");
+/// assert_eq!(error.to_string(), "the codec refused: no such unit");
 /// ```
 #[derive(Debug, thiserror::Error)]
-#[error("the event could not be encoded: {source}")]
+#[error("the codec refused: {source}")]
 pub struct CodecError {
     source: Box<dyn std::error::Error + Send + Sync>,
 }

@@ -62,6 +62,8 @@ metrics! {
     CANCELLED = "outbox_cancelled_total", Counter, Count, "Delayed messages cancelled before they were sent, by `topic`; of this process.";
     REDRIVEN = "outbox_redriven_total", Counter, Count, "Dead letters sent again by `Admin`; of this process.";
     PURGED = "outbox_purged_total", Counter, Count, "Dead letters thrown away by `Admin`; of this process.";
+    DEAD_LETTERS_UNTOLD = "outbox_dead_letters_untold_total", Counter, Count, "Calls of listeners to dead letters that were lost, by `reason`: queue_full, panicked.";
+    DEAD_LETTER_ALERTS = "outbox_dead_letter_alerts_total", Counter, Count, "Times that a relay of this process gave up more messages within a window than its alert allows.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0, by `transport`.";
     TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";

@@ -30,7 +30,7 @@ fn expand(event: &Event) -> TokenStream {
         generics.make_where_clause().predicates.extend(bounds);
     }
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
-    let items = [topic(event), kind(event), key(event), headers(event), payload(event)];
+    let items = [topic(event), kind(event), key(event), headers(event), payload(event), payload_text(event)];
     quote! {
         #[automatically_derived]
         impl #impl_generics #krate::OutboxMessage for #ident #type_generics #where_clause {
@@ -102,8 +102,11 @@ fn kind(event: &Event) -> TokenStream {
         return constant;
     }
     let rest = (arms.len() < event.shape.variants.len()).then(|| quote!(_ => Self::KIND,));
+    let general = (arms.len() < event.shape.variants.len()).then(|| quote!(Self::KIND,));
+    let own = event.shape.variants.iter().filter_map(|variant| variant.kind.as_ref());
     quote! {
         #constant
+        const KINDS: &'static [&'static str] = &[#general #(#own),*];
         fn kind(&self) -> ::std::borrow::Cow<'_, str> {
             ::std::borrow::Cow::Borrowed(match self { #(#arms)* #rest })
         }
@@ -197,6 +200,21 @@ fn payload(event: &Event) -> TokenStream {
             &self,
         ) -> ::core::result::Result<::core::option::Option<::std::vec::Vec<u8>>, #krate::CodecError> {
             #payload
+        }
+    }
+}
+
+/// None of a tombstone, which has no payload, and whose codec need not exist.
+fn payload_text(event: &Event) -> TokenStream {
+    let Event { codec, krate, .. } = event;
+    if event.shape.is_tombstone() {
+        return TokenStream::new();
+    }
+    quote! {
+        fn payload_text(
+            payload: &[u8],
+        ) -> ::core::result::Result<::std::string::String, #krate::CodecError> {
+            <#codec as #krate::codec::Codec<Self>>::text(payload)
         }
     }
 }

@@ -1,7 +1,7 @@
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Admin, AdminError, DeadPage, PausedTopic, RedrivePace};
-use crate::message::MessageId;
+use super::{Admin, AdminError, DeadPage, PausedTopic, PayloadText, RedrivePace, Retried};
+use crate::message::{MessageId, OutboxMessage};
 use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening};
 
 /// An [`Admin`] for threads that run no async tasks. Made by [`Admin::blocking`].
@@ -55,6 +55,26 @@ impl BlockingAdmin {
         self.runtime.block_on(self.admin.send_now(message_id))
     }
 
+    /// As [`Admin::retry_send`].
+    ///
+    /// # Errors
+    /// As [`Admin::retry_send`].
+    pub fn retry_send(&self, message_id: MessageId) -> Result<Retried, AdminError> {
+        self.runtime.block_on(self.admin.retry_send(message_id))
+    }
+
+    /// As [`Admin::redrive_edited`].
+    ///
+    /// # Errors
+    /// As [`Admin::redrive_edited`].
+    pub fn redrive_edited<M: OutboxMessage + ?Sized>(
+        &self,
+        message_id: MessageId,
+        edited: &M,
+    ) -> Result<MessageId, AdminError> {
+        self.runtime.block_on(self.admin.redrive_edited(message_id, edited))
+    }
+
     /// As [`Admin::dead_letters`].
     ///
     /// # Errors
@@ -74,6 +94,11 @@ impl BlockingAdmin {
     /// As [`Admin::dead_letter`].
     pub fn dead_letter(&self, message_id: MessageId) -> Result<DeadLetter, AdminError> {
         self.runtime.block_on(self.admin.dead_letter(message_id))
+    }
+
+    /// As [`Admin::payload_text`].
+    pub fn payload_text<'a>(&self, letter: &'a DeadLetter) -> PayloadText<'a> {
+        self.admin.payload_text(letter)
     }
 
     /// As [`Admin::count_dead`].

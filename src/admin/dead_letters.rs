@@ -48,13 +48,17 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// What the database says.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says.
     pub async fn dead_letters(
         &self,
         filter: &DeadFilter,
         after: Option<&DeadMark>,
         letters_max: usize,
     ) -> Result<DeadPage, AdminError> {
+        if letters_max == 0 {
+            return Err(AdminError::EmptyPage);
+        }
+        check_possible(filter)?;
         let letters = self.port()?.dead_letters(filter, after, letters_max).await?;
         let is_full = letters.len() == letters_max;
         let next = letters.last().filter(|_| is_full).map(DeadLetter::mark);
@@ -114,7 +118,8 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`NoPace`](AdminError::NoPace), or what the database says. What went before stays.
+    /// [`NoPace`](AdminError::NoPace), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says. What went
+    /// before stays.
     ///
     /// # Cancel safety
     /// Dropped, the future leaves what went before, and perhaps one step more.
@@ -124,6 +129,7 @@ impl Admin {
         pace: RedrivePace,
         mut progress: impl FnMut(usize) + Send,
     ) -> Result<usize, AdminError> {
+        check_possible(filter)?;
         let (mut paced, port) = (pace.begin()?, self.port()?);
         let filter = dead_by_now(port, filter).await?;
         let (mut after, mut moved) = (None, 0);
@@ -157,8 +163,12 @@ impl Admin {
     /// Throws dead letters away, those that are dead by now and match the filter, in bounded steps. Tells `progress` after each step
     /// how many went so far; returns that.
     ///
+    /// What is gone is gone: a filter without a condition is refused, so that one that was forgotten does no harm. Whoever
+    /// means every letter says [`DeadFilter::everything`].
+    ///
     /// # Errors
-    /// What the database says. What went before stays gone.
+    /// [`NoFilter`](AdminError::NoFilter), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says. What
+    /// went before stays gone.
     ///
     /// # Cancel safety
     /// Dropped, the future leaves what is left, less perhaps one step more.
@@ -167,6 +177,10 @@ impl Admin {
         filter: &DeadFilter,
         mut progress: impl FnMut(usize) + Send,
     ) -> Result<usize, AdminError> {
+        if filter.says_nothing() {
+            return Err(AdminError::NoFilter);
+        }
+        check_possible(filter)?;
         let port = self.port()?;
         let filter = dead_by_now(port, filter).await?;
         let (mut after, mut purged) = (None, 0);
@@ -194,6 +208,10 @@ impl Admin {
         ::metrics::counter!(metrics::PURGED).increment(purged as u64);
         Ok(purged)
     }
+}
+
+fn check_possible(filter: &DeadFilter) -> Result<(), AdminError> {
+    if filter.is_impossible() { Err(AdminError::ImpossibleFilter) } else { Ok(()) }
 }
 
 /// The filter, without what dies from now on.

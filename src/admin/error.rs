@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use crate::enqueue::EnqueueError;
 use crate::message::MessageId;
 use crate::store::StoreError;
 
@@ -34,6 +35,35 @@ pub enum AdminError {
         /// The message.
         message_id: MessageId,
     },
+    /// No message of that id is there, live or dead.
+    #[error(
+        "no message {message_id} is there to be sent again: it was sent, cancelled or purged before, or it waits in a lane of \
+         an ordered topic, whose owner tries the first message of each key by itself"
+    )]
+    NotThere {
+        /// The message.
+        message_id: MessageId,
+    },
+    /// The edited message is refused, as enqueue would refuse it. The letter stays.
+    #[error(transparent)]
+    Refused(#[from] EnqueueError),
+    /// The edited message is delayed, and a redrive sends now.
+    #[error("the message that is to replace {message_id} is delayed: a redrive sends now, so give it without a delay")]
+    DelayedRedrive {
+        /// The dead letter.
+        message_id: MessageId,
+    },
+    /// Everything would be purged because nothing was said.
+    #[error(
+        "the filter has no condition, and every dead letter would be gone: say `DeadFilter::everything()` if that is meant"
+    )]
+    NoFilter,
+    /// No letter can be found by the filter.
+    #[error("the filter finds nothing whatever there is: what it calls `dead_from` does not lie before `dead_before`")]
+    ImpossibleFilter,
+    /// A page of nothing.
+    #[error("a page of 0 letters would look like the last one: ask for at least 1")]
+    EmptyPage,
     /// The topic is none of the outbox's, and so no relay would obey.
     #[error("topic {topic:?} is not configured, so nothing of it can be paused; configured are {configured:?}")]
     UnknownTopic {
@@ -92,6 +122,12 @@ impl AdminError {
         match self {
             Self::Store(error) => error.is_retriable(),
             Self::NotDelayed { .. }
+            | Self::NotThere { .. }
+            | Self::Refused(_)
+            | Self::DelayedRedrive { .. }
+            | Self::NoFilter
+            | Self::ImpossibleFilter
+            | Self::EmptyPage
             | Self::AlreadyTaken { .. }
             | Self::NotWaiting { .. }
             | Self::NotDead { .. }

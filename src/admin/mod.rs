@@ -1,5 +1,6 @@
 //! What people and jobs do to messages beside the running relays: one handle, async and blocking.
 
+mod again;
 mod blocking;
 mod dead_letters;
 mod error;
@@ -7,14 +8,17 @@ mod history;
 mod history_blocking;
 mod pace;
 mod pauses;
+mod payload;
 #[cfg(test)]
 mod tests;
 
+pub use again::Retried;
 pub use blocking::BlockingAdmin;
 pub use dead_letters::DeadPage;
 pub use error::AdminError;
 pub use history::{SentPage, Unprocessed};
 pub use pace::RedrivePace;
+pub use payload::PayloadText;
 
 pub use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote, Hastening, PausedTopic};
 pub use crate::store::{Marking, SentCount, SentMark, SentMessage};

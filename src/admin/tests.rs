@@ -5,8 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::{Admin, AdminError, DeadFilter, Marking, RedrivePace, Unprocessed};
-use crate::message::{Envelope, MessageId};
+use super::{Admin, AdminError, DeadFilter, Marking, RedrivePace, Retried, Unprocessed};
+use crate::codec::{Codec, CodecError, Json, Raw};
+use crate::enqueue::EnqueueError;
+use crate::message::{Envelope, Message, MessageId, OutboxMessage};
 use crate::outbox::Outbox;
 use crate::store::{Dead, Held, HistoryStore as _, InsertOptions, Keep, Kept, Locking, MemoryStore, Store as _};
 use crate::topic::Topic;
@@ -89,7 +91,7 @@ async fn pages_and_purges_take_what_the_filter_says() {
     for _ in 0..5 {
         bury(&store).await;
     }
-    let (admin, everything) = (admin(&store), DeadFilter::new());
+    let (admin, everything) = (admin(&store), DeadFilter::everything());
     let first = admin.dead_letters(&everything, None, 3).await.unwrap();
     let second = admin.dead_letters(&everything, first.next.as_ref(), 3).await.unwrap();
     assert_eq!((first.letters.len(), second.letters.len(), second.next), (3, 2, None));
@@ -187,4 +189,133 @@ async fn sending_again_what_stays_unprocessed_ends() {
         () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it does not end"),
     };
     assert_eq!(sent_again, 30);
+}
+
+#[tokio::test]
+async fn a_message_is_tried_again_wherever_it_is() {
+    let store = MemoryStore::new();
+    let admin = admin(&store);
+    let envelope = || Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+    let far = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
+    let waits = store.insert(envelope(), far).message_id;
+    let due = store.insert(envelope(), InsertOptions::default()).message_id;
+    let dead = bury(&store).await;
+    for (message_id, expected) in [(waits, Retried::Due), (due, Retried::Soon), (dead, Retried::Redriven)] {
+        assert_eq!(admin.retry_send(message_id).await.unwrap(), expected);
+        assert_eq!(admin.retry_send(message_id).await.unwrap(), Retried::Soon, "once is enough");
+    }
+    assert_eq!((store.live_rows().len(), store.dead_rows().len()), (3, 0));
+    let error = admin.retry_send(MessageId::new()).await.unwrap_err();
+    assert!(matches!(error, AdminError::NotThere { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_edited_letter_is_checked_as_at_enqueue() {
+    let store = MemoryStore::new();
+    let outbox = Outbox::builder()
+        .topic(Topic::new("orders").message_bytes_max(10))
+        .topic(Topic::new("payments").ordered_by_key());
+    let admin = outbox.build().unwrap().admin(store.clone());
+    let dead = bury(&store).await;
+    let letter = || Message::to("orders");
+    for (edited, refusal) in [
+        (letter().payload_bytes([0; 11]), "11 bytes"),
+        (letter().header("outbox-kind", "x"), "outbox-kind"),
+        (letter().key("no\0"), "NUL"),
+        (letter().redirect("order"), "not configured"),
+        (letter().redirect("payments"), "no key"),
+    ] {
+        let error = admin.redrive_edited(dead, &edited).await.unwrap_err();
+        assert!(matches!(&error, AdminError::Refused(error) if error.to_string().contains(refusal)), "{error}");
+    }
+    let delayed = letter().delay(Duration::from_secs(1));
+    assert!(matches!(admin.redrive_edited(dead, &delayed).await, Err(AdminError::DelayedRedrive { .. })));
+    assert!(matches!(
+        admin.redrive_edited(dead, &letter().redirect("payments").key("a").delay(Duration::from_secs(1))).await,
+        Err(AdminError::Refused(EnqueueError::DelayedOnOrderedTopic { .. }))
+    ));
+    assert_eq!(store.dead_rows().len(), 1, "it is still there");
+    let unknown = admin.redrive_edited(MessageId::new(), &letter()).await;
+    assert!(matches!(unknown, Err(AdminError::NotDead { .. })));
+
+    let edited = admin.dead_letter(dead).await.unwrap().to_message().unwrap().redirect("payments").key("a");
+    let new_id = admin.redrive_edited(dead, &edited).await.unwrap();
+    assert_ne!(new_id, dead);
+    let rows = store.live_rows();
+    assert_eq!(rows.iter().map(|row| (row.key.message_id, &*row.topic)).collect::<Vec<_>>(), [(new_id, "payments")]);
+    assert_eq!(store.dead_rows().len(), 0);
+}
+
+#[tokio::test]
+async fn what_was_forgotten_to_be_said_purges_nothing() {
+    let store = MemoryStore::new();
+    let dead = bury(&store).await;
+    let admin = admin(&store);
+    assert!(matches!(admin.purge_all(&DeadFilter::new(), |_| ()).await, Err(AdminError::NoFilter)));
+    assert!(matches!(admin.dead_letters(&DeadFilter::new(), None, 0).await, Err(AdminError::EmptyPage)));
+    let turned_round = DeadFilter::new().dead_from(store.now()).dead_before(SystemTime::UNIX_EPOCH);
+    let (pace, none) = (RedrivePace::default(), |_| ());
+    for error in [
+        admin.purge_all(&turned_round, none).await.map(drop),
+        admin.redrive_all(&turned_round, pace, none).await.map(drop),
+        admin.dead_letters(&turned_round, None, 1).await.map(drop),
+    ] {
+        assert!(matches!(error, Err(AdminError::ImpossibleFilter)));
+    }
+    assert_eq!(store.dead_rows()[0].key.message_id, dead);
+    assert_eq!(admin.purge_all(&DeadFilter::everything(), none).await.unwrap(), 1);
+}
+
+/// Fixed in width, and shown as what it says.
+struct Celsius;
+
+impl Codec<Reading> for Celsius {
+    fn encode(reading: &Reading) -> Result<Vec<u8>, CodecError> {
+        Ok(reading.0.to_be_bytes().to_vec())
+    }
+
+    fn text(payload: &[u8]) -> Result<String, CodecError> {
+        let bytes = payload.try_into().map_err(|_| CodecError::new("not 2 bytes"))?;
+        Ok(format!("{} degrees", i16::from_be_bytes(bytes)))
+    }
+}
+
+struct Reading(i16);
+
+impl OutboxMessage for Reading {
+    const TOPIC: Option<&'static str> = Some("orders");
+    const KIND: &'static str = "reading";
+
+    fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
+        Celsius::encode(self).map(Some)
+    }
+
+    fn payload_text(payload: &[u8]) -> Result<String, CodecError> {
+        Celsius::text(payload)
+    }
+}
+
+#[tokio::test]
+async fn a_payload_is_shown_by_the_codec_of_its_type() {
+    let store = MemoryStore::new();
+    let outbox = Outbox::builder().topic(Topic::new("orders")).topic(Topic::new("others")).message::<Reading>();
+    let admin = outbox.build().unwrap().admin(store.clone());
+    for (topic, kind, payload, shown) in [
+        ("orders", "reading", Some(&[0xff, 0xfb][..]), "-5 degrees"),
+        ("orders", "reading", Some(b"{}x"), "3 bytes (the codec refused: not 2 bytes): {}x"),
+        ("orders", "writing", Some(b"\0x"), "2 bytes of a type that is not registered: \\x00x"),
+        ("others", "reading", Some(b"x"), "1 bytes of a type that is not registered: x"),
+        ("orders", "reading", None, "no payload (a tombstone)"),
+    ] {
+        let mut envelope = Envelope::new(MessageId::new(), topic.into(), SystemTime::UNIX_EPOCH);
+        (envelope.kind, envelope.payload) = (kind.to_owned(), payload.map(<[u8]>::to_vec));
+        let key = store.insert(envelope, InsertOptions::default());
+        store.dead(&[Dead { held: Held { key, epoch: 0 }, reason: "refused".into() }]).await.unwrap();
+        let letter = admin.dead_letter(key.message_id).await.unwrap();
+        assert_eq!(admin.payload_text(&letter).to_string(), shown);
+    }
+    let (json, raw) = (<Json as Codec<str>>::text, <Raw as Codec<str>>::text);
+    assert_eq!(json(br#" {"a": 1}"#).unwrap(), r#" {"a": 1}"#);
+    assert!(json(b"{").is_err() && json(&[0xff]).is_err() && raw(&[0xff]).is_err());
+    assert_eq!(raw(b"as is").unwrap(), "as is");
 }

@@ -49,6 +49,13 @@ pub const REDRIVE_ROWS_MAX: usize = 500;
 /// Dead letters that go back in a second, where nothing else is said: what they failed at may not bear more.
 pub const REDRIVE_PER_SECOND: u32 = 1_000;
 
+/// Dead letters that wait to be told to the application's listener, some hundred bytes each. A listener that falls behind by more
+/// is told of the table, where all of them are.
+pub const DEAD_LETTER_QUEUE_MAX: usize = 1_024;
+
+/// Dead letters told by one turn of a listener's thread, so that a shutdown waits for no more of them.
+pub const DEAD_LETTER_TURN_MAX: usize = 64;
+
 /// Failures kept on a row: enough to see a pattern, few enough that a failing row does not grow.
 pub const ERRORS_KEPT_MAX: usize = 10;
 

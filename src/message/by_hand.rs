@@ -38,6 +38,13 @@ impl Message {
         }
     }
 
+    /// Sends it to another topic.
+    #[must_use]
+    pub fn redirect(mut self, topic: impl Into<String>) -> Self {
+        self.topic = topic.into();
+        self
+    }
+
     /// Says what happened.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
@@ -56,6 +63,13 @@ impl Message {
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push(name, value);
+        self
+    }
+
+    /// Gives it these headers in place of those it has.
+    #[must_use]
+    pub fn replace_headers(mut self, headers: Headers) -> Self {
+        self.headers = headers;
         self
     }
 

@@ -6,6 +6,7 @@ use crate::codec::CodecError;
 impl<M: OutboxMessage> OutboxMessage for Delayed<M> {
     const TOPIC: Option<&'static str> = M::TOPIC;
     const KIND: &'static str = M::KIND;
+    const KINDS: &'static [&'static str] = M::KINDS;
 
     fn topic(&self) -> Cow<'_, str> {
         self.event.topic()
@@ -21,6 +22,9 @@ impl<M: OutboxMessage> OutboxMessage for Delayed<M> {
     }
     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
         self.event.payload()
+    }
+    fn payload_text(payload: &[u8]) -> Result<String, CodecError> {
+        M::payload_text(payload)
     }
     fn delivery(&self) -> Delivery {
         self.delivery

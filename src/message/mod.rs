@@ -54,6 +54,9 @@ pub trait OutboxMessage {
     /// What happened, as consumers tell events of one topic apart, such as `order.placed`.
     const KIND: &'static str;
 
+    /// Every kind that a value of the type may have.
+    const KINDS: &'static [&'static str] = &[Self::KIND];
+
     /// The topic this value goes to.
     fn topic(&self) -> Cow<'_, str> {
         Cow::Borrowed(Self::TOPIC.unwrap_or_default())
@@ -79,6 +82,16 @@ pub trait OutboxMessage {
     /// # Errors
     /// Whatever the codec says of the value; [`enqueue`](crate::Outbox::enqueue) hands it to its caller.
     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError>;
+
+    /// A payload of such an event as people read it ([`Admin::payload_text`](crate::admin::Admin::payload_text)): what the codec
+    /// makes of it. Without it they get the bytes.
+    ///
+    /// # Errors
+    /// The payload is none of such an event; or the type shows none.
+    fn payload_text(payload: &[u8]) -> Result<String, CodecError> {
+        let _ = payload;
+        Err(CodecError::new("its type shows no text: implement `OutboxMessage::payload_text`"))
+    }
 
     /// When it is to be sent; right after COMMIT, unless the value itself knows better.
     fn delivery(&self) -> Delivery {
@@ -131,6 +144,7 @@ pub trait OutboxMessage {
 impl<M: OutboxMessage + ?Sized> OutboxMessage for &M {
     const TOPIC: Option<&'static str> = M::TOPIC;
     const KIND: &'static str = M::KIND;
+    const KINDS: &'static [&'static str] = M::KINDS;
 
     fn topic(&self) -> Cow<'_, str> {
         (**self).topic()
@@ -146,6 +160,9 @@ impl<M: OutboxMessage + ?Sized> OutboxMessage for &M {
     }
     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
         (**self).payload()
+    }
+    fn payload_text(payload: &[u8]) -> Result<String, CodecError> {
+        M::payload_text(payload)
     }
     fn delivery(&self) -> Delivery {
         (**self).delivery()

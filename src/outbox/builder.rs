@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::{Inner, Outbox};
+use super::{Inner, Outbox, Registered};
 use crate::message::OutboxMessage;
 use crate::naming::TableNames;
 use crate::topic::{Topic, TopicError};
@@ -31,13 +31,6 @@ pub struct OutboxBuilder {
     messages: Vec<Registered>,
 }
 
-/// A registered message type: its name and its topic, where that is fixed.
-#[derive(Debug)]
-struct Registered {
-    type_name: &'static str,
-    topic: Option<&'static str>,
-}
-
 impl Outbox {
     /// An outbox without topics, to be completed.
     pub fn builder() -> OutboxBuilder {
@@ -53,9 +46,11 @@ impl OutboxBuilder {
     }
 
     /// Registers a message type, so that [`build`](Self::build) fails where its topic is missing, and not its first
-    /// enqueue. Types need not be registered.
+    /// enqueue; and so that payloads of it can be read where people look at dead letters
+    /// ([`Admin::payload_text`](crate::admin::Admin::payload_text)). Types need not be registered.
     pub fn message<M: OutboxMessage>(mut self) -> Self {
-        self.messages.push(Registered { type_name: std::any::type_name::<M>(), topic: M::TOPIC });
+        let type_name = std::any::type_name::<M>();
+        self.messages.push(Registered { type_name, topic: M::TOPIC, kinds: M::KINDS, payload_text: M::payload_text });
         self
     }
 
@@ -86,6 +81,7 @@ impl OutboxBuilder {
             messages: self.tables.messages(),
             tables: self.tables,
             require_transaction: self.require_transaction,
+            registered: self.messages,
             link: Arc::default(),
             recorder: OnceLock::new(),
         };

@@ -28,6 +28,7 @@ pub use transaction::{AsyncTransaction, TransactionConnection};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crate::codec::CodecError;
 use crate::hook::{CommitHook, Recorded};
 use crate::naming::TableNames;
 use crate::relay::queue::Link;
@@ -66,9 +67,20 @@ struct Inner {
     /// The table of messages, as it stands in every statement.
     messages: String,
     require_transaction: bool,
+    registered: Vec<Registered>,
     link: Arc<Link>,
     /// Set once by an application's test.
     recorder: OnceLock<Arc<Recorded>>,
+}
+
+/// A registered message type.
+#[derive(Debug, Clone, Copy)]
+struct Registered {
+    type_name: &'static str,
+    /// Where it is fixed.
+    topic: Option<&'static str>,
+    kinds: &'static [&'static str],
+    payload_text: fn(&[u8]) -> Result<String, CodecError>,
 }
 
 impl Outbox {
@@ -89,6 +101,14 @@ impl Outbox {
     /// Where the tables are.
     pub fn tables(&self) -> &TableNames {
         &self.inner.tables
+    }
+
+    /// A payload as text, by the type that was registered for its topic and kind; `None` where none was.
+    pub(crate) fn payload_text(&self, topic: &str, kind: &str, payload: &[u8]) -> Option<Result<String, CodecError>> {
+        let of_kind = |of: &&Registered| of.kinds.contains(&kind) && of.topic.is_none_or(|own| own == topic);
+        // A type that names the topic knows better than one that may go to any.
+        let registered = self.inner.registered.iter().filter(of_kind).max_by_key(|of| of.topic.is_some())?;
+        Some((registered.payload_text)(payload))
     }
 
     pub(crate) fn link(&self) -> &Arc<Link> {

@@ -30,7 +30,7 @@ impl Outbox {
         Ok(self.encode_checked(event)?)
     }
 
-    pub(super) fn encode_checked<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<Encoded, EnqueueError> {
+    pub(crate) fn encode_checked<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<Encoded, EnqueueError> {
         Encoded::new(&self.inner.topics, event)
     }
 

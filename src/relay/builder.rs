@@ -19,9 +19,10 @@ use super::queue::{Link, Queue, Queues};
 use super::routes::{Route, RoutingProblem, Transports, shares};
 use super::stop::Stop;
 use super::supervised::supervised;
+use super::teller::{Listeners, Teller};
 use super::topics::Topics;
 use super::wakes::Wakes;
-use super::{Relay, dispatcher, keeper, prober, pruner, scout, settler, sweeper};
+use super::{Relay, dispatcher, keeper, prober, pruner, scout, settler, sweeper, teller};
 use crate::clock::{Clock, SystemClock};
 use crate::lane::NodeId;
 use crate::limits::{Limits, PREPARE_TIMEOUT};
@@ -42,6 +43,7 @@ pub struct RelayBuilder {
     transports: Transports,
     clock: Arc<dyn Clock>,
     limits: Limits,
+    pub(super) listeners: Listeners,
 }
 
 impl RelayBuilder {
@@ -54,6 +56,7 @@ impl RelayBuilder {
             transports: Transports::default(),
             clock: Arc::new(SystemClock),
             limits: Limits::default(),
+            listeners: Listeners::default(),
         }
     }
 
@@ -108,7 +111,7 @@ impl RelayBuilder {
             return Err(StartError::NoTransport);
         }
         let routes = self.transports.route(self.topics)?;
-        check_limits(&self.limits)?;
+        check_limits(&self.limits, &self.listeners)?;
         routes.iter().try_for_each(|route| check_delivery_timeout(&self.limits, route))?;
         metrics::describe();
         let found = store.check().await;
@@ -118,6 +121,7 @@ impl RelayBuilder {
         accept(found)?;
         let (stop, wakes) = (Arc::new(Stop::default()), Arc::new(Wakes::default()));
         let node = NodeId::new();
+        let teller = Arc::new(Teller::new(self.listeners, Arc::clone(&self.clock)));
         let wanted: Vec<usize> = routes.iter().map(|route| route.transport.in_flight_max()).collect();
         let engine = |(route, limits): (&Route, Limits)| {
             let queue = Queue::new(Arc::clone(&route.name), limits.queue_refs_max, Arc::clone(&self.clock));
@@ -132,6 +136,7 @@ impl RelayBuilder {
                 inbox: Inbox::default(),
                 stop: Arc::clone(&stop),
                 wakes: Arc::clone(&wakes),
+                teller: Arc::clone(&teller),
                 clock: Arc::clone(&self.clock),
                 limits,
                 store: Arc::clone(&store),
@@ -140,7 +145,8 @@ impl RelayBuilder {
         };
         let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
         let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::default());
-        let engines = Arc::new(Engines { node, all, store, clock, limits, stop, wakes, store_health, backlog_meters });
+        let engines =
+            Arc::new(Engines { node, all, store, clock, limits, stop, wakes, teller, store_health, backlog_meters });
         prepare_lanes(&engines).await?;
         prepare_history(&engines).await?;
         let prepared =
@@ -191,6 +197,9 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
     if pruner::has_work(&engines) {
         others.spawn(supervised("pruner", stop(), Arc::clone(&engines), pruner::run));
     }
+    let ends = stop();
+    let tell = move |teller| teller::run(teller, Arc::clone(&ends));
+    others.spawn(supervised("teller", stop(), Arc::clone(&engines.teller), tell));
     Relay { engines, link, sweepers, others }
 }
 
@@ -271,7 +280,7 @@ fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(), StartErr
     Err(StartError::DeliveryTimeout { transport: Arc::clone(&route.name), delivery_timeout, margin, lease })
 }
 
-fn check_limits(limits: &Limits) -> Result<(), StartError> {
+fn check_limits(limits: &Limits, listeners: &Listeners) -> Result<(), StartError> {
     let counts = [
         ("claim_rows_max", limits.claim_rows_max),
         ("claim_bytes_max", limits.claim_bytes_max),
@@ -292,6 +301,10 @@ fn check_limits(limits: &Limits) -> Result<(), StartError> {
         ("probe_interval_min", limits.probe_interval_min),
         ("lane_lease_duration", limits.lane_lease_duration),
         ("prune_interval", limits.prune_interval),
+        (
+            "window_duration of the dead letter alert",
+            listeners.alert.as_ref().map_or(Duration::MAX, |of| of.window_duration),
+        ),
     ];
     let zero_count = counts.iter().find(|(_, count)| *count == 0).map(|(name, _)| *name);
     let zero_duration = durations.iter().find(|(_, duration)| duration.is_zero()).map(|(name, _)| *name);

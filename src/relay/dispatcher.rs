@@ -8,13 +8,14 @@ use tokio::time::{Instant, timeout};
 use super::breaker::BreakerState;
 use super::engine::Engine;
 use super::entry::{Holder, Lease};
-use super::failures;
+use super::failures::{self, Burial};
 use super::ledger::Reservation;
 use super::outgoing::{Offer, Offered, Outgoing};
 use super::pace::Pace;
 use super::path::Path;
 use super::queue::{Carried, Queued, lost};
 use super::stop::Stage;
+use super::teller::GivenUp;
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
 use crate::metrics;
@@ -173,8 +174,11 @@ fn offer(
 }
 
 /// A row that nobody can decode becomes a dead letter on its own, under the epoch it was read with.
-pub(crate) fn give_up(row: &Poisoned) -> Dead {
+pub(crate) fn give_up(row: &Poisoned) -> Burial {
     tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error, "a row cannot be decoded");
     ::metrics::counter!(metrics::GIVEN_UP, "topic" => Arc::clone(&row.topic), "reason" => "poisoned").increment(1);
-    Dead { held: Held { key: row.key, epoch: row.epoch }, reason: format!("poisoned: {}", row.error) }
+    let reason = format!("poisoned: {}", row.error);
+    let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
+    let letter = GivenUp { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };
+    Burial { dead: Dead { held: Held { key: row.key, epoch: row.epoch }, reason }, letter }
 }

@@ -12,6 +12,7 @@ use super::lanes::all::Lanes;
 use super::ledger::Ledger;
 use super::queue::Queue;
 use super::stop::Stop;
+use super::teller::Teller;
 use super::topics::Topics;
 use super::wakes::Wakes;
 use crate::clock::Clock;
@@ -39,6 +40,7 @@ pub(crate) struct Engine {
     pub(crate) inbox: Inbox,
     pub(crate) stop: Arc<Stop>,
     pub(crate) wakes: Arc<Wakes>,
+    pub(crate) teller: Arc<Teller>,
 }
 
 impl Engine {

@@ -14,6 +14,7 @@ use super::health::StoreHealth;
 use super::meters::BacklogMeters;
 use super::queue::Flush;
 use super::stop::Stop;
+use super::teller::Teller;
 use super::topics::TopicState;
 use super::wakes::Wakes;
 use crate::clock::{BootInstant, Clock};
@@ -32,6 +33,7 @@ pub(crate) struct Engines {
     pub(crate) limits: Limits,
     pub(crate) stop: Arc<Stop>,
     pub(crate) wakes: Arc<Wakes>,
+    pub(crate) teller: Arc<Teller>,
     pub(crate) store_health: StoreHealth,
     pub(crate) backlog_meters: BacklogMeters,
 }

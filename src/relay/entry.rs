@@ -19,6 +19,8 @@ pub(crate) struct Entry {
     pub(crate) failures: u32,
     /// Which attempt this send is.
     pub(crate) attempt: u32,
+    /// The message's kind, where somebody listens to what becomes of it.
+    pub(crate) kind: Option<Box<str>>,
     pub(crate) bytes: usize,
     /// The end of COMMIT, where the hook saw it.
     pub(crate) committed_at: Option<BootInstant>,

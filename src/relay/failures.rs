@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::engine::Engine;
 use super::entry::Entry;
+use super::teller::GivenUp;
 use crate::crash_points::crash_point;
 use crate::limits::{ERROR_TEXT_BYTES_MAX, RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX};
 use crate::metrics;
@@ -19,6 +20,12 @@ pub(crate) struct FailedRow {
     pub(crate) epoch: i32,
     pub(crate) entry: Entry,
     pub(crate) error: TransportError,
+}
+
+/// A message on its way to the dead letters, and what is told of it when it is there.
+pub(crate) struct Burial {
+    pub(crate) dead: Dead,
+    pub(crate) letter: GivenUp,
 }
 
 /// What to do about one failed row.
@@ -118,48 +125,63 @@ async fn write_given_up(engine: &Arc<Engine>, given_up: Vec<(FailedRow, &'static
     if given_up.is_empty() {
         return;
     }
-    for (failed, reason) in &given_up {
-        give_up(failed, reason);
-    }
-    let dead = given_up.iter().map(|(failed, reason)| Dead {
-        held: Held { key: failed.row, epoch: failed.epoch },
-        reason: shortened(format!("{reason}: {}", failed.error)),
-    });
-    bury(engine, dead.collect()).await;
+    bury(engine, given_up.iter().map(|(failed, reason)| give_up(failed, reason)).collect()).await;
 }
 
-/// Tells that a message is given up.
-pub(crate) fn give_up(failed: &FailedRow, reason: &'static str) {
+/// Gives a message up.
+pub(crate) fn give_up(failed: &FailedRow, reason: &'static str) -> Burial {
     let topic = failed.entry.topic.topic.name();
     tracing::error!(message_id = %failed.row.message_id, topic, reason, error = %failed.error, "a message is given up");
     ::metrics::counter!(metrics::GIVEN_UP, "topic" => failed.entry.topic.name(), "reason" => reason).increment(1);
     failed.entry.topic.clear_suspect(failed.row.message_id);
+    let reason = shortened(format!("{reason}: {}", failed.error));
+    let letter = GivenUp {
+        topic: failed.entry.topic.name(),
+        message_id: failed.row.message_id,
+        kind: failed.entry.kind.as_deref().unwrap_or_default().to_owned(),
+        reason: reason.clone(),
+        attempts: failed.entry.attempt,
+    };
+    Burial { dead: Dead { held: Held { key: failed.row, epoch: failed.epoch }, reason }, letter }
 }
 
 /// Moves rows to the dead letters.
-pub(crate) async fn bury(engine: &Arc<Engine>, dead: Vec<Dead>) {
-    if dead.is_empty() {
+pub(crate) async fn bury(engine: &Arc<Engine>, burials: Vec<Burial>) {
+    if burials.is_empty() {
         return;
     }
     crash_point!(DYING);
+    let (dead, letters): (Vec<Dead>, Vec<GivenUp>) = burials.into_iter().map(|of| (of.dead, of.letter)).unzip();
     let rows: Vec<RowKey> = dead.iter().map(|dead| dead.held.key).collect();
     let written = engine.store.dead(&dead).await;
-    finish(engine, &rows, written, "a message could not be given up: it comes back when its lease ends");
+    let buried = finish(engine, &rows, written, "a message could not be given up: it comes back when its lease ends");
+    let told = rows.iter().zip(letters).filter(|(row, _)| buried.contains(row));
+    engine.teller.tell(told.map(|(_, letter)| letter));
 }
 
-/// Strikes the rows out, written or not: what could not be written comes back by itself when the lease ends.
-fn finish(engine: &Engine, rows: &[RowKey], written: Result<Vec<RowKey>, StoreError>, loss: &'static str) {
-    match written {
+/// Strikes the rows out, written or not: what could not be written comes back by itself when the lease ends. Returns what was.
+fn finish(
+    engine: &Engine,
+    rows: &[RowKey],
+    written: Result<Vec<RowKey>, StoreError>,
+    loss: &'static str,
+) -> HashSet<RowKey> {
+    let written = match written {
         Ok(written) => {
             let written: HashSet<RowKey> = written.into_iter().collect();
             let lost = rows.iter().filter(|row| !written.contains(row)).count();
             ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
+            written
         }
-        Err(error) => tracing::warn!(%error, rows = rows.len(), "{loss}"),
-    }
+        Err(error) => {
+            tracing::warn!(%error, rows = rows.len(), "{loss}");
+            HashSet::new()
+        }
+    };
     for row in rows {
         engine.ledger.strike(*row);
     }
+    written
 }
 
 pub(crate) fn shortened(mut text: String) -> String {

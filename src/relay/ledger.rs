@@ -333,6 +333,7 @@ mod tests {
             progress: Progress::InFlight,
             failures: 0,
             attempt: 1,
+            kind: None,
             bytes: 10,
             committed_at: Some(BootInstant::from_boot(std::time::Duration::ZERO)),
             path: Path::Confirmed,

@@ -25,6 +25,7 @@ mod inbox;
 mod keeper;
 mod lanes;
 mod ledger;
+mod listening;
 mod meters;
 mod outgoing;
 mod pace;
@@ -43,6 +44,7 @@ mod status;
 mod stop;
 mod supervised;
 mod sweeper;
+mod teller;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -55,6 +57,7 @@ pub use panicked::RelayPanicked;
 pub use routes::RoutingProblem;
 pub use shutdown::ShutdownReport;
 pub use status::{LaneStatus, RelayStatus, RouteStatus, StoreStatus, TransportStatus};
+pub use teller::{DeadLetterAlert, GivenUp};
 
 use std::fmt;
 use std::sync::Arc;

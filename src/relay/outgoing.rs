@@ -75,6 +75,7 @@ impl<'a> Outgoing<'a> {
             path,
             failures: row.failures,
             attempt: row.envelope.attempt,
+            kind: engine.teller.has_listeners().then(|| row.envelope.kind.as_str().into()),
             bytes: row.envelope.size_bytes().max(1),
             committed_at,
             alone,

@@ -10,7 +10,7 @@ use super::breaker::BreakerState;
 use super::dispatcher::give_up;
 use super::engine::Engine;
 use super::entry::{Holder, Lease, Progress};
-use super::failures;
+use super::failures::{self, Burial};
 use super::inbox::Fate;
 use super::ledger::Reservation;
 use super::outgoing::{Offer, Offered, Outgoing};
@@ -20,7 +20,7 @@ use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
 use crate::metrics;
 use crate::planted::{Mistake, planted};
-use crate::store::{ClaimBatch, Closed, Dead, Held, Loaded, Row, RowKey, StoreError, Term};
+use crate::store::{ClaimBatch, Closed, Held, Loaded, Row, RowKey, StoreError, Term};
 use crate::transport::TransportError;
 
 pub(crate) struct Round<'a> {
@@ -34,7 +34,7 @@ pub(crate) struct Round<'a> {
     /// In flight since before this claim: held on with it.
     in_flight: Vec<RowKey>,
     /// Not decodable: held, then given up.
-    poisoned: HashMap<RowKey, Dead>,
+    poisoned: HashMap<RowKey, Burial>,
     suspects: Vec<Row>,
     is_closed: bool,
 }
@@ -219,7 +219,10 @@ impl<'a> Round<'a> {
             if let Some(error) = failed.remove(row) {
                 engine.inbox.push(*row, Fate::Failed(error));
             }
-            dead.extend(self.poisoned.remove(row).map(|dead| Dead { held: Held { key: *row, epoch }, ..dead }));
+            dead.extend(self.poisoned.remove(row).map(|mut burial| {
+                burial.dead.held = Held { key: *row, epoch };
+                burial
+            }));
         }
         failures::bury(engine, dead).await;
     }

@@ -47,6 +47,8 @@ pub(super) async fn drain(
         .await;
     };
     let in_time = timeout_at(deadline, drained).await.is_ok();
+    // What is left of it stands in the table.
+    let _ = timeout_at(deadline, engines.teller.all_told()).await;
     engines.stop.advance(Stage::Ending);
     let report = ShutdownReport { queued: engines.queued(), in_flight: engines.in_flight(), in_time };
     // Everything but an open claim may be cut off: what it would have written, a sweeper finds.

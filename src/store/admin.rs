@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use super::dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark};
-use crate::message::MessageId;
+use crate::message::{Envelope, MessageId};
 
 /// A database whose messages can be looked at and changed by hand. From [`Store::admin`](super::Store::admin).
 ///
@@ -56,6 +56,12 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     ///
     /// What another session has locked is passed over.
     async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError>;
+
+    /// Removes a dead letter and writes another message in its place, due now or at the tail of its lane, in one transaction.
+    /// Says whether the letter was there; where it was not, or another session has it locked, nothing is written.
+    ///
+    /// The envelope's `created_at` and `attempt` are not looked at: it is a new row, written now and tried never.
+    async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError>;
 
     /// Pauses a topic: from the next [`look`](super::Store::look) on every relay leaves it alone. One that is paused stays as
     /// it is.

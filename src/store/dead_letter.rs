@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde::de::DeserializeOwned;
 
 use crate::codec::CodecError;
-use crate::message::{HeaderError, Headers, MessageId};
+use crate::message::{HeaderError, Headers, Message, MessageId};
 
 /// A message that was given up, with everything that is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +69,22 @@ impl DeadLetter {
         serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
     }
 
+    /// The same message once more, to be edited: for [`Admin::redrive_edited`](crate::admin::Admin::redrive_edited).
+    ///
+    /// # Errors
+    /// The column holds no headers: put the message together by hand.
+    pub fn to_message(&self) -> Result<Message, HeaderError> {
+        let message = Message::to(&*self.topic).kind(&*self.kind).replace_headers(self.headers()?);
+        let message = match &self.key {
+            Some(key) => message.key(key),
+            None => message,
+        };
+        Ok(match &self.payload {
+            Some(payload) => message.payload_bytes(payload.clone()),
+            None => message,
+        })
+    }
+
     /// The word in front of the reason: `refused`, `attempts`, `poisoned`.
     pub fn reason_word(&self) -> &str {
         reason_word(&self.reason)
@@ -100,12 +116,30 @@ pub struct DeadFilter {
     pub(crate) reason: Option<Arc<str>>,
     pub(crate) dead_from: Option<SystemTime>,
     pub(crate) dead_before: Option<SystemTime>,
+    /// Said in so many words, and not by saying nothing.
+    is_everything: bool,
 }
 
 impl DeadFilter {
-    /// Every dead letter.
+    /// Every dead letter, to be narrowed. What cannot be undone wants a condition, or [`everything`](Self::everything).
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Every dead letter, and meant so: [`Admin::purge_all`](crate::admin::Admin::purge_all) takes no other filter without a
+    /// condition.
+    pub fn everything() -> Self {
+        Self { is_everything: true, ..Self::default() }
+    }
+
+    /// Whether somebody may have forgotten to say which.
+    pub(crate) fn says_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether no letter can be found by it, whatever there is.
+    pub(crate) fn is_impossible(&self) -> bool {
+        self.dead_from.zip(self.dead_before).is_some_and(|(from, before)| from >= before)
     }
 
     /// Of one topic.

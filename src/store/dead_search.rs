@@ -43,7 +43,7 @@ pub(crate) struct Search<D: SearchDialect> {
 impl<D: SearchDialect> Search<D> {
     pub(crate) fn new(filter: &DeadFilter, after: Option<&DeadMark>) -> Self {
         let mut search = Self { conditions: Vec::new(), binds: Vec::new() };
-        let DeadFilter { topic, kind, key, reason, dead_from, dead_before } = filter;
+        let DeadFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
         let texts = [("topic", topic), ("kind", kind), (D::KEY, key)];
         for (column, text) in texts.into_iter().filter_map(|(column, text)| Some((column, text.as_ref()?))) {
             let bound = search.text(text);

@@ -4,6 +4,7 @@ impl ::diesel_outbox::OutboxMessage for Audited {
         "audit",
     );
     const KIND: &'static str = "audited";
+    const KINDS: &'static [&'static str] = &[Self::KIND, "audit.reset"];
     fn kind(&self) -> ::std::borrow::Cow<'_, str> {
         ::std::borrow::Cow::Borrowed(
             match self {
@@ -53,5 +54,12 @@ impl ::diesel_outbox::OutboxMessage for Audited {
             >>::encode(self),
             ::core::option::Option::Some,
         )
+    }
+    fn payload_text(
+        payload: &[u8],
+    ) -> ::core::result::Result<::std::string::String, ::diesel_outbox::CodecError> {
+        <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<
+            Self,
+        >>::text(payload)
     }
 }

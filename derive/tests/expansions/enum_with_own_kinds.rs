@@ -4,6 +4,7 @@ impl ::diesel_outbox::OutboxMessage for CustomerChange {
         "customers",
     );
     const KIND: &'static str = "customer_change";
+    const KINDS: &'static [&'static str] = &["customer.changed", "erased"];
     fn kind(&self) -> ::std::borrow::Cow<'_, str> {
         ::std::borrow::Cow::Borrowed(
             match self {
@@ -49,5 +50,12 @@ impl ::diesel_outbox::OutboxMessage for CustomerChange {
                 )
             }
         }
+    }
+    fn payload_text(
+        payload: &[u8],
+    ) -> ::core::result::Result<::std::string::String, ::diesel_outbox::CodecError> {
+        <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<
+            Self,
+        >>::text(payload)
     }
 }

@@ -49,4 +49,9 @@ impl renamed::outbox::OutboxMessage for Moved {
             ::core::option::Option::Some,
         )
     }
+    fn payload_text(
+        payload: &[u8],
+    ) -> ::core::result::Result<::std::string::String, renamed::outbox::CodecError> {
+        <Raw as renamed::outbox::codec::Codec<Self>>::text(payload)
+    }
 }

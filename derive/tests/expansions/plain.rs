@@ -22,4 +22,11 @@ impl ::diesel_outbox::OutboxMessage for OrderPlaced {
             ::core::option::Option::Some,
         )
     }
+    fn payload_text(
+        payload: &[u8],
+    ) -> ::core::result::Result<::std::string::String, ::diesel_outbox::CodecError> {
+        <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<
+            Self,
+        >>::text(payload)
+    }
 }

@@ -11,8 +11,9 @@ use crate::planted::{Mistake, planted};
 use crate::relay::dispatcher::give_up as poisoned_to_dead;
 use crate::relay::engine::Engine;
 use crate::relay::entry::Entry;
-use crate::relay::failures::{FailedRow, Treatment, give_up, note, shortened, treatment};
-use crate::store::{Dead, Failed, Held, InLane, Poisoned, RowKey, StoreError};
+use crate::relay::failures::{Burial, FailedRow, Treatment, give_up, note, treatment};
+use crate::relay::teller::GivenUp;
+use crate::store::{Dead, Failed, InLane, Poisoned, RowKey, StoreError};
 use crate::topic::OnFailedKey;
 use crate::transport::TransportError;
 
@@ -28,7 +29,7 @@ pub(crate) struct FailedInLane {
 #[derive(Default)]
 struct Writes {
     failed: Vec<(LaneHold, InLane<Failed>)>,
-    dead: Vec<(LaneHold, InLane<Dead>)>,
+    dead: Vec<(LaneHold, Burial)>,
 }
 
 /// Writes failures of rows of lanes. Each row's key waits until that is done, and then as long as the failure says.
@@ -62,10 +63,7 @@ fn treat(engine: &Engine, hold: LaneHold, failed: FailedRow, writes: &mut Writes
             writes.failed.push((hold, InLane { fence, what: note(&failed, Duration::ZERO, true) }));
         }
         Treatment::GiveUp { reason } if topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter => {
-            give_up(&failed, reason);
-            let held = Held { key: failed.row, epoch: failed.epoch };
-            let reason = shortened(format!("{reason}: {}", failed.error));
-            writes.dead.push((hold, InLane { fence, what: Dead { held, reason } }));
+            writes.dead.push((hold, give_up(&failed, reason)));
         }
         Treatment::GiveUp { reason } => {
             let wait = topic.topic.retry_policy().wait(failed.entry.failures.saturating_add(1));
@@ -94,17 +92,20 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold
     }
 }
 
-async fn write_dead(engine: &Engine, lanes: &TopicLanes, dead: Vec<(LaneHold, InLane<Dead>)>) {
-    let (holds, dead): (Vec<LaneHold>, Vec<InLane<Dead>>) = dead.into_iter().unzip();
+async fn write_dead(engine: &Engine, lanes: &TopicLanes, burials: Vec<(LaneHold, Burial)>) {
+    let (holds, burials): (Vec<LaneHold>, Vec<Burial>) = burials.into_iter().unzip();
+    let in_lane = |(hold, of): (&LaneHold, Burial)| (InLane { fence: hold.held.fence, what: of.dead }, of.letter);
+    let (dead, letters): (Vec<InLane<Dead>>, Vec<GivenUp>) = holds.iter().zip(burials).map(in_lane).unzip();
     let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
     let written = store.bury_from_lanes(&lanes.name(), engine.lanes.node, &dead).await;
     let written = told(written, dead.len(), "messages of an ordered topic could not be given up");
     let again_at = engine.clock.now() + engine.limits.poll_interval;
-    for (hold, dead) in holds.into_iter().zip(dead) {
+    for ((hold, dead), letter) in holds.into_iter().zip(dead).zip(letters) {
         let row = dead.what.held.key;
         engine.ledger.strike(row);
         if written.contains(&row) {
             hold.done(row);
+            engine.teller.tell([letter]);
         } else {
             // Still there, as far as is known: its key goes on only behind it.
             hold.block(row, again_at);
@@ -132,7 +133,7 @@ pub(super) async fn give_up_poisoned(engine: &Engine, lanes: &Arc<TopicLanes>, p
     for (row, turn) in poisoned {
         let hold = LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch: row.epoch };
         if goes_on {
-            dead.push((hold, InLane { fence: turn.held.fence, what: poisoned_to_dead(&row) }));
+            dead.push((hold, poisoned_to_dead(&row)));
         } else {
             tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error,
                 "a row cannot be decoded, and its key waits behind it");

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use super::faults::Call;
-use crate::message::MessageId;
+use crate::message::{Envelope, MessageId};
 use crate::store::{
     AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, StoreError,
 };
@@ -53,6 +53,10 @@ impl AdminStore for MemoryStore {
 
     async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
         self.call(Call::Redrive, |state| state.redrive(messages)).await
+    }
+
+    async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
+        self.call(Call::Replace, |state| state.replace(letter, by, lane)).await
     }
 
     async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {

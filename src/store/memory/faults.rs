@@ -52,6 +52,8 @@ pub enum Call {
     CountDead,
     /// [`AdminStore::redrive`](crate::store::AdminStore::redrive)
     Redrive,
+    /// [`AdminStore::replace`](crate::store::AdminStore::replace)
+    Replace,
     /// [`AdminStore::pause`](crate::store::AdminStore::pause), and the end of a pause
     Pause,
     /// [`AdminStore::paused`](crate::store::AdminStore::paused)

@@ -11,7 +11,7 @@ use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::group::SILENCE_SECS;
 use super::texts::{COMMIT, begin};
-use crate::message::MessageId;
+use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
 use crate::store::pause_table::wanted;
@@ -101,6 +101,24 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
         let group = [Bind::message_ids(messages.into_iter())];
         let moved = self.write(&self.admin_texts.lock_letters, group, move_back).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())
+    }
+
+    async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
+        let lane = lane.map_or(-1, i64::from);
+        let binds = vec![
+            Bind::message_id(by.message_id),
+            Bind::Text(Arc::clone(&by.topic)),
+            Bind::BigInt(lane),
+            Bind::OptionalText(by.key.clone()),
+            Bind::Text(by.kind.as_str().into()),
+            Bind::Text(by.headers.to_json().into()),
+            Bind::OptionalBytes(by.payload.clone()),
+            Bind::BigInt(lane),
+        ];
+        let group = || Bind::message_ids([letter].into_iter());
+        let writes =
+            |_: &[RowKey]| vec![(&self.admin_texts.write_edited, binds), (&self.texts.settle_dead, vec![group()])];
+        Ok(!self.write(&self.admin_texts.lock_letters, [group()], writes).await?.is_empty())
     }
 
     async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {

@@ -18,6 +18,7 @@ pub(super) struct AdminTexts {
     pub(super) lock_letters_waiting: Arc<str>,
     pub(super) redrive: Arc<str>,
     pub(super) redrive_to_lanes: Arc<str>,
+    pub(super) write_edited: Arc<str>,
     pub(super) pause: Arc<str>,
     pub(super) resume: Arc<str>,
     pub(super) paused: Arc<str>,
@@ -39,6 +40,7 @@ impl AdminTexts {
             lock_letters_waiting: text(&LOCK_LETTERS.replace("{locking}", "")),
             redrive: text(REDRIVE),
             redrive_to_lanes: text(REDRIVE_TO_LANES),
+            write_edited: text(WRITE_EDITED),
             pause: text(PAUSE),
             resume: text("DELETE FROM outbox_paused_topics WHERE topic = ?"),
             paused: text(PAUSED),
@@ -115,3 +117,7 @@ INSERT INTO outbox_paused_topics (topic, paused_at) VALUES (?, UTC_TIMESTAMP(6))
 
 const PAUSED: &str = "
 SELECT topic, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', paused_at) FROM outbox_paused_topics ORDER BY topic";
+
+const WRITE_EDITED: &str = "
+INSERT INTO outbox_messages (message_id, topic, lane, `key`, kind, headers, payload, due_at)
+VALUES (UNHEX(?), ?, ?, ?, ?, ?, ?, IF(? >= 0, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)))";

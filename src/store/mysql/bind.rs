@@ -3,7 +3,7 @@ use std::sync::Arc;
 use diesel::QueryResult;
 use diesel::mysql::Mysql;
 use diesel::query_builder::AstPass;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use serde::Serialize;
 
 use crate::message::MessageId;
@@ -17,6 +17,8 @@ pub enum Bind {
     Text(Arc<str>),
     BigInt(i64),
     Json(String),
+    OptionalText(Option<String>),
+    OptionalBytes(Option<Vec<u8>>),
 }
 
 impl Bind {
@@ -80,6 +82,8 @@ impl Dialect for Mysql {
             Bind::Text(text) => out.push_bind_param_value_only::<Text, str>(text),
             Bind::BigInt(number) => out.push_bind_param_value_only::<BigInt, _>(number),
             Bind::Json(json) => out.push_bind_param_value_only::<Text, str>(json),
+            Bind::OptionalText(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
+            Bind::OptionalBytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::admin_rows::CancelRow;
 use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::rows::timestamp;
-use crate::message::MessageId;
+use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
 use crate::store::pause_table::wanted;
@@ -87,6 +87,20 @@ impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
         let statement = Statement::new(&self.admin_texts.redrive, [Bind::message_ids(messages)]);
         let moved: Vec<MessageIdRow> = self.connections.load(statement).await?;
         Ok(moved.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
+        let binds = [
+            Bind::message_id(letter),
+            Bind::message_id(by.message_id),
+            Bind::Text(Arc::clone(&by.topic)),
+            Bind::BigInt(lane.map_or(-1, i64::from)),
+            Bind::OptionalText(by.key.clone()),
+            Bind::Text(by.kind.as_str().into()),
+            Bind::Text(by.headers.to_json().into()),
+            Bind::OptionalBytes(by.payload.clone()),
+        ];
+        Ok(self.connections.execute(Statement::new(&self.admin_texts.replace, binds)).await? > 0)
     }
 
     async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {

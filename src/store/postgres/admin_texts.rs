@@ -11,6 +11,7 @@ pub(super) struct AdminTexts {
     pub(super) now: Arc<str>,
     pub(super) count_dead: Arc<str>,
     pub(super) redrive: Arc<str>,
+    pub(super) replace: Arc<str>,
     pub(super) pause: Arc<str>,
     pub(super) resume: Arc<str>,
     pub(super) paused: Arc<str>,
@@ -25,6 +26,7 @@ impl AdminTexts {
             now: text(NOW_TEXT),
             count_dead: text(COUNT_DEAD),
             redrive: text(REDRIVE),
+            replace: text(REPLACE),
             pause: text("INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING"),
             resume: text("DELETE FROM outbox_paused_topics WHERE topic = $1"),
             paused: text("SELECT topic, paused_at FROM outbox_paused_topics ORDER BY topic"),
@@ -85,3 +87,12 @@ WITH l AS MATERIALIZED (
   FROM gone WHERE lane >= 0 ORDER BY gone.id
 )
 SELECT message_id FROM gone";
+
+const REPLACE: &str = "
+WITH l AS MATERIALIZED (
+  SELECT message_id FROM outbox_dead_letters WHERE message_id = $1 FOR UPDATE SKIP LOCKED
+), gone AS (
+  DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id RETURNING d.message_id
+)
+INSERT INTO outbox_messages (message_id, topic, lane, key, kind, headers, payload, due_at)
+SELECT $2, $3, $4::smallint, $5, $6, $7, $8, CASE WHEN $4 >= 0 THEN timestamptz 'epoch' ELSE clock_timestamp() END FROM gone";

@@ -4,7 +4,7 @@ use diesel::QueryResult;
 use diesel::data_types::PgTimestamp;
 use diesel::pg::Pg;
 use diesel::query_builder::AstPass;
-use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
 use crate::message::MessageId;
@@ -22,6 +22,8 @@ pub enum Bind {
     Uuid(Uuid),
     Uuids(Vec<Uuid>),
     Texts(Vec<String>),
+    OptionalText(Option<String>),
+    OptionalBytes(Option<Vec<u8>>),
 }
 
 impl Bind {
@@ -59,6 +61,8 @@ impl Dialect for Pg {
             Bind::Uuid(id) => out.push_bind_param_value_only::<SqlUuid, _>(id),
             Bind::Uuids(ids) => out.push_bind_param_value_only::<Array<SqlUuid>, _>(ids),
             Bind::Texts(texts) => out.push_bind_param_value_only::<Array<Text>, _>(texts),
+            Bind::OptionalText(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
+            Bind::OptionalBytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::admin_rows::TopicRow;
 use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::claim::BEGIN;
-use crate::message::MessageId;
+use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
 use crate::store::pause_table::wanted;
@@ -99,6 +99,33 @@ impl<P: Sessions<Sqlite>> AdminStore for SqliteStore<P> {
             })
         });
         Ok(moved.await?.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
+        let binds = [
+            id_of(by.message_id),
+            Bind::Text(Arc::clone(&by.topic)),
+            Bind::BigInt(lane.map_or(-1, i64::from)),
+            Bind::OptionalText(by.key.clone()),
+            Bind::Text(by.kind.as_str().into()),
+            Bind::Text(by.headers.to_json().into()),
+            Bind::OptionalBytes(by.payload.clone()),
+        ];
+        let remove = Statement::new(&self.admin_texts.remove_letters, [id_of(letter)]);
+        let write = Statement::new(&self.admin_texts.write_edited, binds);
+        let caller = self.caller();
+        let replaced = caller.run(|lease| {
+            Box::pin(async move {
+                lease.begin(BEGIN.into()).await?;
+                let removed: Vec<MessageIdRow> = lease.load(remove).await?;
+                if !removed.is_empty() {
+                    lease.execute(write).await?;
+                }
+                lease.commit().await?;
+                Ok(!removed.is_empty())
+            })
+        });
+        replaced.await
     }
 
     async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {

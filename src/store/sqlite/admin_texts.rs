@@ -16,6 +16,7 @@ pub(super) struct AdminTexts {
     pub(super) redrive: Arc<str>,
     pub(super) redrive_to_lanes: Arc<str>,
     pub(super) remove_letters: Arc<str>,
+    pub(super) write_edited: Arc<str>,
     pub(super) pause: Arc<str>,
     pub(super) resume: Arc<str>,
     pub(super) paused: Arc<str>,
@@ -37,6 +38,7 @@ impl AdminTexts {
             redrive: text(REDRIVE),
             redrive_to_lanes: text(REDRIVE_TO_LANES),
             remove_letters: text(REMOVE_LETTERS),
+            write_edited: text(WRITE_EDITED),
             pause: text(PAUSE),
             resume: text("DELETE FROM outbox_paused_topics WHERE topic = ?1"),
             paused: text("SELECT topic, paused_at FROM outbox_paused_topics ORDER BY topic"),
@@ -94,3 +96,7 @@ const REMOVE_LETTERS: &str = "DELETE FROM outbox_dead_letters WHERE message_id I
 
 const PAUSE: &str =
     "INSERT INTO outbox_paused_topics (topic, paused_at) VALUES (?1, {now}) ON CONFLICT (topic) DO NOTHING";
+
+const WRITE_EDITED: &str = "
+INSERT INTO outbox_messages (message_id, topic, lane, key, kind, headers, payload, due_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, CASE WHEN ?3 >= 0 THEN 0 ELSE {now} END)";

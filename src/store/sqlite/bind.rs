@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use diesel::QueryResult;
 use diesel::query_builder::AstPass;
-use diesel::sql_types::{BigInt, Binary, Text};
+use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use serde_json::{Value, json};
 
@@ -16,6 +16,8 @@ pub enum Bind {
     Text(Arc<str>),
     BigInt(i64),
     Json(String),
+    OptionalText(Option<String>),
+    OptionalBytes(Option<Vec<u8>>),
     /// Message ids, one behind the other: JSON has no bytes, and comparing hex would spell out each row's id.
     MessageIds(Vec<u8>),
 }
@@ -54,6 +56,8 @@ impl Dialect for Sqlite {
             Bind::Text(text) => out.push_bind_param_value_only::<Text, str>(text),
             Bind::BigInt(number) => out.push_bind_param_value_only::<BigInt, _>(number),
             Bind::Json(group) => out.push_bind_param_value_only::<Text, str>(group),
+            Bind::OptionalText(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
+            Bind::OptionalBytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
             Bind::MessageIds(ids) => out.push_bind_param_value_only::<Binary, [u8]>(ids),
         }
     }

@@ -126,6 +126,20 @@ pub(super) fn dead(held: Held) -> Dead {
     Dead { held, reason: "attempts".to_owned() }
 }
 
+/// Writes a row and gives it up.
+pub(super) async fn insert_dead(under_test: &dyn StoreUnderTest, topic: &str, key: &str, reason: &str) -> RowKey {
+    let mut envelope = message(topic);
+    envelope.key = Some(key.to_owned());
+    let row = under_test.insert(&envelope, DUE).await;
+    bury(under_test, row, 0, reason).await;
+    row
+}
+
+pub(super) async fn bury(under_test: &dyn StoreUnderTest, key: RowKey, epoch: i32, reason: &str) {
+    let dead = Dead { held: Held { key, epoch }, reason: reason.to_owned() };
+    assert_eq!(under_test.store().dead(&[dead]).await.expect("dead"), [key]);
+}
+
 pub(super) async fn live_row(under_test: &dyn StoreUnderTest, key: RowKey) -> LiveRow {
     let rows = under_test.live_rows().await;
     rows.into_iter().find(|row| row.key == key).unwrap_or_else(|| panic!("{key:?} is no live row"))

@@ -6,7 +6,8 @@ use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::dead_letter::reason_word;
 use crate::store::{
-    Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, DeadRow, FailureNote, Hastening, PausedTopic, RowKey,
+    Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, DeadRow, FailureNote, Hastening, InsertOptions,
+    PausedTopic, RowKey,
 };
 
 /// A dead letter with everything it had.
@@ -134,6 +135,14 @@ impl State {
         back.into_iter().map(|dead| self.revive(dead, now)).collect()
     }
 
+    pub(in crate::store::memory) fn replace(&mut self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> bool {
+        let Some(place) = self.dead.iter().position(|dead| dead.row.key.message_id == letter) else { return false };
+        self.dead.remove(place);
+        let row = self.prepare(by.clone(), InsertOptions { lane, ..InsertOptions::default() });
+        self.commit(row);
+        true
+    }
+
     pub(in crate::store::memory) fn pause(&mut self, topic: &Arc<str>) {
         let now = self.clock.now();
         self.paused.entry(Arc::clone(topic)).or_insert(now);
@@ -169,7 +178,7 @@ impl State {
 }
 
 fn matches(filter: &DeadFilter, letter: &DeadLetter) -> bool {
-    let DeadFilter { topic, kind, key, reason, dead_from, dead_before } = filter;
+    let DeadFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
     topic.as_ref().is_none_or(|topic| *topic == letter.topic)
         && kind.as_ref().is_none_or(|kind| **kind == *letter.kind)
         && key.as_ref().is_none_or(|key| letter.key.as_deref() == Some(&**key))

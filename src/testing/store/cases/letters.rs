@@ -1,23 +1,9 @@
 use std::time::{Duration, SystemTime};
 
 use crate::message::{Headers, MessageId};
-use crate::store::{AdminStore, Dead, DeadCount, DeadFilter, DeadMark, Held, InsertOptions, RowKey};
+use crate::store::{AdminStore, DeadCount, DeadFilter, DeadMark, Held, InsertOptions};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
-
-/// Writes a row and gives it up.
-async fn insert_dead(under_test: &dyn StoreUnderTest, topic: &str, key: &str, reason: &str) -> RowKey {
-    let mut envelope = message(topic);
-    envelope.key = Some(key.to_owned());
-    let row = under_test.insert(&envelope, DUE).await;
-    bury(under_test, row, 0, reason).await;
-    row
-}
-
-async fn bury(under_test: &dyn StoreUnderTest, key: RowKey, epoch: i32, reason: &str) {
-    let dead = Dead { held: Held { key, epoch }, reason: reason.to_owned() };
-    assert_eq!(under_test.store().dead(&[dead]).await.expect("dead"), [key]);
-}
 
 /// Ids of the letters that a filter finds, in their order.
 async fn found(admin: &dyn AdminStore, filter: DeadFilter) -> Vec<MessageId> {

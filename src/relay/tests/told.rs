@@ -1,0 +1,138 @@
+//! What the application is told of dead letters.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::lanes::{TOPIC as ORDERED, world_with};
+use super::{World, envelope};
+use crate::limits::{DEAD_LETTER_QUEUE_MAX, DEAD_LETTER_TURN_MAX};
+use crate::relay::{GivenUp, StartError};
+use crate::store::{Call, Fault, InsertOptions, StoreError};
+use crate::topic::{OnFailedKey, Topic};
+use crate::transport::{Answer, FailureClass};
+
+type Told = Arc<Mutex<Vec<GivenUp>>>;
+
+fn listener() -> (Told, impl Fn(&GivenUp) + Send + Sync + 'static) {
+    let told = Told::default();
+    let heard = Arc::clone(&told);
+    (told, move |letter: &GivenUp| heard.lock().unwrap().push(letter.clone()))
+}
+
+impl World {
+    /// Commits a row that nobody can decode.
+    fn commit_poisoned(&self) {
+        let row = self.commit("orders");
+        assert!(self.store.poison(row));
+    }
+}
+
+/// By every path, when it is in the table, with what is known of it.
+#[tokio::test(start_paused = true)]
+async fn each_dead_letter_is_told_once() {
+    let world = world_with(Topic::new(ORDERED).ordered_by_key().on_failed_key(OnFailedKey::DeadLetter));
+    world.broker.answer_matching(Answer::Fail(FailureClass::Record), |_| true);
+    let (told, listener) = listener();
+    world.store.inject(Call::Dead, Fault::Refused(StoreError::Conflict("as the test says".into())));
+    let _relay = world.relay().on_dead_letter(listener).start().await.unwrap();
+    let mut placed = envelope("orders");
+    placed.kind = "order.placed".to_owned();
+    let swept = world.store.insert(placed, InsertOptions::default());
+    let handed_over = world.commit_and_hand_over("orders");
+    let in_lane = world.commit_keyed("a");
+    world.commit_poisoned();
+    world.until("all are told", || told.lock().unwrap().len() == 4).await;
+    sleep(Duration::from_secs(60)).await;
+    let told = told.lock().unwrap();
+    let of = |message_id| told.iter().find(|letter| letter.message_id == message_id).unwrap();
+    for row in [swept, handed_over, in_lane] {
+        let letter = of(row.message_id);
+        assert_eq!((letter.reason.split(':').next(), letter.attempts), (Some("attempts"), 3), "{letter:?}");
+    }
+    assert_eq!((&*of(swept.message_id).topic, &*of(swept.message_id).kind), ("orders", "order.placed"));
+    assert_eq!(&*of(in_lane.message_id).topic, ORDERED);
+    let poisoned = told.iter().find(|letter| letter.reason.starts_with("poisoned: ")).unwrap();
+    assert_eq!((&*poisoned.kind, poisoned.attempts), ("", 0));
+    assert_eq!((told.len(), world.store.dead_rows().len()), (4, 4));
+    for dead in world.store.dead_rows() {
+        assert_eq!(of(dead.key.message_id).reason, dead.reason, "as it stands in the table");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_panics_is_called_for_the_next() {
+    let world = World::new();
+    let (told, listener) = listener();
+    let builder = world.relay().on_dead_letter(move |letter| {
+        listener(letter);
+        panic!("as the test says");
+    });
+    let relay = builder.start().await.unwrap();
+    for _ in 0..3 {
+        world.commit_poisoned();
+    }
+    world.until("all are told", || told.lock().unwrap().len() == 3).await;
+    let row = world.commit_and_hand_over("orders");
+    assert_eq!(world.delivered(1).await, [row.message_id]);
+    assert!(relay.shutdown(Duration::from_secs(5)).await.is_clean());
+}
+
+/// In real time, because virtual time stands while a thread blocks.
+#[tokio::test]
+async fn a_listener_that_blocks_keeps_nothing_waiting() {
+    let world = World::new();
+    let (told, listener) = listener();
+    let (go_on, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let blocks = move |letter: &GivenUp| {
+        // Until the test lets go of it.
+        let _ = gate.lock().unwrap().recv();
+        listener(letter);
+    };
+    let relay = world.relay().on_dead_letter(blocks).start().await.unwrap();
+    let letters = DEAD_LETTER_QUEUE_MAX + 2 * DEAD_LETTER_TURN_MAX;
+    for _ in 0..letters {
+        world.commit_poisoned();
+    }
+    world.until("all are dead", || world.store.dead_rows().len() == letters).await;
+    let row = world.commit_and_hand_over("orders");
+    assert_eq!(world.delivered(1).await, [row.message_id]);
+    world.drained().await;
+    assert_eq!(told.lock().unwrap().len(), 0);
+    drop(go_on);
+    relay.shutdown(Duration::from_secs(30)).await;
+    let told = told.lock().unwrap().len();
+    assert!((DEAD_LETTER_QUEUE_MAX..letters).contains(&told), "what fits, and no more: {told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alert_is_told_once_for_a_window() {
+    let world = World::new();
+    let (told, listener) = listener();
+    let window = Duration::from_secs(60);
+    let alerted = move |alert: &crate::relay::DeadLetterAlert| listener(&alert.last);
+    let _relay = world.relay().dead_letter_alert(2, window, alerted).start().await.unwrap();
+    for (letters, alerts) in [(2, 0), (3, 1), (5, 1)] {
+        while world.store.dead_rows().len() < letters {
+            world.commit_poisoned();
+            world.until("it is dead", || world.store.live_rows().is_empty()).await;
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert_eq!(told.lock().unwrap().len(), alerts, "{letters} letters");
+    }
+    sleep(window).await;
+    for _ in 0..3 {
+        world.commit_poisoned();
+    }
+    world.until("it is told again", || told.lock().unwrap().len() == 2).await;
+}
+
+#[tokio::test]
+async fn an_alert_without_a_window_is_refused() {
+    let world = World::new();
+    let refused = world.relay().dead_letter_alert(1, Duration::ZERO, |_| ()).start().await.unwrap_err();
+    assert!(matches!(&refused, StartError::Limits(problem) if problem.to_string().contains("alert")), "{refused}");
+}
