@@ -47,6 +47,11 @@ pub(crate) fn outbox(topics: &[&str]) -> Result<Outbox> {
     builder.build().context("build the outbox")
 }
 
+/// One whose topic keeps what was sent.
+pub(crate) fn outbox_that_keeps(topic: &str) -> Result<Outbox> {
+    Outbox::builder().topic(Topic::new(topic).keep_sent_days(7)).build().context("build the outbox")
+}
+
 pub(crate) async fn start_relay(outbox: &Outbox, url: &str, transport: impl Transport) -> Result<Relay> {
     let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(url);
     let pool = Pool::builder(manager).max_size(RELAY_CONNECTIONS).build()?;

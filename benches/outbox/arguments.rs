@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Row {
     Business,
+    History,
     ByHand,
     Network,
     Drain,
@@ -19,8 +20,9 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 8] = [
+    const ALL: [(&str, Self); 9] = [
         ("business", Self::Business),
+        ("history", Self::History),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),

@@ -53,7 +53,10 @@ pub(crate) async fn make_tables(url: &str) -> Result<()> {
 /// Empty tables and nothing left to write: every leg starts from the same state.
 pub(crate) async fn reset(url: &str) -> Result<()> {
     let mut conn = connect(url).await?;
-    conn.batch_execute("TRUNCATE orders, outbox_messages, outbox_dead_letters, outbox_lanes, outbox_nodes").await?;
+    conn.batch_execute(
+        "TRUNCATE orders, outbox_messages, outbox_dead_letters, outbox_lanes, outbox_nodes, outbox_history",
+    )
+    .await?;
     conn.batch_execute("CHECKPOINT").await.context("checkpoint")
 }
 
@@ -117,6 +120,11 @@ async fn filled(conn: &mut AsyncPgConnection) -> Result<()> {
 /// How many messages are in the table.
 pub(crate) async fn rows_left(url: &str) -> Result<i64> {
     count(&mut connect(url).await?, "SELECT count(*) AS count FROM outbox_messages").await
+}
+
+/// How many messages are in the history.
+pub(crate) async fn rows_kept(url: &str) -> Result<i64> {
+    count(&mut connect(url).await?, "SELECT count(*) AS count FROM outbox_history").await
 }
 
 /// What a query says under the name `count`.

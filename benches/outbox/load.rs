@@ -50,6 +50,8 @@ pub(crate) enum Relayed {
     Nowhere,
     ToMemory,
     ToKafka,
+    /// And what was sent stays in the history.
+    ToKafkaAndKept,
 }
 
 /// One kind of leg.
@@ -68,12 +70,15 @@ impl Load {
             (Enqueue::Hook, Relayed::Nowhere) => "hook, no relay",
             (Enqueue::Hook, Relayed::ToMemory) => "hook, memory",
             (Enqueue::Hook, Relayed::ToKafka) => "hook, Kafka",
+            (Enqueue::Hook, Relayed::ToKafkaAndKept) => "hook, Kafka, kept",
             (Enqueue::Transaction, Relayed::Nowhere) => "outbox.transaction, no relay",
             (Enqueue::Transaction, Relayed::ToMemory) => "outbox.transaction, memory",
             (Enqueue::Transaction, Relayed::ToKafka) => "outbox.transaction, Kafka",
+            (Enqueue::Transaction, Relayed::ToKafkaAndKept) => "outbox.transaction, Kafka, kept",
             (Enqueue::Batch, Relayed::Nowhere) => "100 in a transaction, no relay",
             (Enqueue::Batch, Relayed::ToMemory) => "100 in a transaction, memory",
             (Enqueue::Batch, Relayed::ToKafka) => "100 in a transaction, Kafka",
+            (Enqueue::Batch, Relayed::ToKafkaAndKept) => "100 in a transaction, Kafka, kept",
             (Enqueue::ByHand, _) => "by hand",
         }
     }
@@ -88,6 +93,8 @@ pub(crate) struct Throughput {
     /// Messages still in the table when the last transaction had committed: a relay that does not keep up shows here.
     pub(crate) rows_left: i64,
     pub(crate) transactions: u64,
+    /// Messages in the history when the relay had ended.
+    pub(crate) rows_kept: i64,
     /// Messages in one read and in one removal: what grouping saves.
     rows_per_confirm: f64,
     rows_per_settle: f64,
@@ -104,11 +111,14 @@ pub(crate) async fn run(
 ) -> Result<(Throughput, CpuShare)> {
     database::reset(&place.postgres).await?;
     recorder.reset();
-    let outbox = application::outbox(&[TOPIC])?;
+    let is_kept = load.relayed == Relayed::ToKafkaAndKept;
+    let outbox = if is_kept { application::outbox_that_keeps(TOPIC)? } else { application::outbox(&[TOPIC])? };
     let relay = match load.relayed {
         Relayed::Nowhere => None,
         Relayed::ToMemory => Some(application::start_relay(&outbox, url, MemoryTransport::new()).await?),
-        Relayed::ToKafka => Some(application::start_relay(&outbox, url, application::kafka(&place.kafka)?).await?),
+        Relayed::ToKafka | Relayed::ToKafkaAndKept => {
+            Some(application::start_relay(&outbox, url, application::kafka(&place.kafka)?).await?)
+        }
     };
     let clients = Clients::start(load.enqueue, url, &outbox).await?;
     tokio::time::sleep(duration / 5).await; // statements are prepared, pools are full
@@ -126,6 +136,7 @@ pub(crate) async fn run(
         cpu_us_per_tx: cpu.own_us / committed.max(1) as f64,
         rows_left,
         transactions,
+        rows_kept: database::rows_kept(&place.postgres).await?,
         rows_per_confirm: mean(&recorder.values(CONFIRM_ROWS)),
         rows_per_settle: mean(&recorder.values(SETTLE_ROWS)),
         counters: recorder.counts(),

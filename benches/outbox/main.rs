@@ -53,6 +53,7 @@ async fn measure(plan: &Plan, place: &Place, recorder: &Recorder) -> Result<()> 
     }
     let figures = match plan.row {
         Row::Business => business::run(plan, place, recorder, &mut journal).await,
+        Row::History => rows::history::run(plan, place, recorder, &mut journal).await,
         Row::ByHand => rows::by_hand::run(plan, place, recorder, &mut journal).await,
         Row::Network => network::run(plan, place, recorder, &mut journal).await,
         Row::Drain => drain::run(plan, place, recorder, &mut journal).await,

@@ -30,6 +30,8 @@ pub(crate) struct Bench {
 enum Row {
     /// Business transactions a second, with and without outbox
     Business,
+    /// The same where what was sent is kept, against where it is deleted
+    History,
     /// The same with a message table written by hand, and with a hundred messages in each transaction
     ByHand,
     /// The same with 1 ms more of round trip to the database
@@ -54,6 +56,7 @@ impl Row {
     fn name(self) -> &'static str {
         match self {
             Self::Business => "business",
+            Self::History => "history",
             Self::ByHand => "by-hand",
             Self::Network => "network",
             Self::Drain => "drain",

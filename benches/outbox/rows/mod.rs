@@ -3,6 +3,7 @@
 pub(crate) mod business;
 pub(crate) mod by_hand;
 pub(crate) mod drain;
+pub(crate) mod history;
 pub(crate) mod idle;
 pub(crate) mod latency;
 pub(crate) mod memory;
