@@ -36,11 +36,12 @@ pub struct Limits {
     pub queue_refs_max: usize,
     /// Rows of one confirm: beyond 500 the cost per row no longer falls.
     pub confirm_rows_max: usize,
-    /// The longest that a confirm waits until everything handed over before is answered: 5 ms. Rows that come meanwhile share one read
-    /// and one request to the broker, which saves both more than it costs the row. A row that comes alone waits for
-    /// nothing, and neither does a full group.
+    /// The longest that a confirm waits until everything handed over before is answered: 10 ms. Rows that come meanwhile
+    /// share one read and one request to the broker, which saves both more than it costs the row. A row that comes alone
+    /// waits for nothing, and neither does a full group. At 5 ms the business keeps 0.05 less of its transactions beside
+    /// a Kafka on the same processors.
     pub confirm_interval_max: Duration,
-    /// How many rows make an interval worth waiting for, answered or not. Below 20 in 5 ms, 4,000 a second, each is
+    /// How many rows make an interval worth waiting for, answered or not. Below 40 in 10 ms, 4,000 a second, each is
     /// confirmed and sent as it comes; above, and from then on down to half of that, it would take the processors from the
     /// business.
     pub confirm_group_rows_min: usize,
@@ -104,8 +105,8 @@ impl Default for Limits {
             claim_workers: 2,
             queue_refs_max: 16_384,
             confirm_rows_max: 500,
-            confirm_interval_max: Duration::from_millis(5),
-            confirm_group_rows_min: 20,
+            confirm_interval_max: Duration::from_millis(10),
+            confirm_group_rows_min: 40,
             in_flight_max: 20_000,
             in_flight_bytes_max: 32 << 20,
             settle_rows_max: 1_000,
@@ -128,10 +129,10 @@ impl Default for Limits {
     }
 }
 
-/// How many times as long as a read of committed rows took the relay rests before the next, within
-/// [`Limits::confirm_interval_max`]: reading then takes at most a quarter of one connection's time, wherever the database is.
-/// At 1 ms that makes groups of 7 at 1,400 rows a second in place of 3; beside the database the rest is below the
-/// resolution of a timer.
+/// How many times as long as the last group took to be read and answered the relay rests before the next, within
+/// [`Limits::confirm_interval_max`]: reading and sending then take at most a quarter of the time, wherever the database and
+/// the broker are. At 1 ms that makes groups of 7 at 1,400 rows a second in place of 3; beside the database and a broker
+/// that answers at once the rest is below the resolution of a timer.
 pub const CONFIRM_REST: u32 = 3;
 
 /// How often a relay that found no table of paused topics looks for it again: a statement a minute is nothing, and whoever has

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::metrics::Gauge;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::entry::{Entry, Holder, Lease, Progress};
 use super::lanes::topic::{LaneHold, TopicLanes};
@@ -35,6 +36,8 @@ struct Books {
     reserved_bytes: usize,
     /// Rows that the hook handed over and the transport did not answer for.
     handed_over_unanswered: usize,
+    /// When the last of them had its answer; `None` before the first.
+    handed_over_answered_at: Option<Instant>,
 }
 
 impl Ledger {
@@ -108,17 +111,21 @@ impl Ledger {
         if entry.is_handed_over() {
             books.handed_over_unanswered -= 1;
             if books.handed_over_unanswered == 0 {
+                books.handed_over_answered_at = Some(Instant::now());
                 self.handed_over_answered.notify_waiters();
             }
         }
     }
 
-    /// Waits until the transport has answered for every row that the hook handed over. Cancel safe.
-    pub(crate) async fn handed_over_answered(&self) {
+    /// Waits until the transport has answered for every row that the hook handed over; returns since when it has. Cancel safe.
+    pub(crate) async fn handed_over_answered(&self) -> Option<Instant> {
         loop {
             let answered = self.handed_over_answered.notified();
-            if self.lock().handed_over_unanswered == 0 {
-                return;
+            {
+                let books = self.lock();
+                if books.handed_over_unanswered == 0 {
+                    return books.handed_over_answered_at;
+                }
             }
             answered.await;
         }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::join;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::limits::CONFIRM_REST;
@@ -15,15 +14,17 @@ use crate::limits::CONFIRM_REST;
 /// slow commit is no end of the load. (The size of the last group tells nothing:
 /// what is sent at once never gathers in groups, however much of the processors that takes.)
 ///
-/// And it rests [`CONFIRM_REST`] times as long as the last took, where that ends within the interval. A database at a
-/// distance of a millisecond was read after every third row without it, which cost the business 3 % of its transactions;
-/// to rows that already waited for two ways there and back it adds a few more.
+/// And it rests [`CONFIRM_REST`] times as long as the last group took from the first look at it to its answers, where that
+/// ends within the interval. A database at a distance of a millisecond was read after every third row without it, and a
+/// broker got a request for every row, which cost the business 3 and 5 % of its transactions; to rows that already waited
+/// for two ways there and back it adds a few more.
 #[derive(Debug)]
 pub(crate) struct Pace {
     interval: Duration,
     group_rows_min: usize,
     not_before: Instant,
-    rest_until: Instant,
+    /// When the last group was taken, and when it was read and handed to the client.
+    last: (Instant, Instant),
     counted_since: Instant,
     rows: usize,
     is_busy: bool,
@@ -32,7 +33,15 @@ pub(crate) struct Pace {
 impl Pace {
     /// Waits out the whole `interval` as long as each brings `group_rows_min` rows.
     pub(crate) fn new(interval: Duration, group_rows_min: usize, now: Instant) -> Self {
-        Self { interval, group_rows_min, not_before: now, rest_until: now, counted_since: now, rows: 0, is_busy: false }
+        Self {
+            interval,
+            group_rows_min,
+            not_before: now,
+            last: (now, now),
+            counted_since: now,
+            rows: 0,
+            is_busy: false,
+        }
     }
 
     /// Notes that `rows` were taken.
@@ -50,25 +59,30 @@ impl Pace {
 
     /// Notes that what was taken at `began` is read and on its way.
     pub(crate) fn finished(&mut self, began: Instant, now: Instant) {
-        // In whole milliseconds, as timers count; rounded up, the shortest rest would be the longest in proportion.
-        let rest = ((now - began) * CONFIRM_REST).as_millis();
-        self.rest_until = now + Duration::from_millis(u64::try_from(rest).unwrap_or(u64::MAX));
+        self.last = (began, now);
     }
 
     /// Waits until the next group may be taken, at the latest at the end of the interval. Cancel safe.
-    pub(crate) async fn next(&self, answered: impl Future<Output = ()>) {
+    ///
+    /// `answered` tells since when everything is answered, where anything was.
+    pub(crate) async fn next(&self, answered: impl Future<Output = Option<Instant>>) {
         if self.is_busy {
             sleep_until(self.not_before).await;
         } else {
             // The end of the interval is an answer, too.
-            let _ = timeout_at(self.not_before, join(answered, self.rest())).await;
+            let _ = timeout_at(self.not_before, self.rest(answered)).await;
         }
     }
 
-    async fn rest(&self) {
+    async fn rest(&self, answered: impl Future<Output = Option<Instant>>) {
+        let (began_at, read_at) = self.last;
+        let answered_at = answered.await.map_or(read_at, |at| at.max(read_at));
+        // In whole milliseconds, as timers count; rounded up, the shortest rest would be the longest in proportion.
+        let rest = ((answered_at - began_at) * CONFIRM_REST).as_millis();
+        let rest_until = answered_at + Duration::from_millis(u64::try_from(rest).unwrap_or(u64::MAX));
         // Not even asked of a timer where it is over: that would answer at the next whole millisecond.
-        if Instant::now() < self.rest_until {
-            sleep_until(self.rest_until).await;
+        if Instant::now() < rest_until {
+            sleep_until(rest_until).await;
         }
     }
 }
@@ -92,7 +106,7 @@ mod tests {
             pace.took(rows, Instant::now());
         }
         let began = Instant::now();
-        pace.next(ready(())).await;
+        pace.next(ready(None)).await;
         let waited = began.elapsed();
         pace.took(rows * (waited.as_micros() / step.as_micros()) as usize, Instant::now());
         waited
@@ -113,7 +127,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         pace.took(1, Instant::now());
         let began = Instant::now();
-        pace.next(ready(())).await;
+        pace.next(ready(None)).await;
         assert_eq!(began.elapsed(), Duration::ZERO);
     }
 
@@ -138,10 +152,31 @@ mod tests {
         let mut pace = pace();
         pace.took(1, Instant::now());
         let began = Instant::now();
-        pace.next(tokio::time::sleep(Duration::from_millis(2))).await;
-        assert_eq!(began.elapsed(), Duration::from_millis(2));
+        pace.next(after(Duration::from_millis(1), began)).await;
+        assert_eq!(began.elapsed(), Duration::from_millis(1));
         pace.next(pending()).await;
         assert_eq!(began.elapsed(), INTERVAL);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_answers_are_part_of_what_the_rest_is_in_proportion_to() {
+        let mut pace = pace();
+        let began = Instant::now();
+        pace.took(1, began);
+        pace.finished(began, began);
+        pace.next(after(Duration::from_millis(1), began + Duration::from_millis(1))).await;
+        assert_eq!(began.elapsed(), Duration::from_millis(4));
+        pace.took(1, Instant::now());
+        pace.finished(Instant::now(), Instant::now());
+        let idle_since = Instant::now();
+        pace.next(ready(Some(began))).await;
+        assert_eq!(idle_since.elapsed(), Duration::ZERO, "an earlier group's answer says nothing of this one");
+    }
+
+    /// An answer that comes after `wait`, and says since when.
+    async fn after(wait: Duration, answered_at: Instant) -> Option<Instant> {
+        tokio::time::sleep(wait).await;
+        Some(answered_at)
     }
 
     #[tokio::test(start_paused = true)]
@@ -154,7 +189,7 @@ mod tests {
             tokio::time::advance(Duration::from_micros(read_us)).await;
             pace.finished(began, Instant::now());
             let rest_began = Instant::now();
-            pace.next(ready(())).await;
+            pace.next(ready(None)).await;
             // Timers count in whole milliseconds.
             let waited = rest_began.elapsed();
             let expected = Duration::from_micros(waited_us);
