@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
+use xtask::FaultRun;
 use xtask::stop::Stop;
 
 use crate::plans::{Plan, TRAPS, Trap};
@@ -40,27 +41,8 @@ const SMOKE_CONSUMED_MIN: usize = 5_000;
 #[derive(Debug, Parser)]
 #[command(name = "faults")]
 struct Arguments {
-    /// The same seed is the same schedule
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// How long the faults go on, about
-    #[arg(long, default_value_t = 5.0)]
-    minutes: f64,
-    /// A short run: an audit of 5,000 messages is enough, in place of 100,000
-    #[arg(long)]
-    smoke: bool,
-    /// The schedule that shows this planted mistake, and the mistake
-    #[arg(long)]
-    plant: Option<String>,
-    /// The schedule that shows this planted mistake, without the mistake
-    #[arg(long, conflicts_with = "plant")]
-    control: Option<String>,
-    /// Every planted mistake, each after a control: fails where one is not found
-    #[arg(long)]
-    plants: bool,
-    /// Print the schedule and do nothing
-    #[arg(long)]
-    dry: bool,
+    #[command(flatten)]
+    run: FaultRun,
     /// Where reports and logs go
     #[arg(long, default_value = "target/faults")]
     results: PathBuf,
@@ -87,16 +69,16 @@ async fn be_application(config: &str) -> Result<ExitCode> {
 
 async fn drive(arguments: &Arguments) -> Result<ExitCode> {
     let plan = plan(arguments)?;
-    if !arguments.plants {
+    if !arguments.run.plants {
         show(&plan);
     }
-    if arguments.dry {
+    if arguments.run.dry {
         return Ok(ExitCode::SUCCESS);
     }
     let stop = Stop::on_signals()?;
     fs::create_dir_all(&arguments.results).context("make the folder of the results")?;
     let world = World::start().await?;
-    if arguments.plants {
+    if arguments.run.plants {
         return spring_traps(&world, arguments, &stop).await;
     }
     let outcome = one(&world, &plan, "run", arguments, &stop).await?;
@@ -109,14 +91,14 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
     let of = |name: &String, with_mistake| {
         let known: Vec<_> = TRAPS.iter().map(|trap| trap.mistake).collect();
         let trap = Trap::of(name).with_context(|| format!("no mistake is called {name}: {}", known.join(", ")))?;
-        Ok(trap.plan(arguments.seed, with_mistake))
+        Ok(trap.plan(arguments.run.seed, with_mistake))
     };
-    match (&arguments.plant, &arguments.control) {
+    match (&arguments.run.plant, &arguments.run.control) {
         (Some(mistake), _) => of(mistake, true),
         (None, Some(mistake)) => of(mistake, false),
         (None, None) => {
-            let consumed_min = if arguments.smoke { SMOKE_CONSUMED_MIN } else { CONSUMED_MIN };
-            Ok(plans::long(arguments.seed, arguments.minutes, consumed_min))
+            let consumed_min = if arguments.run.smoke { SMOKE_CONSUMED_MIN } else { CONSUMED_MIN };
+            Ok(plans::long(arguments.run.seed, arguments.run.minutes, consumed_min))
         }
     }
 }
@@ -141,7 +123,7 @@ async fn spring_traps(world: &World, arguments: &Arguments, stop: &Stop) -> Resu
     let mut failed = 0;
     println!("{:<24} {:<28} without it", "mistake", "found as");
     for (number, trap) in TRAPS.iter().enumerate() {
-        let (control, planted) = (trap.plan(arguments.seed, false), trap.plan(arguments.seed, true));
+        let (control, planted) = (trap.plan(arguments.run.seed, false), trap.plan(arguments.run.seed, true));
         let without = one(world, &control, &format!("control_{number}"), arguments, stop).await?;
         let with = one(world, &planted, &format!("plant_{number}"), arguments, stop).await?;
         let found: Vec<_> = trap.shows.iter().filter(|finding| with.audit.count(**finding) > 0).collect();

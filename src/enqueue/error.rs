@@ -122,7 +122,8 @@ pub enum EnqueueError {
     },
     /// The broker asked about the half message before its transaction had marked it, and was told to drop it.
     #[error(
-        "the half message for topic {topic:?} was dropped: the broker asked about it before it was marked, which it does after some seconds; let the closure return its error, and begin again with a new half message"
+        "the half message for topic {topic:?} was dropped: the broker asked about it before it was marked, which it does \
+         after some seconds; let the closure return its error, and begin again with a new half message"
     )]
     HalfMessageDropped {
         /// The message's topic.

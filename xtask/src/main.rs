@@ -20,7 +20,6 @@ use xtask::servers::Part;
 use xtask::stop::Stop;
 
 use crate::bench::Bench;
-use crate::faults::Faults;
 use crate::shared::Shared;
 use crate::steps::Only;
 
@@ -54,7 +53,7 @@ enum Task {
     /// Speed and memory against their floors, with servers of its own; takes about half an hour
     Bench(Bench),
     /// Real applications, killed, stopped and cut off by a seeded schedule, and an audit of what arrived
-    Faults(Faults),
+    Faults(xtask::FaultRun),
     /// The formatting and the house rules: floors, sizes, dead files, stated versions
     Tidy,
     /// The documentation, warnings denied, and its examples

@@ -10,13 +10,14 @@ pub(super) mod postgres;
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite;
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use diesel::result::Error;
 
 use super::encode::Encoded;
 use crate::limits::ENQUEUE_BYTES_MAX;
 use crate::message::Delivery;
+use crate::store::millis;
 
 /// Messages for one statement.
 #[derive(Debug, Clone, Copy)]
@@ -123,12 +124,12 @@ struct Binds<'a> {
 
 impl<'a> Binds<'a> {
     fn new(row: &'a Encoded, leased: bool) -> Self {
-        let lease_ms = if leased { whole_ms(row.staleness) } else { 0 };
+        let lease_ms = if leased { millis(row.staleness) } else { 0 };
         let (delay_ms, deliver_at_ms) = match row.delivery {
             Delivery::Now => (None, None),
             // A delay of less than a millisecond is one, or the hook would send it.
-            Delivery::After(delay) => (Some(whole_ms(delay).max(1)), None),
-            Delivery::At(at) => (None, Some(whole_ms(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()))),
+            Delivery::After(delay) => (Some(millis(delay).max(1)), None),
+            Delivery::At(at) => (None, Some(millis(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()))),
         };
         Self {
             #[cfg(feature = "postgres")]
@@ -146,8 +147,4 @@ impl<'a> Binds<'a> {
             lane: row.lane.map_or(NO_LANE, i32::from),
         }
     }
-}
-
-fn whole_ms(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

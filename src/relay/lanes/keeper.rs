@@ -118,8 +118,9 @@ fn give_up_surplus(engine: &Engine, lanes: &TopicLanes, view: &LaneView, joins: 
     lanes.wake.notify_one();
 }
 
-/// Given-up lanes of which nothing is in flight or waits to be settled, from an earlier time as their owner included. A row that timed out may still reach the broker:
-/// as a copy of a message that the next owner sends first of its key, so that it puts nothing out of order.
+/// Given-up lanes of which nothing is in flight or waits to be settled, from an earlier time as their owner included. A row
+/// that timed out may still reach the broker: as a copy of a message that the next owner sends first of its key, so that it
+/// puts nothing out of order.
 fn drained(engine: &Engine, lanes: &TopicLanes) -> Vec<HeldLane> {
     let in_use: HashSet<u16> = engine.ledger.lanes_in_use(lanes);
     let owned = lanes.owned();

@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
+use diesel::r2d2::{ConnectionManager, Pool, R2D2Connection};
 use diesel::sql_types::{Binary, Uuid as SqlUuid};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection};
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::MessageId;
 use diesel_outbox::migrations::MIGRATIONS;
+use diesel_outbox::store::SQLITE_SET_UP;
+use tempfile::TempDir;
 use uuid::Uuid;
 use xtask::parts;
 use xtask::servers::Part;
@@ -120,6 +123,32 @@ pub(crate) fn fresh_sqlite() -> Option<String> {
     conn.batch_execute(SHOP).expect("shop");
     std::mem::forget(conn);
     Some(url)
+}
+
+/// An SQLite database in a file, which pools can share, with the tables; gone with this.
+pub(crate) struct SqliteFile(TempDir);
+
+impl SqliteFile {
+    pub(crate) fn fresh() -> Self {
+        let file = Self(tempfile::tempdir().expect("a folder"));
+        file.connect().run_pending_migrations(MIGRATIONS).expect("migrate");
+        file
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.0.path().join("shop.db").to_str().expect("a plain path").to_owned()
+    }
+
+    pub(crate) fn connect(&self) -> SqliteConnection {
+        let mut conn = SqliteConnection::establish(&self.url()).expect("open");
+        conn.batch_execute(SQLITE_SET_UP).expect("set up");
+        conn
+    }
+}
+
+/// As many connections as a relay works with.
+pub(crate) fn pool<C: R2D2Connection + 'static>(url: &str) -> Pool<ConnectionManager<C>> {
+    Pool::builder().max_size(6).build(ConnectionManager::new(url)).expect("a pool")
 }
 
 fn name() -> String {

@@ -3,20 +3,17 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use diesel::connection::{Connection, SimpleConnection as _};
+use diesel::connection::Connection;
 use diesel::mysql::MysqlConnection;
 use diesel::pg::PgConnection;
-use diesel::r2d2::{ConnectionManager, Pool, R2D2Connection};
 use diesel::sqlite::SqliteConnection;
-use diesel_migrations::MigrationHarness as _;
 use diesel_outbox::admin::AdminError;
-use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::relay::Relay;
-use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore, Store};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore, Store};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Limits, MessageId, Outbox, OutboxBackend};
 
-use super::databases::{fresh_mariadb, fresh_postgres};
+use super::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 use super::{order, outbox};
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -27,10 +24,6 @@ const APART: Duration = Duration::from_millis(15);
 const AHEAD: Duration = Duration::from_millis(1_500);
 /// Above what a busy machine takes, and far below any poll.
 const LATE_MAX: Duration = Duration::from_millis(100);
-
-fn pool<C: R2D2Connection + 'static>(url: &str) -> Pool<ConnectionManager<C>> {
-    Pool::builder().max_size(6).build(ConnectionManager::new(url)).expect("a pool")
-}
 
 /// A relay that would look once an hour, if nothing were due before.
 async fn start(outbox: &Outbox, store: impl Store, broker: &MemoryTransport) -> Relay {
@@ -134,11 +127,6 @@ async fn delayed_messages_are_sent_in_time_on_mariadb() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delayed_messages_are_sent_in_time_on_sqlite() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("shop.db");
-    let file = file.to_str().expect("a plain path");
-    let mut conn = SqliteConnection::establish(file).expect("open");
-    conn.batch_execute(SQLITE_SET_UP).expect("set up");
-    conn.run_pending_migrations(MIGRATIONS).expect("migrate");
-    are_sent_in_time(conn, || SqliteStore::new(pool::<SqliteConnection>(file))).await;
+    let file = SqliteFile::fresh();
+    are_sent_in_time(file.connect(), || SqliteStore::new(pool::<SqliteConnection>(&file.url()))).await;
 }

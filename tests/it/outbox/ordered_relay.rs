@@ -3,30 +3,23 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use diesel::connection::{Connection, SimpleConnection as _};
+use diesel::connection::Connection;
 use diesel::mysql::MysqlConnection;
 use diesel::pg::PgConnection;
-use diesel::r2d2::{ConnectionManager, Pool, R2D2Connection};
 use diesel::sqlite::SqliteConnection;
-use diesel_migrations::MigrationHarness as _;
-use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore, Store};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore, Store};
 use diesel_outbox::transport::{Answer, FailureClass, MemoryTransport};
 use diesel_outbox::{Message, MessageId, Outbox, OutboxBackend, Topic};
 
-use super::databases::{fresh_mariadb, fresh_postgres};
+use super::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn outbox() -> Outbox {
     let topic = Topic::new("accounts").ordered_by_key().retry(Fixed::from(vec![Duration::from_millis(50)]));
     Outbox::builder().topic(topic).build().expect("an outbox")
-}
-
-fn pool<C: R2D2Connection + 'static>(url: &str) -> Pool<ConnectionManager<C>> {
-    Pool::builder().max_size(6).build(ConnectionManager::new(url)).expect("a pool")
 }
 
 fn owned(relay: &Relay) -> usize {
@@ -105,11 +98,6 @@ async fn a_relay_keeps_the_order_on_mariadb() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_keeps_the_order_on_sqlite() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("shop.db");
-    let file = file.to_str().expect("a plain path");
-    let mut conn = SqliteConnection::establish(file).expect("open");
-    conn.batch_execute(SQLITE_SET_UP).expect("set up");
-    conn.run_pending_migrations(MIGRATIONS).expect("migrate");
-    keeps_the_order(conn, || SqliteStore::new(pool::<SqliteConnection>(file))).await;
+    let file = SqliteFile::fresh();
+    keeps_the_order(file.connect(), || SqliteStore::new(pool::<SqliteConnection>(&file.url()))).await;
 }
