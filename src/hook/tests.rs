@@ -40,7 +40,7 @@ impl Flush for NothingToFlush {
 
 impl Bench {
     fn new() -> Self {
-        let queue = Arc::new(Queue::new("test".into(), 100_000, Arc::new(SystemClock)));
+        let queue = Arc::new(Queue::new(::metrics::Gauge::noop(), 100_000, Arc::new(SystemClock)));
         let link = Arc::new(Link::default());
         assert!(link.connect(Queues::new(Arc::clone(&queue)), Arc::new(NothingToFlush)));
         Self { hook: CommitHook::new(), link, queue }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use metrics::Gauge;
 
 use super::Outbox;
 use crate::clock::{BootInstant, SystemClock};
@@ -31,7 +32,7 @@ impl Outbox {
     /// Connects a tap in the place of a relay.
     #[doc(hidden)]
     pub fn tap(&self) -> Tap {
-        let queue = Arc::new(Queue::new("tap".into(), Limits::default().queue_refs_max, Arc::new(SystemClock)));
+        let queue = Arc::new(Queue::new(Gauge::noop(), Limits::default().queue_refs_max, Arc::new(SystemClock)));
         assert!(
             self.link().connect(Queues::new(Arc::clone(&queue)), Arc::new(NothingToFlush)),
             "a relay or tap is connected already"

@@ -8,11 +8,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use super::backlog::{self, Backlog};
-use super::builder::{RelayBuilder, StartError};
+use super::builder::RelayBuilder;
 use super::engines::Engines;
 use super::panicked::RelayPanicked;
 use super::queue::Flush as _;
 use super::shutdown::ShutdownReport;
+use super::start_error::StartError;
 use super::status::{self, RelayStatus};
 use crate::store::StoreError;
 

@@ -7,10 +7,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ::metrics::Gauge;
 use tokio::sync::Notify;
 
 use crate::clock::BootInstant;
-use crate::metrics;
 use crate::transport::{FailureClass, Outcome};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,23 +25,23 @@ pub(crate) enum BreakerState {
 pub(crate) struct Breaker {
     /// The name of the transport.
     transport: Arc<str>,
+    is_open: Gauge,
     state: Mutex<BreakerState>,
     changed: Notify,
     trial_duration: Duration,
 }
 
 impl Breaker {
-    pub(crate) fn new(transport: Arc<str>, trial_duration: Duration) -> Self {
-        let breaker =
-            Self { transport, state: Mutex::new(BreakerState::Closed), changed: Notify::new(), trial_duration };
+    pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
+        let state = Mutex::new(BreakerState::Closed);
+        let breaker = Self { transport, is_open, state, changed: Notify::new(), trial_duration };
         // From the start, so that a dashboard shows every transport and not only those that were down once.
         breaker.show(false);
         breaker
     }
 
     fn show(&self, open: bool) {
-        let level = if open { 1.0 } else { 0.0 };
-        ::metrics::gauge!(metrics::BREAKER_OPEN, "transport" => Arc::clone(&self.transport)).set(level);
+        self.is_open.set(if open { 1.0 } else { 0.0 });
     }
 
     /// How many of `wanted` rows may be taken now. Whoever is admitted one row for a trial and finds none says so with
@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn breaker() -> Breaker {
-        Breaker::new("default".into(), Duration::from_secs(1))
+        Breaker::new("default".into(), Gauge::noop(), Duration::from_secs(1))
     }
 
     fn half_open() -> Breaker {

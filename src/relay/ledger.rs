@@ -15,7 +15,6 @@ use super::entry::{Entry, Holder, Lease, Progress};
 use super::lanes::topic::{LaneHold, TopicLanes};
 use crate::clock::BootInstant;
 use crate::limits::Limits;
-use crate::metrics;
 use crate::store::{Held, Kept, RowKey};
 
 #[derive(Debug)]
@@ -42,14 +41,14 @@ struct Books {
 
 impl Ledger {
     /// The ledger of one transport, with its share of the limits.
-    pub(crate) fn new(transport: Arc<str>, limits: &Limits) -> Self {
+    pub(crate) fn new(in_flight: Gauge, limits: &Limits) -> Self {
         Self {
             books: Mutex::default(),
             changed: Notify::new(),
             handed_over_answered: Notify::new(),
             rows_max: limits.in_flight_max,
             bytes_max: limits.in_flight_bytes_max,
-            in_flight: ::metrics::gauge!(metrics::IN_FLIGHT, "transport" => transport),
+            in_flight,
         }
     }
 
@@ -329,6 +328,7 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
     use crate::message::MessageId;
+    use crate::relay::gauges::Gauges;
     use crate::relay::path::Path;
     use crate::relay::topics::{TopicState, Topics};
     use crate::topic::Topic;
@@ -350,9 +350,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_counts_once_and_a_row_struck_out_waits_for_none() {
-        let topics = Topics::new([Topic::new("orders")]);
+        let topics = Topics::new([Topic::new("orders")], &Gauges::default());
         let topic = topics.get("orders").expect("it was given");
-        let ledger = Arc::new(Ledger::new("default".into(), &Limits::default()));
+        let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));
         let mut room = ledger.reserve(10, 1_000).await;
         let [failed, struck] = [1, 2].map(|id| RowKey { id, message_id: MessageId::new() });
         for row in [failed, struck] {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use metrics::{Counter, Histogram};
 
+use super::gauges::Gauges;
 use super::path::Path;
 use crate::metrics as names;
 use crate::store::TopicBacklog;
@@ -70,30 +71,35 @@ impl ByPath {
 }
 
 /// What the last count of the backlog found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BacklogMeters {
+    gauges: Gauges,
     /// Topics that have gauges. One that no relay is configured for is told only as long as it has rows, and then its
     /// gauges would stay where they were.
     told: Mutex<HashSet<Arc<str>>>,
 }
 
 impl BacklogMeters {
+    pub(crate) fn new(gauges: Gauges) -> Self {
+        Self { gauges, told: Mutex::default() }
+    }
+
     pub(crate) fn set(&self, topics: &[TopicBacklog]) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let now: HashSet<Arc<str>> = topics.iter().map(|of| Arc::clone(&of.topic)).collect();
         for gone in told.difference(&now) {
-            set_gauges(gone, [0; 3]);
+            self.tell(gone, [0; 3]);
         }
         for of in topics {
-            set_gauges(&of.topic, [of.live, of.due, of.dead]);
+            self.tell(&of.topic, [of.live, of.due, of.dead]);
         }
         *told = now;
     }
-}
 
-fn set_gauges(topic: &Arc<str>, counts: [usize; 3]) {
-    for (name, count) in [names::LIVE_ROWS, names::DUE_ROWS, names::DEAD_LETTERS].into_iter().zip(counts) {
-        metrics::gauge!(name, "topic" => Arc::clone(topic)).set(count as f64);
+    fn tell(&self, topic: &Arc<str>, counts: [usize; 3]) {
+        for (name, count) in [names::LIVE_ROWS, names::DUE_ROWS, names::DEAD_LETTERS].into_iter().zip(counts) {
+            self.gauges.of_topic(name, topic).set(count as f64);
+        }
     }
 }
 

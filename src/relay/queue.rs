@@ -180,8 +180,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(transport: Arc<str>, capacity: usize, clock: Arc<dyn Clock>) -> Self {
-        let depth = ::metrics::gauge!(metrics::QUEUE_DEPTH, "transport" => transport);
+    pub(crate) fn new(depth: Gauge, capacity: usize, clock: Arc<dyn Clock>) -> Self {
         Self { rows: Mutex::default(), capacity, arrived: Notify::new(), clock, depth }
     }
 

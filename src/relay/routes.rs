@@ -15,7 +15,7 @@ pub(super) struct Route {
 }
 
 /// The transports as they were given: under a name, the last one counts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Transports(Vec<(Arc<str>, Arc<dyn Transport>)>);
 
 impl Transports {
@@ -24,7 +24,14 @@ impl Transports {
         self.0.push((name, transport));
     }
 
-    fn names(&self) -> Vec<Arc<str>> {
+    /// Takes those of `others` that the topics name and that are missing here.
+    pub(super) fn fill(&mut self, others: &Self, topics: &[Topic]) {
+        let known = self.names();
+        let is_named = |name: &str| topics.iter().any(|topic| topic.transport_name() == name);
+        self.0.extend(others.0.iter().filter(|(name, _)| !known.contains(name) && is_named(name)).cloned());
+    }
+
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
         self.0.iter().map(|(name, _)| Arc::clone(name)).collect()
     }
 

@@ -46,7 +46,7 @@ pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
         any_resumed |= topic.set_paused(found.paused.contains(&name));
         let next = found.due.iter().find(|next| next.topic == name);
         let overdue_by = next.map_or(Duration::ZERO, |next| next.overdue_by);
-        ::metrics::gauge!(metrics::OLDEST_DUE, "topic" => name).set(overdue_by.as_secs_f64());
+        topic.gauge(metrics::OLDEST_DUE).set(overdue_by.as_secs_f64());
         if topic.is_paused() {
             // What falls due of it is nobody's until it is resumed.
             continue;

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ::metrics::Gauge;
 use tokio::sync::Notify;
 
+use super::gauges::Gauges;
 use super::meters::TopicMeters;
 use super::parked::Parked;
 use crate::clock::BootInstant;
@@ -24,8 +26,9 @@ pub(crate) struct Topics {
 }
 
 impl Topics {
-    pub(crate) fn new(topics: impl IntoIterator<Item = Topic>) -> Self {
-        let in_order: Vec<_> = topics.into_iter().map(|topic| Arc::new(TopicState::new(topic))).collect();
+    pub(crate) fn new(topics: impl IntoIterator<Item = Topic>, gauges: &Gauges) -> Self {
+        let in_order: Vec<_> =
+            topics.into_iter().map(|topic| Arc::new(TopicState::new(topic, gauges.clone()))).collect();
         let by_name = in_order.iter().map(|state| (state.name(), Arc::clone(state))).collect();
         Self { in_order, by_name }
     }
@@ -57,6 +60,7 @@ pub(crate) struct TopicState {
     pub(crate) topic: Topic,
     pub(crate) meters: TopicMeters,
     due: AtomicBool,
+    gauges: Gauges,
     in_flight: AtomicUsize,
     emptied: Notify,
     /// Closed while a suspect is sent alone.
@@ -103,9 +107,10 @@ impl Memory {
 }
 
 impl TopicState {
-    fn new(topic: Topic) -> Self {
+    fn new(topic: Topic, gauges: Gauges) -> Self {
         Self {
             meters: TopicMeters::new(&topic.shared_name()),
+            gauges,
             topic,
             due: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
@@ -126,6 +131,10 @@ impl TopicState {
         }
     }
 
+    pub(crate) fn gauge(&self, metric: &'static str) -> Gauge {
+        self.gauges.of_topic(metric, &self.name())
+    }
+
     /// Whether rows were seen due.
     pub(crate) fn set_due(&self, due: bool) {
         self.due.store(due, Ordering::Release);
@@ -144,7 +153,7 @@ impl TopicState {
     /// Notes whether somebody has paused the topic; says whether it was paused and is no more.
     pub(crate) fn set_paused(&self, is_paused: bool) -> bool {
         let before = self.memory().paused.replace(is_paused);
-        ::metrics::gauge!(metrics::TOPIC_PAUSED, "topic" => self.name()).set(f64::from(u8::from(is_paused)));
+        self.gauge(metrics::TOPIC_PAUSED).set(f64::from(u8::from(is_paused)));
         let topic = self.topic.name();
         match before {
             Some(true) if !is_paused => tracing::info!(topic, "the topic is resumed"),
@@ -177,7 +186,7 @@ impl TopicState {
             None => tracing::error!(topic, %reason, "the broker refuses the topic: its messages wait"),
         }
         if asked.is_none() {
-            ::metrics::gauge!(metrics::TOPIC_PARKED, "topic" => self.name()).set(1.0);
+            self.gauge(metrics::TOPIC_PARKED).set(1.0);
         }
     }
 
@@ -199,7 +208,7 @@ impl TopicState {
     pub(crate) fn taken(&self, now: BootInstant) {
         if self.memory().parked.taken(now) {
             tracing::info!(topic = %self.topic.name(), "the broker takes the topic again");
-            ::metrics::gauge!(metrics::TOPIC_PARKED, "topic" => self.name()).set(0.0);
+            self.gauge(metrics::TOPIC_PARKED).set(0.0);
         }
     }
 
@@ -344,7 +353,7 @@ mod tests {
     /// With two workers, one is usually in the middle of a claim when the pass is over.
     #[test]
     fn a_claim_of_an_earlier_pass_has_no_say_in_the_next() {
-        let topic = TopicState::new(Topic::new("orders"));
+        let topic = TopicState::new(Topic::new("orders"), Gauges::default());
         let began = SystemClock.now();
         let first = claim_from(&topic, began);
         topic.set_watermark(Some(DueMark(10)));

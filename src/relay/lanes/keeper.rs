@@ -201,9 +201,8 @@ fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInst
 
 fn meter(lanes: &TopicLanes) {
     let owned = lanes.owned();
-    ::metrics::gauge!(metrics::LANES_OWNED, "topic" => lanes.name()).set(owned.len() as f64);
-    ::metrics::gauge!(metrics::LANES_ASLEEP, "topic" => lanes.name())
-        .set(f64::from(u8::from(lanes.asleep_until().is_some())));
+    lanes.topic.gauge(metrics::LANES_OWNED).set(owned.len() as f64);
+    lanes.topic.gauge(metrics::LANES_ASLEEP).set(f64::from(u8::from(lanes.asleep_until().is_some())));
     let blocked: usize = owned.values().map(Lane::blocked_keys).sum();
-    ::metrics::gauge!(metrics::BLOCKED_KEYS, "topic" => lanes.name()).set(blocked as f64);
+    lanes.topic.gauge(metrics::BLOCKED_KEYS).set(blocked as f64);
 }

@@ -7,6 +7,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use super::World;
 use crate::metrics;
+use crate::relay::Relays;
 use crate::store::RowKey;
 use crate::transport::{Answer, FailureClass};
 
@@ -73,6 +74,26 @@ fn every_figure_of_a_known_scenario_is_as_it_was() {
     is(metrics::COMMIT_TO_ACK.to_owned(), 3.0);
     is(metrics::IN_FLIGHT.to_owned(), 0.0);
     is(metrics::BREAKER_OPEN.to_owned(), 0.0);
+}
+
+/// The last of two relays that told a gauge would otherwise hide the other.
+#[test]
+fn gauges_of_several_relays_have_their_names() {
+    let figures = measured(async || {
+        let (north, south) = (World::new(), World::new());
+        let relays = Relays::builder().relay("north", north.relay()).relay("south", south.relay());
+        let relays = relays.start().await.unwrap();
+        north.commit_leased("orders", Duration::from_secs(3_600));
+        for (_, relay) in relays.iter() {
+            relay.backlog().await.unwrap();
+        }
+    });
+    for (relay, rows) in [("north", 1.0), ("south", 0.0)] {
+        assert_eq!(figures.get(&format!("{}/{relay}", metrics::LIVE_ROWS)), Some(&rows));
+        for gauge in [metrics::QUEUE_DEPTH, metrics::IN_FLIGHT, metrics::BREAKER_OPEN, metrics::OLDEST_DUE] {
+            assert!(figures.contains_key(&format!("{gauge}/{relay}")), "{gauge} of {relay}");
+        }
+    }
 }
 
 /// An outage's failed copies went through the hook, and what got through did not.

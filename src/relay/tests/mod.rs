@@ -16,6 +16,7 @@ mod outages;
 mod pauses;
 mod routes;
 mod schedules;
+mod several;
 mod told;
 
 use std::sync::Arc;

@@ -18,6 +18,7 @@ mod own_transaction;
 mod own_transaction_async;
 mod phantoms;
 mod refusals;
+mod several_relays;
 mod testing;
 mod transactions;
 mod transactions_async;

@@ -1,0 +1,32 @@
+//! The gauges of a relay, told apart from those of its neighbours where a process has several.
+
+use std::sync::Arc;
+
+use metrics::{Gauge, Label};
+
+/// Makes a relay's gauges: with its name as the label `relay` where it has one.
+///
+/// Counters need none: those of several relays add up, while of gauges the last would overwrite the others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gauges {
+    relay: Option<Arc<str>>,
+}
+
+impl Gauges {
+    pub(crate) fn of(relay: Option<Arc<str>>) -> Self {
+        Self { relay }
+    }
+
+    pub(crate) fn of_transport(&self, metric: &'static str, transport: &Arc<str>) -> Gauge {
+        self.gauge(metric, Label::new("transport", Arc::clone(transport)))
+    }
+
+    pub(crate) fn of_topic(&self, metric: &'static str, topic: &Arc<str>) -> Gauge {
+        self.gauge(metric, Label::new("topic", Arc::clone(topic)))
+    }
+
+    fn gauge(&self, metric: &'static str, label: Label) -> Gauge {
+        let relay = self.relay.iter().map(|relay| Label::new("relay", Arc::clone(relay)));
+        metrics::gauge!(metric, std::iter::once(label).chain(relay).collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,127 @@
+//! What a relay looks at before it starts: its limits, its tables, its topics.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::engine::Engine;
+use super::engines::Engines;
+use super::pruner;
+use super::routes::Route;
+use super::start_error::{LimitsProblem, StartError};
+use super::teller::Listeners;
+use crate::limits::{Limits, PREPARE_TIMEOUT};
+use crate::store::{StoreError, StoreWarning};
+use crate::transport::{FailureClass, TransportError};
+
+/// What the check of the tables means for the start.
+pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(), StartError> {
+    match found {
+        Ok(warnings) => {
+            for warning in warnings {
+                tracing::warn!("{warning}");
+            }
+            Ok(())
+        }
+        Err(StoreError::Schema(problem)) => Err(StartError::Schema(problem)),
+        Err(error) if error.is_retriable() => {
+            tracing::warn!(%error, "the relay starts without its database");
+            Ok(())
+        }
+        Err(error) => Err(StartError::Store(error)),
+    }
+}
+
+/// Makes or compares the lanes of ordered topics; where the database cannot be asked, their keeper does it later.
+pub(super) async fn prepare_lanes(engines: &Engines) -> Result<(), StartError> {
+    let lanes: Vec<_> = engines.all.iter().flat_map(|engine| engine.lanes.iter()).collect();
+    if lanes.is_empty() {
+        return Ok(());
+    }
+    let store = engines.store.lanes().ok_or(StartError::NoLanes)?;
+    let counts: Vec<_> = lanes.iter().map(|lanes| lanes.count()).collect();
+    let prepared = store.prepare_lanes(&counts).await;
+    if prepared.is_ok() {
+        lanes.iter().for_each(|lanes| lanes.set_prepared());
+    }
+    accept(prepared.map(|()| Vec::new()))
+}
+
+/// Looks for the tables of the history, and makes room for what will be kept before the first of it comes.
+pub(super) async fn prepare_history(engines: &Engines) -> Result<(), StartError> {
+    if !pruner::has_work(engines) {
+        return Ok(());
+    }
+    let store = engines.store.history().ok_or(StartError::NoHistory)?;
+    let days = pruner::days(engines);
+    if days.is_empty() {
+        return Ok(());
+    }
+    accept(store.check_history().await.map(|()| Vec::new()))?;
+    if let Err(error) = store.make_room(&days).await {
+        tracing::warn!(%error, "no room could be made ahead in the history: trying again");
+    }
+    Ok(())
+}
+
+/// Makes or checks the topics of a transport; says whether that could be done already.
+pub(super) async fn prepare(engine: &Engine, route: &Route) -> Result<bool, StartError> {
+    let prepared = timeout(PREPARE_TIMEOUT, engine.transport.prepare(&route.topics)).await;
+    match prepared.unwrap_or_else(|_| Err(TransportError::new(FailureClass::Connection, PrepareTimeout))) {
+        Ok(()) => Ok(true),
+        Err(error) if error.class().is_outage() => {
+            tracing::warn!(%error, transport = &*engine.name, "the relay starts without its broker");
+            engine.breaker.open(error.class(), engine.clock.now());
+            Ok(false)
+        }
+        Err(error) => Err(StartError::Transport { transport: Arc::clone(&engine.name), source: error }),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the topics were not made or checked within {PREPARE_TIMEOUT:?}")]
+struct PrepareTimeout;
+
+pub(super) fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(), StartError> {
+    let delivery_timeout = route.transport.delivery_timeout();
+    let (margin, lease) = (limits.term_margin_duration, limits.lease_duration);
+    if delivery_timeout.saturating_add(margin) < lease {
+        return Ok(());
+    }
+    Err(StartError::DeliveryTimeout { transport: Arc::clone(&route.name), delivery_timeout, margin, lease })
+}
+
+pub(super) fn check_limits(limits: &Limits, listeners: &Listeners) -> Result<(), StartError> {
+    let counts = [
+        ("claim_rows_max", limits.claim_rows_max),
+        ("claim_bytes_max", limits.claim_bytes_max),
+        ("claim_workers", limits.claim_workers),
+        ("queue_refs_max", limits.queue_refs_max),
+        ("confirm_rows_max", limits.confirm_rows_max),
+        ("in_flight_max", limits.in_flight_max),
+        ("in_flight_bytes_max", limits.in_flight_bytes_max),
+        ("settle_rows_max", limits.settle_rows_max),
+        ("settle_workers", limits.settle_workers),
+        ("backlog_count_max", limits.backlog_count_max),
+    ];
+    let durations = [
+        ("claim_window_duration", limits.claim_window_duration),
+        ("poll_interval", limits.poll_interval),
+        ("extend_interval", limits.extend_interval),
+        ("statement_timeout", limits.statement_timeout),
+        ("probe_interval_min", limits.probe_interval_min),
+        ("lane_lease_duration", limits.lane_lease_duration),
+        ("prune_interval", limits.prune_interval),
+        (
+            "window_duration of the dead letter alert",
+            listeners.alert.as_ref().map_or(Duration::MAX, |of| of.window_duration),
+        ),
+    ];
+    let zero_count = counts.iter().find(|(_, count)| *count == 0).map(|(name, _)| *name);
+    let zero_duration = durations.iter().find(|(_, duration)| duration.is_zero()).map(|(name, _)| *name);
+    match zero_count.or(zero_duration) {
+        Some(name) => Err(StartError::Limits(LimitsProblem { name })),
+        None => Ok(()),
+    }
+}

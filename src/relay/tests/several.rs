@@ -1,0 +1,116 @@
+//! Relays of several databases in one process.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{VirtualClock, World};
+use crate::limits::Limits;
+use crate::naming::TableNames;
+use crate::relay::{RelayBuilder, Relays, RelaysBuilder, RelaysError, StartError};
+use crate::topic::Topic;
+use crate::transport::MemoryTransport;
+
+fn worlds() -> [World; 2] {
+    let north = World::new();
+    let mut south = World::new();
+    south.broker = north.broker.clone();
+    [north, south]
+}
+
+/// Without a transport of its own.
+fn relay(world: &World) -> RelayBuilder {
+    RelayBuilder::new(world.topics.clone(), TableNames::default(), world.link.clone())
+        .store(world.store.clone())
+        .limits(world.limits.clone())
+        .clock(VirtualClock(Instant::now()))
+}
+
+fn both(north: &World, south: &World) -> RelaysBuilder {
+    Relays::builder().transport(north.broker.clone()).relay("north", relay(north)).relay("south", relay(south))
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_hands_over_to_its_own_and_both_send_to_one_broker() {
+    let [north, south] = worlds();
+    let relays = both(&north, &south).start().await.unwrap();
+    let rows = [north.commit_and_hand_over("orders"), south.commit_and_hand_over("orders"), south.commit("invoices")];
+    let sent = north.delivered(3).await;
+    assert!(rows.iter().all(|row| sent.contains(&row.message_id)));
+    north.drained().await;
+    south.drained().await;
+    assert!(relays.flush(Duration::from_secs(1)).await);
+    assert_eq!(relays.status().len(), 2);
+    assert_eq!(relays.get("south").map(|relay| relay.status().in_flight), Some(0));
+    assert!(relays.get("east").is_none());
+    let reports = relays.shutdown(Duration::from_secs(10)).await;
+    let names: Vec<_> = reports.iter().map(|(name, report)| (&**name, report.is_clean())).collect();
+    assert_eq!(names, [("north", true), ("south", true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_is_down_keeps_nothing_of_the_others_waiting() {
+    let [north, south] = worlds();
+    north.store.set_down(true);
+    let relays = both(&north, &south).start().await.unwrap();
+    let waits = north.commit("orders");
+    for _ in 0..20 {
+        let row = south.commit_and_hand_over("orders");
+        let began = Instant::now();
+        south.drained().await;
+        assert!(began.elapsed() < south.limits.poll_interval, "{row:?} took {:?}", began.elapsed());
+    }
+    assert_eq!(north.broker.sends(), 20);
+    north.store.set_down(false);
+    assert!(north.delivered(21).await.contains(&waits.message_id));
+    drop(relays);
+}
+
+#[tokio::test(start_paused = true)]
+async fn they_share_what_may_be_in_flight() {
+    let [mut north, mut south] = worlds();
+    for world in [&mut north, &mut south] {
+        world.limits = Limits { in_flight_max: 10, ..Limits::default() };
+        for _ in 0..30 {
+            world.commit("orders");
+        }
+    }
+    north.broker.hold();
+    let relays = both(&north, &south).start().await.unwrap();
+    north.until("both send", || relays.status().iter().all(|(_, status)| status.in_flight > 0)).await;
+    sleep(Duration::from_secs(5)).await;
+    assert!(relays.status().iter().all(|(_, status)| status.in_flight <= 5), "{:?}", relays.status());
+    north.broker.release();
+    north.drained().await;
+    south.drained().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_is_refused_and_then_none_of_them_runs() {
+    let [north, mut south] = worlds();
+    let start = async |relays: RelaysBuilder| relays.start().await.map(drop).unwrap_err();
+    assert!(matches!(start(Relays::builder()).await, RelaysError::None));
+    let twice = both(&north, &south).relay("north", relay(&south));
+    assert!(matches!(start(twice).await, RelaysError::Twice { relay } if &*relay == "north"));
+    let unused = both(&north, &south).transport_named("hooks", MemoryTransport::new());
+    let error = start(unused).await.to_string();
+    assert!(error.contains("\"hooks\"") && error.contains("Topic::via"), "{error}");
+    south.limits.claim_rows_max = 0;
+    let error = start(both(&north, &south)).await;
+    assert!(matches!(&error, RelaysError::Start { source: StartError::Limits(_), .. }), "{error}");
+    assert!(error.to_string().contains("\"south\""), "{error}");
+    assert!(north.start().await.shutdown(Duration::ZERO).await.is_clean(), "nothing is left of the first one");
+}
+
+/// Only the relays whose topics name a transport are given it.
+#[tokio::test(start_paused = true)]
+async fn a_relay_gets_the_transports_that_its_topics_name() {
+    let [north, mut south] = worlds();
+    let hooks = MemoryTransport::new();
+    south.topics.push(Topic::new("hooks").via("hooks"));
+    let relays = both(&north, &south).transport_named("hooks", hooks.clone()).start().await.unwrap();
+    south.commit_and_hand_over("hooks");
+    south.drained().await;
+    assert_eq!((hooks.sends(), north.broker.sends()), (1, 0));
+    assert!(relays.get("north").is_some_and(|relay| relay.status().route("hooks").is_none()));
+}
