@@ -18,10 +18,10 @@ mod stats;
 mod transports;
 
 use anyhow::{Context, Result};
-use diesel_outbox::transport::{HttpTarget, HttpTransport, Transport as _};
+use diesel_outbox::transport::{HttpTarget, HttpTransport};
 
 use crate::receiver::Receiver;
-use crate::transports::{Bound, Hands, PAYLOAD_BYTES, drain, line};
+use crate::transports::{Bound, PAYLOAD_BYTES, drain, line, send_many};
 
 const MESSAGES: usize = 60_000;
 const IN_FLIGHT: usize = 64;
@@ -49,7 +49,7 @@ async fn measure(postgres: &str) -> Result<String> {
     let (mut bare, mut sent, mut shares, mut drains) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let before = raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
-        let with = tokio::spawn(send(transport(&url)?)).await??;
+        let with = tokio::spawn(send_many(transport(&url)?, MESSAGES)).await??;
         let after = raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
         let drained = drain(postgres, MESSAGES, transport(&url)?).await?;
         println!("  {with:.0} msg/s, drain {drained:.0}, bare reqwest: {before:.0} and {after:.0}");
@@ -69,20 +69,4 @@ async fn measure(postgres: &str) -> Result<String> {
 
 fn transport(url: &str) -> Result<HttpTransport> {
     Ok(HttpTransport::builder().every_topic(HttpTarget::new(url)).in_flight_per_host_max(IN_FLIGHT).build()?)
-}
-
-/// Messages a second, by the transport, which is given as many at once as it asks a relay for. In a task, as a relay is.
-async fn send(transport: HttpTransport) -> Result<f64> {
-    let mut hands = Hands::new();
-    let started = std::time::Instant::now();
-    let (mut sent, mut answered) = (0, 0);
-    while answered < MESSAGES {
-        while sent < MESSAGES && sent - answered < transport.in_flight_max() {
-            hands.send(&transport, sent);
-            sent += 1;
-        }
-        hands.delivered().await?;
-        answered += 1;
-    }
-    Ok(MESSAGES as f64 / started.elapsed().as_secs_f64())
 }

@@ -25,7 +25,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::raw::Raw;
 use crate::stats::Waits;
-use crate::transports::{Bound, Hands, PAYLOAD_BYTES, TOPIC, drain, line};
+use crate::transports::{Bound, Hands, PAYLOAD_BYTES, TOPIC, drain, line, send_many};
 
 const ROWS: usize = 200_000;
 const SINGLES: usize = 3_000;
@@ -46,12 +46,18 @@ async fn main() -> Result<()> {
     // A JVM that has compiled nothing yet is several times slower.
     raw.drain(ROWS, PAYLOAD_BYTES).await?;
     let (mut drains, mut bare, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sent, mut sent_shares) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let before = raw.drain(ROWS, PAYLOAD_BYTES).await?;
         let drained = drain(&postgres, ROWS, transport(&rocketmq)?).await?;
         let after = raw.drain(ROWS, PAYLOAD_BYTES).await?;
-        println!("  drain: {drained:.0} msg/s, bare client in batches: {before:.0} and {after:.0}");
+        let with = tokio::spawn(send_many(transport(&rocketmq)?, ROWS)).await??;
+        println!(
+            "  drain: {drained:.0} msg/s, transport: {with:.0}, bare client in batches: {before:.0} and {after:.0}"
+        );
         let floor = f64::midpoint(before, after);
+        sent.push(with);
+        sent_shares.push(with / floor);
         shares.push(drained / floor);
         drains.push(drained);
         bare.push(floor);
@@ -69,6 +75,8 @@ async fn main() -> Result<()> {
     line(&mut text, "bare RocketMQ client, batches of 1,000", "msg/s", &bare, Bound::None)?;
     line(&mut text, "drain of 200,000 x 500 B into RocketMQ", "msg/s", &drains, Bound::None)?;
     line(&mut text, "drain, share of the bare client", "", &shares, Bound::AtLeast(0.7))?;
+    line(&mut text, "transport alone, 200,000 x 500 B", "msg/s", &sent, Bound::None)?;
+    line(&mut text, "transport alone, share of the bare client", "", &sent_shares, Bound::None)?;
     line(&mut text, "bare RocketMQ client, single sends, p50", "us", &bare_singles, Bound::None)?;
     line(&mut text, "transport, single sends, p50", "us", &singles, Bound::None)?;
     line(&mut text, "p50 of single sends, by the bare client's", "", &ratios, Bound::AtMost(1.3))?;

@@ -73,6 +73,22 @@ impl Hands {
     }
 }
 
+/// Messages a second by a transport, which is given as many at once as it asks a relay for. For a task, as a relay is.
+pub(crate) async fn send_many(transport: impl Transport, messages: usize) -> Result<f64> {
+    let mut hands = Hands::new();
+    let started = Instant::now();
+    let (mut sent, mut answered) = (0, 0);
+    while answered < messages {
+        while sent < messages && sent - answered < transport.in_flight_max() {
+            hands.send(&transport, sent);
+            sent += 1;
+        }
+        hands.delivered().await?;
+        answered += 1;
+    }
+    Ok(messages as f64 / started.elapsed().as_secs_f64())
+}
+
 /// Messages a second through a relay, until the last of so many rows has left the table.
 pub(crate) async fn drain(postgres: &str, rows: usize, transport: impl Transport) -> Result<f64> {
     database::reset(postgres).await?;
