@@ -71,3 +71,9 @@ impl Clock for SystemClock {
 pub(crate) fn wall_now() -> SystemTime {
     SystemTime::now()
 }
+
+/// Whole milliseconds, as statements take times.
+#[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -57,8 +57,6 @@ pub use row::{Confirmed, Dead, Failed, Held, Loaded, Locking, Poisoned, Row, Row
 pub use session::Sessions;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SQLITE_SET_UP, SqliteStore};
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub(crate) use statement::millis;
 pub use stored::{DeadRow, KeptError, LiveRow};
 
 use std::fmt;

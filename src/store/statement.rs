@@ -77,8 +77,3 @@ pub(crate) fn limit(rows_max: usize) -> i64 {
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
-
-/// Whole milliseconds, as the statements take times.
-pub(crate) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}

@@ -15,9 +15,9 @@ use std::time::SystemTime;
 use diesel::result::Error;
 
 use super::encode::Encoded;
+use crate::clock::millis;
 use crate::limits::ENQUEUE_BYTES_MAX;
 use crate::message::Delivery;
-use crate::store::millis;
 
 /// Messages for one statement.
 #[derive(Debug, Clone, Copy)]

@@ -10,8 +10,9 @@ use super::PostgresStore;
 use super::bind::Bind;
 use super::history::keep;
 use super::rows::{ClaimRow, HeldRow, KeyRow};
+use crate::clock::millis;
 use crate::store::session::{Lease, Session, Sessions, within};
-use crate::store::statement::{Statement, limit, millis};
+use crate::store::statement::{Statement, limit};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, StoreError, Term};
 
 /// How long after the claim window the database ends a claim whose process says nothing more. Long enough for a process

@@ -6,11 +6,12 @@ use diesel::pg::Pg;
 
 use super::PostgresStore;
 use super::bind::Bind;
+use crate::clock::millis;
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
 use crate::store::half_marks::Voiding;
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, limit, millis};
+use crate::store::statement::{Statement, limit};
 use crate::store::{Decision, HalfStore, StoreError};
 
 /// An INSERT of a key that an open transaction has inserted waits for its end: so long, which is no time to somebody who

@@ -7,12 +7,13 @@ use diesel::pg::Pg;
 use super::PostgresStore;
 use super::bind::Bind;
 use super::rows::{KeyRow, timestamp};
+use crate::clock::millis;
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
 use crate::store::history::not_migrated;
 use crate::store::history_rows::{MarkingRow, SentCountRow, SentRow};
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, limit, millis};
+use crate::store::statement::{Statement, limit};
 use crate::store::{
     HistoryStore, Keep, Kept, Locking, Marking, Pruned, RowKey, SentCount, SentMark, SentMessage, StoreError,
 };

@@ -12,10 +12,11 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::bind::Bind;
 use super::rows::{KeyRow, LiveRow, key, micros};
+use crate::clock::millis;
 use crate::lane::NodeId;
 use crate::store::lanes::{KEYS_LOOKED_AT_MAX, LaneWrite, LookRow, after, counted, decide, misplaced};
 use crate::store::session::{Sessions, unless_written};
-use crate::store::statement::{Statement, count, limit, millis};
+use crate::store::statement::{Statement, count, limit};
 use crate::store::stored::kept_text;
 use crate::store::{
     Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey,

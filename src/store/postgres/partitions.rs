@@ -13,11 +13,12 @@ use diesel::sql_types::{BigInt, Bool, Text};
 
 use super::PostgresStore;
 use super::bind::Bind;
+use crate::clock::millis;
 use crate::lane::fnv1a;
 use crate::limits::{PARTITION_DAYS_AHEAD, PARTITION_FALL_LOCK_TIMEOUT, PARTITION_LOCK_TIMEOUT};
 use crate::store::StoreError;
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, millis};
+use crate::store::statement::Statement;
 
 const ONE_AT_A_TIME: &str = "SELECT pg_try_advisory_xact_lock($1)";
 

@@ -13,10 +13,11 @@ use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
 use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
+use crate::clock::millis;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, millis};
+use crate::store::statement::Statement;
 use crate::store::stored::kept_text;
 use crate::store::{
     AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,

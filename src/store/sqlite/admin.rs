@@ -10,13 +10,14 @@ use super::admin_rows::TopicRow;
 use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::claim::BEGIN;
+use crate::clock::millis;
 use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
 use crate::store::pause_table::wanted;
 use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, millis};
+use crate::store::statement::Statement;
 use crate::store::{
     AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, StoreError,
 };

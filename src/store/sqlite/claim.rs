@@ -13,9 +13,10 @@ use super::history_texts::HistoryTexts;
 use super::keeping::keeping;
 use super::rows::{DueMessage, HeldRow, KeyRow};
 use super::texts::Texts;
+use crate::clock::millis;
 use crate::store::decode::RawRow;
 use crate::store::session::{Lease, Session, Sessions};
-use crate::store::statement::{Statement, limit, millis};
+use crate::store::statement::{Statement, limit};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
 
 /// Takes the write lock at once. A transaction that reads first cannot wait for it any more: it would have read what is

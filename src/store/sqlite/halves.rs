@@ -8,11 +8,12 @@ use diesel::sqlite::Sqlite;
 use super::bind::Bind;
 use super::claim::BEGIN;
 use super::{SET_UP, SqliteStore};
+use crate::clock::millis;
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
 use crate::store::half_marks::{VoidRow, Voiding, decided, unless_open};
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, limit, millis};
+use crate::store::statement::{Statement, limit};
 use crate::store::{Decision, HalfStore, StoreError};
 
 /// Whoever writes has the one lock, perhaps for a long transaction that has marked: so long it is waited for. The answer is

@@ -9,12 +9,13 @@ use super::bind::Bind;
 use super::claim::BEGIN;
 use super::keeping::keeping;
 use super::rows::KeyRow;
+use crate::clock::millis;
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
 use crate::store::history::not_migrated;
 use crate::store::history_rows::{MarkingRow, SentCountRow, SentRow};
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, limit, millis};
+use crate::store::statement::{Statement, limit};
 use crate::store::{
     HistoryStore, Kept, Locking, Marking, Pruned, RowKey, SentCount, SentMark, SentMessage, StoreError,
 };

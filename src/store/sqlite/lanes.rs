@@ -16,10 +16,11 @@ use super::bind::Bind;
 use super::claim::BEGIN;
 use super::lane_texts::LaneTexts;
 use super::rows::{KeyRow, LiveRow, key, ms};
+use crate::clock::millis;
 use crate::lane::NodeId;
 use crate::store::lanes::{KEYS_LOOKED_AT_MAX, LookRow, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
 use crate::store::session::{Lease, Session, Sessions, unless_written};
-use crate::store::statement::{Statement, count, limit, millis};
+use crate::store::statement::{Statement, count, limit};
 use crate::store::stored::kept_text;
 use crate::store::{
     Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey,

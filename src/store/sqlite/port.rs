@@ -14,10 +14,11 @@ use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
 use super::rows::{BacklogRow, ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
+use crate::clock::millis;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::session::Sessions;
-use crate::store::statement::{Statement, limit, millis};
+use crate::store::statement::{Statement, limit};
 use crate::store::stored::kept_text;
 use crate::store::{
     AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,
