@@ -120,10 +120,12 @@ pub enum EnqueueError {
         /// The message's topic.
         topic: String,
     },
-    /// The broker asked about the half message before its transaction had marked it, and was told to drop it.
+    /// The half message has a mark already. The broker asked about it before its transaction had marked it, and was told to
+    /// drop it; or an earlier attempt with the same half message marked it and committed, although its COMMIT was not answered.
     #[error(
-        "the half message for topic {topic:?} was dropped: the broker asked about it before it was marked, which it does \
-         after some seconds; let the closure return its error, and begin again with a new half message"
+        "the half message for topic {topic:?} has a mark already: the broker asked about it first, which it does after some \
+         seconds, and dropped it, or an earlier attempt with it has committed; let the closure return its error, look whether \
+         that attempt's data is there, and if not begin again with a new half message"
     )]
     HalfMessageDropped {
         /// The message's topic.

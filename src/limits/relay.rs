@@ -139,6 +139,10 @@ pub const CONFIRM_REST: u32 = 3;
 /// just run the migration need not restart anything.
 pub const PAUSE_TABLE_RECHECK: Duration = Duration::from_secs(60);
 
+/// How long the thread of a blocking relay waits at its end for statements under way, which take milliseconds. A listener to dead
+/// letters that takes longer is left behind.
+pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The longest that a relay's start waits for a transport to make or check its topics: creation in a slow cluster and a few
 /// look-ups. One that takes longer counts as away, and the others do not wait for it.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);

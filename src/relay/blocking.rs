@@ -15,6 +15,7 @@ use super::queue::Flush as _;
 use super::shutdown::ShutdownReport;
 use super::start_error::StartError;
 use super::status::{self, RelayStatus};
+use crate::limits::THREAD_END_TIMEOUT;
 use crate::store::StoreError;
 
 /// A relay on a thread and runtime of its own, for applications without tokio. Made by
@@ -78,7 +79,7 @@ impl BlockingRelay {
         let (started, outcome) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("outbox-relay".to_owned())
-            .spawn(move || serve(&runtime, builder, started, inbox))
+            .spawn(move || serve(runtime, builder, started, inbox))
             .map_err(StartError::Runtime)?;
         match outcome.blocking_recv() {
             Ok(Ok(())) => Ok(Self { requests, thread: Some(thread) }),
@@ -158,8 +159,9 @@ pub enum BacklogError {
     Panicked(#[from] RelayPanicked),
 }
 
+/// Takes the runtime, so as to end it: dropped, it would wait for a listener that blocks for as long as that does.
 fn serve(
-    runtime: &Runtime,
+    runtime: Runtime,
     builder: RelayBuilder,
     started: oneshot::Sender<Result<(), StartError>>,
     mut inbox: tokio::sync::mpsc::UnboundedReceiver<Request>,
@@ -184,6 +186,7 @@ fn serve(
             }
         }
     });
+    runtime.shutdown_timeout(THREAD_END_TIMEOUT);
 }
 
 /// Whoever asked may have gone meanwhile; then nobody needs the answer.

@@ -45,6 +45,8 @@ pub struct RelayBuilder {
     limits: Limits,
     pub(super) listeners: Listeners,
     gauges: Gauges,
+    /// How many relays have the transports in common.
+    sharers: usize,
 }
 
 impl RelayBuilder {
@@ -59,6 +61,7 @@ impl RelayBuilder {
             limits: Limits::default(),
             listeners: Listeners::default(),
             gauges: Gauges::default(),
+            sharers: 1,
         }
     }
 
@@ -89,6 +92,7 @@ impl RelayBuilder {
     /// with the others.
     pub(super) fn among(mut self, name: &Arc<str>, count: usize, transports: &Transports) -> Self {
         self.gauges = Gauges::of(Some(Arc::clone(name)));
+        self.sharers = count;
         self.limits.in_flight_max = (self.limits.in_flight_max / count).max(1);
         self.limits.in_flight_bytes_max = (self.limits.in_flight_bytes_max / count).max(1);
         self.transports.fill(transports, &self.topics);
@@ -139,7 +143,8 @@ impl RelayBuilder {
         let (stop, wakes) = (Arc::new(Stop::default()), Arc::new(Wakes::default()));
         let node = NodeId::new();
         let teller = Arc::new(Teller::new(self.listeners, Arc::clone(&self.clock)));
-        let wanted: Vec<usize> = routes.iter().map(|route| route.transport.in_flight_max()).collect();
+        let wanted = |route: &Route| (route.transport.in_flight_max() / self.sharers).max(1);
+        let wanted: Vec<usize> = routes.iter().map(wanted).collect();
         let engine = |(route, limits): (&Route, Limits)| {
             let gauge = |metric| self.gauges.of_transport(metric, &route.name);
             let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_refs_max, Arc::clone(&self.clock));
@@ -171,6 +176,9 @@ impl RelayBuilder {
             try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
         // What is paused is known before anything is handed over. Where it cannot be asked, everything waits for that.
         if has_database && let Err(error) = scout::look(&engines).await {
+            if !error.is_retriable() {
+                return Err(StartError::Store(error));
+            }
             tracing::warn!(%error, "nothing is sent before it is known what is paused");
         }
         if !self.link.connect(queues(&engines), Arc::clone(&engines) as _) {

@@ -159,6 +159,10 @@ fn offer(
         lost(1, "topic_waits");
         return false;
     }
+    if topic.may_be_paused() {
+        lost(1, "paused");
+        return false;
+    }
     let holder = Holder::Lease(lease);
     let offer = Offer {
         row,

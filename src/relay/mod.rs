@@ -89,7 +89,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Waits until everything handed over so far has been sent and settled, at most `within`; says whether it has.
+    /// Waits until everything handed over so far has been sent and settled, at most `within`; says whether it has. What is of a paused
+    /// topic is left out: it waits for the end of the pause.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.

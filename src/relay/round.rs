@@ -91,7 +91,8 @@ impl<'a> Round<'a> {
     fn offer(&mut self, row: Row, alone: bool, outgoing: &mut Outgoing<'_>, room: &mut Reservation) {
         let key = row.key;
         let others_send_alone = !alone && self.topic.is_gated();
-        let waits = others_send_alone || self.topic.is_parked(self.engine.clock.now());
+        // Somebody may have paused it while the claim waited for room.
+        let waits = others_send_alone || !self.topic.may_begin(self.engine.clock.now());
         if waits || matches!(self.engine.breaker.state(), BreakerState::Open { .. }) {
             return;
         }

@@ -107,8 +107,8 @@ impl Teller {
             if let Some(threshold) = &self.listeners.alert
                 && state.recent.passes(threshold, now)
             {
-                // In front: of the two the alert is not to be lost.
-                lost += state.push(News::Alert(threshold.alert(letter.clone())));
+                // Before all letters and outside of their bound: there is one in a window.
+                state.queue.push_front(News::Alert(threshold.alert(letter.clone())));
             }
             if self.listeners.on_letter.is_some() {
                 lost += state.push(News::Letter(letter));
@@ -173,7 +173,12 @@ pub(crate) async fn run(teller: Arc<Teller>, stop: Arc<Stop>) {
         }
         let listeners = teller.listeners.clone();
         // Not on a thread of the runtime: a listener may write a file, or wait for a pager.
-        let told = spawn_blocking(move || news.iter().filter(|news| !listeners.hear(news)).count()).await;
+        let ends = Arc::clone(&stop);
+        let tell = move || {
+            let in_time = news.iter().take_while(|_| !ends.has_reached(Stage::Ending));
+            in_time.filter(|news| !listeners.hear(news)).count()
+        };
+        let told = spawn_blocking(tell).await;
         let panicked = told.unwrap_or(0) as u64;
         ::metrics::counter!(metrics::DEAD_LETTERS_UNTOLD, "reason" => "panicked").increment(panicked);
     }

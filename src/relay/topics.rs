@@ -190,10 +190,6 @@ impl TopicState {
         }
     }
 
-    pub(crate) fn is_parked(&self, now: BootInstant) -> bool {
-        self.memory().parked.is_now(now)
-    }
-
     /// Whether the broker refused the topic and has not taken a message of it since.
     pub(crate) fn is_refused(&self) -> bool {
         self.memory().parked.is_refusal()

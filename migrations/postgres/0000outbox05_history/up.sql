@@ -28,6 +28,9 @@ CREATE TABLE outbox_history (
 -- Takes what no day partition is there for: a settle fails for nothing.
 CREATE TABLE outbox_history_default PARTITION OF outbox_history DEFAULT;
 
+-- Finds there what is to be deleted, and which days have rows there.
+CREATE INDEX outbox_history_default_falls ON outbox_history_default (falls_on);
+
 -- Finds the messages of a key; counts those of a topic.
 CREATE INDEX outbox_history_key ON outbox_history (topic, key, sent_at, message_id);
 

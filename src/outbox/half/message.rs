@@ -52,9 +52,10 @@ impl HalfMessage {
     /// default.
     ///
     /// # Errors
-    /// [`EnqueueError::HalfMessageDropped`] where the broker asked before: begin again, with a new half message.
-    /// [`EnqueueError::NotInTransaction`], and [`EnqueueError::TransactionLost`] where MySQL or MariaDB has ended the transaction
-    /// behind the connection's back. The database's own, unchanged.
+    /// [`EnqueueError::HalfMessageDropped`] where the broker asked before: begin again, with a new half message, unless an
+    /// earlier attempt with this one has committed. [`EnqueueError::NotInTransaction`], and [`EnqueueError::TransactionLost`] where
+    /// MariaDB has ended the transaction behind the connection's back; MySQL cannot say so of a connection that nothing was
+    /// enqueued on, so there mark first. The database's own, unchanged.
     pub fn mark<C>(&self, conn: &mut C) -> QueryResult<()>
     where
         C: diesel::connection::Connection,

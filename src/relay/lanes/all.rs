@@ -34,7 +34,7 @@ impl Lanes {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.topics.iter().all(|lanes| lanes.is_idle())
+        self.topics.iter().all(|lanes| lanes.topic.is_paused() || lanes.is_idle())
     }
 
     /// The broker is back, or something else happened that concerns all.

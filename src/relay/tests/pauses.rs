@@ -80,6 +80,29 @@ async fn a_pause_is_obeyed_within_a_poll_and_what_is_in_flight_goes_out() {
     assert_eq!((world.store.live_rows()[0].key, world.broker.sends()), (waits, 1));
 }
 
+/// A claim that waits for room was let through before the pause.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_waited_for_room_sends_nothing_of_a_topic_paused_meanwhile() {
+    let mut world = World::new();
+    world.limits.in_flight_max = 1;
+    world.broker.hold();
+    for _ in 0..3 {
+        world.commit("orders");
+    }
+    let relay = world.start().await;
+    world.until("one is sent", || world.broker.sends() == 1).await;
+    world.pause("orders").await;
+    world.paused(&relay, "orders").await;
+    world.broker.release();
+    world.until("it is settled", || world.store.live_rows().len() == 2).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.broker.sends(), 1);
+    assert!(relay.flush(Duration::from_secs(1)).await, "what is paused is not waited for");
+    world.resume("orders").await;
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 3);
+}
+
 /// What is not known is not sent: a relay that starts without its database learns of the pauses first.
 #[tokio::test(start_paused = true)]
 async fn a_relay_that_cannot_ask_sends_nothing_before_it_can() {

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
 use super::{VirtualClock, World};
 use crate::limits::Limits;
+use crate::message::Envelope;
 use crate::naming::TableNames;
 use crate::relay::{RelayBuilder, Relays, RelaysBuilder, RelaysError, StartError};
 use crate::topic::Topic;
-use crate::transport::MemoryTransport;
+use crate::transport::{MemoryTransport, Receipt, Transport, TransportError};
 
 fn worlds() -> [World; 2] {
     let north = World::new();
@@ -80,6 +82,56 @@ async fn they_share_what_may_be_in_flight() {
     north.until("both send", || relays.status().iter().all(|(_, status)| status.in_flight > 0)).await;
     sleep(Duration::from_secs(5)).await;
     assert!(relays.status().iter().all(|(_, status)| status.in_flight <= 5), "{:?}", relays.status());
+    north.broker.release();
+    north.drained().await;
+    south.drained().await;
+}
+
+/// Has use for four at once.
+#[derive(Debug)]
+struct Few(MemoryTransport);
+
+#[async_trait]
+impl Transport for Few {
+    fn delivery_timeout(&self) -> Duration {
+        self.0.delivery_timeout()
+    }
+
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        self.0.prepare(topics).await
+    }
+
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        self.0.send(envelope, receipt);
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.0.probe().await
+    }
+
+    fn in_flight_max(&self) -> usize {
+        4
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.0.flush(within).await
+    }
+}
+
+/// A transport that takes a few at a time is not handed a few by each.
+#[tokio::test(start_paused = true)]
+async fn they_share_what_the_transport_takes() {
+    let [north, south] = worlds();
+    for world in [&north, &south] {
+        for _ in 0..30 {
+            world.commit("orders");
+        }
+    }
+    north.broker.hold();
+    let relays = both(&north, &south).transport(Few(north.broker.clone())).start().await.unwrap();
+    north.until("both send", || relays.status().iter().all(|(_, status)| status.in_flight > 0)).await;
+    sleep(Duration::from_secs(5)).await;
+    assert!(relays.status().iter().all(|(_, status)| status.in_flight <= 2), "{:?}", relays.status());
     north.broker.release();
     north.drained().await;
     south.drained().await;

@@ -80,6 +80,24 @@ async fn a_listener_that_panics_is_called_for_the_next() {
     assert!(relay.shutdown(Duration::from_secs(5)).await.is_clean());
 }
 
+#[test]
+fn a_blocking_relay_ends_beside_a_listener_that_never_returns() {
+    let world = World::new();
+    let (go_on, gate) = mpsc::channel::<()>();
+    let (gate, (called, calls)) = (Mutex::new(gate), mpsc::channel());
+    let blocks = move |_: &GivenUp| {
+        let _ = called.send(());
+        let _ = gate.lock().unwrap().recv();
+    };
+    let relay = world.relay().on_dead_letter(blocks).start_blocking().unwrap();
+    world.commit_poisoned();
+    calls.recv_timeout(Duration::from_secs(60)).unwrap();
+    let (ended, end) = mpsc::channel();
+    std::thread::spawn(move || ended.send(relay.shutdown(Duration::ZERO)));
+    assert!(end.recv_timeout(Duration::from_secs(60)).unwrap().is_ok());
+    drop(go_on);
+}
+
 /// In real time, because virtual time stands while a thread blocks.
 #[tokio::test]
 async fn a_listener_that_blocks_keeps_nothing_waiting() {

@@ -48,11 +48,14 @@ impl<P: Sessions<Pg>> HistoryStore for PostgresStore<P> {
     }
 
     async fn prune(&self, rows_max: usize) -> Result<Pruned, StoreError> {
-        if let Some(rows) = self.drop_partition().await? {
+        let dropped = self.drop_partition().await;
+        if let Ok(Some(rows)) = dropped {
             return Ok(Pruned { rows, more: true });
         }
+        // Also where a day cannot be dropped, because somebody reads it or it is not ours.
         let statement = Statement::new(&self.history_texts.prune, [Bind::BigInt(limit(rows_max))]);
         let rows = self.connections.execute(statement).await?;
+        dropped?;
         Ok(Pruned { rows, more: rows == rows_max })
     }
 

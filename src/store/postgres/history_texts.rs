@@ -53,14 +53,13 @@ const ROW: &str = "id, message_id, topic, lane, key, kind, headers, payload, del
 
 // A mark that came before its message goes with the settle. One that is committed while this statement runs is not seen by it,
 // and stays: every reader looks for those, too.
-const KEEP: &str = "marked AS (
+const KEEP: &str = "marked (marked_id, marked_at) AS (
   DELETE FROM outbox_processed_marks p USING gone g WHERE g.awaits = 1 AND p.message_id = g.message_id
   RETURNING p.message_id, p.marked_at
 ), kept AS (
   INSERT INTO outbox_history ({row}, sent_at, falls_on, awaits_processing, processed_at)
-  SELECT {row}, clock_timestamp(), (clock_timestamp() AT TIME ZONE 'UTC')::date + days + 1, awaits = 1,
-    (SELECT p.marked_at FROM marked p WHERE p.message_id = g.message_id)
-  FROM gone g ON CONFLICT DO NOTHING
+  SELECT {row}, clock_timestamp(), (clock_timestamp() AT TIME ZONE 'UTC')::date + days + 1, awaits = 1, marked_at
+  FROM gone LEFT JOIN marked ON marked_id = message_id ON CONFLICT DO NOTHING
 )
 SELECT id, message_id FROM gone";
 
@@ -92,13 +91,16 @@ WITH l AS MATERIALIZED (
   DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id RETURNING d.*, l.days, l.awaits
 ), {keep}";
 
-// $1 is the history's name, $2 numbers of days, $3 how many days ahead.
+// $1 is the history's name, $2 numbers of days, $3 how many days ahead. A day of which rows are in the default partition is left to
+// that: it cannot be attached, and one that fails would take the others with it.
 const MISSING_DAYS: &str = "
 SELECT to_char(day, 'YYYYMMDD'), day::text, (day + 1)::text
 FROM (
   SELECT DISTINCT (statement_timestamp() AT TIME ZONE 'UTC')::date + days + 1 + ahead AS day
   FROM unnest($2) AS days CROSS JOIN generate_series(0, $3::int) AS ahead
-) d WHERE to_regclass($1 || '_' || to_char(day, 'YYYYMMDD')) IS NULL ORDER BY day";
+) d WHERE to_regclass($1 || '_' || to_char(day, 'YYYYMMDD')) IS NULL
+  AND NOT EXISTS (SELECT 1 FROM outbox_history_default h WHERE h.falls_on = d.day)
+ORDER BY day";
 
 // $2 is what the names of day partitions begin with.
 const FALLEN_DAY: &str = "
@@ -112,7 +114,7 @@ ORDER BY c.relname LIMIT 1";
 const PRUNE: &str = "
 DELETE FROM outbox_history_default WHERE ctid = ANY (ARRAY (
   SELECT ctid FROM outbox_history_default WHERE falls_on <= (statement_timestamp() AT TIME ZONE 'UTC')::date
-  LIMIT $1 FOR UPDATE SKIP LOCKED
+  ORDER BY falls_on LIMIT $1 FOR UPDATE SKIP LOCKED
 ))";
 
 const PRUNE_DEAD: &str = "

@@ -71,9 +71,12 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
-                let lock_timeout = millis(lock_timeout);
-                let begin =
-                    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {lock_timeout}");
+                // ATTACH reads the default partition with it locked: nor may that keep settles waiting for long.
+                let (lock_timeout, timeout) = (millis(lock_timeout), millis(lock_timeout * 2));
+                let begin = format!(
+                    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {lock_timeout}; \
+                     SET LOCAL statement_timeout = {timeout}"
+                );
                 lease.begin(begin.into()).await?;
                 let lock = Bind::BigInt(i64::from_ne_bytes(fnv1a(&self.names.history()).to_ne_bytes()));
                 let locked: Vec<Locked> = lease.load(Statement::new(&ONE_AT_A_TIME.into(), [lock])).await?;

@@ -145,8 +145,9 @@ asked(message_id) AS (SELECT DISTINCT substr(?1, place, 16) FROM k)
 SELECT a.message_id, CASE WHEN h.message_id IS NULL THEN 2 WHEN h.processed_at IS NOT NULL THEN 1 WHEN {unmarked} THEN 0 ELSE 1 END
 FROM asked a LEFT JOIN outbox_history h ON h.message_id = a.message_id";
 
-const MARK: &str =
-    "UPDATE outbox_history SET processed_at = {now} WHERE message_id IN ({ids}) AND processed_at IS NULL";
+const MARK: &str = "
+UPDATE outbox_history AS h SET processed_at = {now}
+WHERE h.message_id IN ({ids}) AND h.processed_at IS NULL AND {unmarked}";
 
 const MARK_AHEAD: &str = "
 INSERT INTO outbox_processed_marks (message_id)

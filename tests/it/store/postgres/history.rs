@@ -88,6 +88,22 @@ async fn an_open_claim_keeps_no_day() {
     assert!(test.store.sent(key.message_id).await.expect("sent").is_some());
 }
 
+/// A day of which rows are in the default partition already cannot be attached, and keeps none of the others from it.
+#[tokio::test]
+async fn a_day_that_was_late_keeps_no_other() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    send(&test).await;
+    assert_eq!(rows_in(&test, "default"), 1);
+    test.store.make_room(&[1]).await.expect("make room");
+    assert_eq!(partitions(&test), 1 + 3, "all but the first day");
+    test.store.make_room(&[1]).await.expect("again");
+    let history = test.names.history();
+    test.run(&format!("UPDATE {history}_default SET falls_on = '2020-01-01'"));
+    assert_eq!(test.store.prune(100).await.expect("prune").rows, 1);
+    test.store.make_room(&[1]).await.expect("make room");
+    assert_eq!(partitions(&test), 1 + 4);
+}
+
 /// Two nodes that find the same day missing.
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_make_room_at_once_do_it_once() {
