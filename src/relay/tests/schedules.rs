@@ -184,7 +184,8 @@ impl Schedule {
         };
         let error = match self.rng.u32(..3) {
             0 => StoreError::Conflict("scheduled".into()),
-            1 => StoreError::Statement("scheduled".into()),
+            // A relay whose first look is refused does not start.
+            1 if !matches!(call, Call::Look) => StoreError::Statement("scheduled".into()),
             _ => StoreError::TimedOut { after: Duration::from_secs(5) },
         };
         let fault = if self.rng.bool() { Fault::Refused(error) } else { Fault::AnswerLost(error) };
