@@ -41,6 +41,17 @@ impl StoreError {
             Self::Schema(_) | Self::Statement(_) => false,
         }
     }
+
+    /// Of a missing table, with the migration that makes it; every other error as it is.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    pub(crate) fn with_migration(self, migration: &'static str) -> Self {
+        match self {
+            Self::Schema(SchemaProblem::Missing { table }) => {
+                Self::Schema(SchemaProblem::NotMigrated { table, migration })
+            }
+            error => error,
+        }
+    }
 }
 
 /// What is wrong with the tables or the database's settings, and what to do.

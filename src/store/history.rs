@@ -7,8 +7,6 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-use super::SchemaProblem;
 use super::{Locking, RowKey, StoreError};
 use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, MessageId};
@@ -85,12 +83,7 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
 /// A missing table, with the migration that makes it.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn not_migrated(error: StoreError) -> StoreError {
-    match error {
-        StoreError::Schema(SchemaProblem::Missing { table }) => {
-            StoreError::Schema(SchemaProblem::NotMigrated { table, migration: "0000outbox05_history" })
-        }
-        error => error,
-    }
+    error.with_migration("0000outbox05_history")
 }
 
 /// A delivered row that is to be kept.

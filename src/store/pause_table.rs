@@ -57,10 +57,5 @@ impl PauseTable {
 
 /// The answer of a check to somebody who wants to pause: where the table is missing, with the migration.
 pub(crate) fn wanted(checked: Result<(), StoreError>) -> Result<(), StoreError> {
-    checked.map_err(|error| match error {
-        StoreError::Schema(SchemaProblem::Missing { table }) => {
-            StoreError::Schema(SchemaProblem::NotMigrated { table, migration: MIGRATION })
-        }
-        error => error,
-    })
+    checked.map_err(|error| error.with_migration(MIGRATION))
 }

@@ -25,7 +25,7 @@ impl AdminTexts {
             send_now: text(SEND_NOW),
             now: text(NOW_TEXT),
             count_dead: text(COUNT_DEAD),
-            redrive: text(REDRIVE),
+            redrive: text(&REDRIVE.replace("{back}", BACK)),
             replace: text(REPLACE),
             pause: text("INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING"),
             resume: text("DELETE FROM outbox_paused_topics WHERE topic = $1"),
@@ -75,7 +75,10 @@ WITH l AS MATERIALIZED (
   SELECT message_id FROM outbox_dead_letters WHERE message_id = ANY($1) ORDER BY message_id FOR UPDATE SKIP LOCKED
 ), gone AS (
   DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id RETURNING d.*
-), unordered AS (
+), {back}";
+
+/// Puts what is `gone` from elsewhere back to the live messages: in a lane behind everything that is there.
+pub(super) const BACK: &str = "unordered AS (
   INSERT INTO outbox_messages
     (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
   SELECT id, message_id, topic, lane, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch + 1, errors, created_at

@@ -80,9 +80,8 @@ impl<P: Sessions<Pg>> HistoryStore for PostgresStore<P> {
         after: Option<&SentMark>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError> {
-        let [sent_at, message_id] = behind(after);
-        let binds = [Bind::Text(Arc::clone(topic)), Bind::Text(Arc::clone(key)), sent_at, message_id];
-        let binds: Vec<Bind> = binds.into_iter().chain([Bind::BigInt(limit(rows_max))]).collect();
+        let of_key = [Bind::Text(Arc::clone(topic)), Bind::Text(Arc::clone(key))];
+        let binds: Vec<Bind> = of_key.into_iter().chain(page(after, rows_max)).collect();
         self.read_sent(&self.history_texts.sent_of_key, binds).await
     }
 
@@ -93,9 +92,8 @@ impl<P: Sessions<Pg>> HistoryStore for PostgresStore<P> {
         after: Option<&SentMark>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError> {
-        let [sent_at, message_id] = behind(after);
-        let binds = [Bind::Text(Arc::clone(topic)), Bind::BigInt(millis(past)), sent_at, message_id];
-        let binds: Vec<Bind> = binds.into_iter().chain([Bind::BigInt(limit(rows_max))]).collect();
+        let late = [Bind::Text(Arc::clone(topic)), Bind::BigInt(millis(past))];
+        let binds: Vec<Bind> = late.into_iter().chain(page(after, rows_max)).collect();
         self.read_sent(&self.history_texts.unprocessed, binds).await
     }
 
@@ -146,7 +144,7 @@ pub(super) fn days(keep: Keep) -> i32 {
     i32::try_from(keep.days).unwrap_or(i32::MAX)
 }
 
-fn behind(after: Option<&SentMark>) -> [Bind; 2] {
+fn page(after: Option<&SentMark>, rows_max: usize) -> [Bind; 3] {
     let after = after.copied().unwrap_or_else(SentMark::first);
-    [Bind::Instant(timestamp(after.sent_at)), Bind::message_id(after.message_id)]
+    [Bind::Instant(timestamp(after.sent_at)), Bind::message_id(after.message_id), Bind::BigInt(limit(rows_max))]
 }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::admin_texts::BACK;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
@@ -44,7 +45,7 @@ impl HistoryTexts {
             unprocessed: text(UNPROCESSED),
             count: text(COUNT),
             mark: text(MARK),
-            send_again: text(SEND_AGAIN),
+            send_again: text(&SEND_AGAIN.replace("{back}", BACK)),
         }
     }
 }
@@ -185,15 +186,4 @@ WITH l AS MATERIALIZED (
   ORDER BY h.message_id FOR UPDATE OF h SKIP LOCKED
 ), gone AS (
   DELETE FROM outbox_history h USING l WHERE h.message_id = l.message_id AND h.falls_on = l.falls_on RETURNING h.*
-), unordered AS (
-  INSERT INTO outbox_messages
-    (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-  SELECT id, message_id, topic, lane, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch + 1, errors, created_at
-  FROM gone WHERE lane < 0
-), ordered AS (
-  INSERT INTO outbox_messages
-    (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-  SELECT message_id, topic, lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch + 1, errors, created_at
-  FROM gone WHERE lane >= 0 ORDER BY gone.id
-)
-SELECT message_id FROM gone";
+), {back}";

@@ -9,7 +9,7 @@ use super::SqliteStore;
 use super::admin_rows::TopicRow;
 use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
-use super::claim::BEGIN;
+use super::call::BEGIN;
 use crate::clock::millis;
 use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
@@ -86,20 +86,9 @@ impl<P: Sessions<Sqlite>> AdminStore for SqliteStore<P> {
         }
         let texts = &self.admin_texts;
         let statement = |text| Statement::new(text, [Bind::message_ids(messages.iter().copied())]);
-        let (unordered, ordered) = (statement(&texts.redrive), statement(&texts.redrive_to_lanes));
-        let remove = statement(&texts.remove_letters);
-        let caller = self.caller();
-        let moved = caller.run(|lease| {
-            Box::pin(async move {
-                lease.begin(BEGIN.into()).await?;
-                lease.execute(unordered).await?;
-                lease.execute(ordered).await?;
-                let moved: Vec<MessageIdRow> = lease.load(remove).await?;
-                lease.commit().await?;
-                Ok(moved)
-            })
-        });
-        Ok(moved.await?.into_iter().map(|row| row.0).collect())
+        let moves = vec![statement(&texts.redrive), statement(&texts.redrive_to_lanes)];
+        let moved: Vec<MessageIdRow> = self.caller().write_and_load(moves, statement(&texts.remove_letters)).await?;
+        Ok(moved.into_iter().map(|row| row.0).collect())
     }
 
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {

@@ -11,6 +11,10 @@ use crate::store::StoreError;
 use crate::store::session::{Connections, Lease, Sessions};
 use crate::store::statement::Statement;
 
+/// Takes the write lock at once. A transaction that reads first cannot wait for it any more: it would have read what is
+/// over by then, and fails.
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
+
 type OpenLease<P> = Lease<Sqlite, <P as Sessions<Sqlite>>::Session>;
 
 /// Runs calls to the end, and waits for them no longer than the deadline.
@@ -64,5 +68,28 @@ impl<P: Sessions<Sqlite>> Caller<P> {
     /// Runs one statement that is its own transaction, and counts the rows it changed.
     pub(super) async fn execute(&self, statement: Statement<Sqlite>) -> Result<usize, StoreError> {
         self.run(|lease| Box::pin(lease.execute(statement))).await
+    }
+
+    /// Runs writes and one statement more in one transaction, and reads the rows of that one: SQLite's DELETE feeds no INSERT.
+    pub(super) async fn write_and_load<T>(
+        &self,
+        writes: Vec<Statement<Sqlite>>,
+        last: Statement<Sqlite>,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<Sqlite> + Send + 'static,
+    {
+        self.run(|lease| {
+            Box::pin(async move {
+                lease.begin(BEGIN.into()).await?;
+                for write in writes {
+                    lease.execute(write).await?;
+                }
+                let rows = lease.load(last).await?;
+                lease.commit().await?;
+                Ok(rows)
+            })
+        })
+        .await
     }
 }

@@ -8,7 +8,7 @@ use diesel::sqlite::Sqlite;
 
 use super::SqliteStore;
 use super::bind::Bind;
-use super::call::Caller;
+use super::call::{BEGIN, Caller};
 use super::history_texts::HistoryTexts;
 use super::keeping::keeping;
 use super::rows::{DueMessage, HeldRow, KeyRow};
@@ -18,10 +18,6 @@ use crate::store::decode::RawRow;
 use crate::store::session::{Lease, Session, Sessions};
 use crate::store::statement::{Statement, limit};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
-
-/// Takes the write lock at once. A transaction that reads first cannot wait for it any more: it would have read what is
-/// over by then, and fails.
-pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 
 impl<P: Sessions<Sqlite>> SqliteStore<P> {
     pub(super) async fn take(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {

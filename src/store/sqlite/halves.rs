@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use diesel::sqlite::Sqlite;
 
 use super::bind::Bind;
-use super::claim::BEGIN;
+use super::call::BEGIN;
 use super::{SET_UP, SqliteStore};
 use crate::clock::millis;
 use crate::message::MessageId;

@@ -6,7 +6,7 @@ use diesel::sqlite::Sqlite;
 
 use super::SqliteStore;
 use super::bind::Bind;
-use super::claim::BEGIN;
+use super::call::BEGIN;
 use super::keeping::keeping;
 use super::rows::KeyRow;
 use crate::clock::millis;
@@ -34,19 +34,8 @@ impl<P: Sessions<Sqlite>> HistoryStore for SqliteStore<P> {
         let keep = keeping(&self.history_texts, &self.history_texts.keep, rows);
         let keys: Vec<RowKey> = rows.iter().map(|row| row.key).collect();
         let settle = Statement::new(&self.texts.settle, Bind::keys(&keys));
-        let caller = self.caller();
-        let settled = caller.run(|lease| {
-            Box::pin(async move {
-                lease.begin(BEGIN.into()).await?;
-                for write in keep {
-                    lease.execute(write).await?;
-                }
-                let settled: Vec<KeyRow> = lease.load(settle).await?;
-                lease.commit().await?;
-                Ok(settled)
-            })
-        });
-        Ok(settled.await?.into_iter().map(|row| row.0).collect())
+        let settled: Vec<KeyRow> = self.caller().write_and_load(keep, settle).await?;
+        Ok(settled.into_iter().map(|row| row.0).collect())
     }
 
     async fn settle_dead_kept(&self, rows: &[Kept]) -> Result<usize, StoreError> {
@@ -146,20 +135,9 @@ impl<P: Sessions<Sqlite>> HistoryStore for SqliteStore<P> {
         }
         let texts = &self.history_texts;
         let statement = |text| Statement::new(text, [Bind::message_ids(messages.iter().copied())]);
-        let (unordered, ordered) = (statement(&texts.send_again), statement(&texts.send_again_to_lanes));
-        let remove = statement(&texts.remove_sent);
-        let caller = self.caller();
-        let moved = caller.run(|lease| {
-            Box::pin(async move {
-                lease.begin(BEGIN.into()).await?;
-                lease.execute(unordered).await?;
-                lease.execute(ordered).await?;
-                let moved: Vec<MessageIdRow> = lease.load(remove).await?;
-                lease.commit().await?;
-                Ok(moved)
-            })
-        });
-        Ok(moved.await?.into_iter().map(|row| row.0).collect())
+        let moves = vec![statement(&texts.send_again), statement(&texts.send_again_to_lanes)];
+        let moved: Vec<MessageIdRow> = self.caller().write_and_load(moves, statement(&texts.remove_sent)).await?;
+        Ok(moved.into_iter().map(|row| row.0).collect())
     }
 }
 

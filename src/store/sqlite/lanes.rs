@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::SqliteStore;
 use super::bind::Bind;
-use super::claim::BEGIN;
+use super::call::BEGIN;
 use super::lane_texts::LaneTexts;
 use super::rows::{KeyRow, LiveRow, key, ms};
 use crate::clock::millis;
@@ -101,17 +101,8 @@ impl<P: Sessions<Sqlite>> LaneStore for SqliteStore<P> {
         let binds = || owned(topic, node, dead, |row| row.held, |row| vec![kept_text(&row.reason).into()]);
         let bury = Statement::new(&self.lane_texts.bury, binds());
         let remove = Statement::new(&self.lane_texts.remove, binds());
-        let caller = self.caller();
-        let moved = caller.run(|lease| {
-            Box::pin(async move {
-                lease.begin(BEGIN.into()).await?;
-                lease.execute(bury).await?;
-                let moved: Vec<KeyRow> = lease.load(remove).await?;
-                lease.commit().await?;
-                Ok(moved)
-            })
-        });
-        Ok(moved.await?.into_iter().map(|row| row.0).collect())
+        let moved: Vec<KeyRow> = self.caller().write_and_load(vec![bury], remove).await?;
+        Ok(moved.into_iter().map(|row| row.0).collect())
     }
 }
 

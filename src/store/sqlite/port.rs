@@ -8,7 +8,6 @@ use diesel::sqlite::Sqlite;
 use super::SqliteStore;
 use super::admin_texts::AdminTexts;
 use super::bind::Bind;
-use super::claim::BEGIN;
 use super::half_texts::half_texts;
 use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
@@ -140,21 +139,11 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
         Ok(written.into_iter().map(|row| row.0).collect())
     }
 
-    /// Two statements: SQLite's DELETE feeds no INSERT.
     async fn bury(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
         let binds = Bind::held(dead, |row| row.held, |row| vec![kept_text(&row.reason).into()]);
         let bury = Statement::new(&self.texts.bury, binds);
         let remove = Statement::new(&self.texts.remove, Bind::held(dead, |row| row.held, |_| Vec::new()));
-        let caller = self.caller();
-        let moved = caller.run(|lease| {
-            Box::pin(async move {
-                lease.begin(BEGIN.into()).await?;
-                lease.execute(bury).await?;
-                let moved: Vec<KeyRow> = lease.load(remove).await?;
-                lease.commit().await?;
-                Ok(moved)
-            })
-        });
-        Ok(moved.await?.into_iter().map(|row| row.0).collect())
+        let moved: Vec<KeyRow> = self.caller().write_and_load(vec![bury], remove).await?;
+        Ok(moved.into_iter().map(|row| row.0).collect())
     }
 }
