@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// Applications of a run.
-pub(crate) const APPLICATIONS: usize = 3;
+pub(crate) const APPLICATIONS: usize = 4;
 /// Of all faults, in percent: at least so many are kill -9 of the broker or the database.
 const SERVER_KILLS_MIN: usize = 5;
 /// Of all faults, in percent: at least so many stop a process past its leases and let it go on.
@@ -108,6 +108,9 @@ pub(crate) const DECK: &[Kind] = &[
     Kind::LateAcks,
     Kind::FailSends,
     Kind::Jump,
+    // A node that leaves and comes back: its lanes move twice.
+    Kind::Restart,
+    Kind::Restart,
     Kind::Restart,
     Kind::Burst,
 ];
