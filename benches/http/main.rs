@@ -5,23 +5,26 @@
 
 #![expect(clippy::print_stdout, reason = "a bench reports on its standard output")]
 
+#[path = "../outbox/cpu.rs"]
+mod cpu;
 #[path = "../outbox/database.rs"]
 #[allow(dead_code, reason = "the other program uses all of it")]
 mod database;
 mod raw;
 mod receiver;
-#[path = "../outbox/stats.rs"]
-#[allow(dead_code, reason = "the other program uses all of it")]
-mod stats;
+#[path = "../outbox/report.rs"]
+mod report;
 
 #[path = "../transports/mod.rs"]
 mod transports;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use diesel_outbox::transport::{HttpTarget, HttpTransport};
 
+use crate::cpu::CpuMeter;
 use crate::receiver::Receiver;
-use crate::transports::{Bound, PAYLOAD_BYTES, drain, line, send_many};
+use crate::report::{Figure, Floor, Journal};
+use crate::transports::{PAYLOAD_BYTES, drain, send_many};
 
 const MESSAGES: usize = 60_000;
 const IN_FLIGHT: usize = 64;
@@ -31,40 +34,42 @@ fn main() -> Result<()> {
     if std::env::var_os(receiver::SERVES).is_some() {
         return receiver::serve();
     }
-    let variables = ["OUTBOX_BENCH_POSTGRES_URL", "OUTBOX_BENCH_RESULTS"];
-    let [Ok(postgres), Ok(results)] = variables.map(std::env::var) else {
+    let variables = ["OUTBOX_BENCH_POSTGRES_URL", "OUTBOX_BENCH_ROOT", "OUTBOX_BENCH_RESULTS"];
+    let [Ok(postgres), Ok(root), Ok(results)] = variables.map(std::env::var) else {
         println!("run by `cargo xtask bench --only http`, which starts the servers");
         return Ok(());
     };
-    let text = tokio::runtime::Runtime::new()?.block_on(measure(&postgres))?;
-    print!("{text}");
-    std::fs::write(std::path::Path::new(&results).join("http.txt"), text).context("write the results")
+    let mut journal = Journal::start();
+    let figures = tokio::runtime::Runtime::new()?.block_on(measure(&postgres, root.parse()?, &mut journal))?;
+    journal.close("http", std::path::Path::new(&results), figures)
 }
 
-async fn measure(postgres: &str) -> Result<String> {
+async fn measure(postgres: &str, root: u32, journal: &mut Journal) -> Result<Vec<Figure>> {
     let receiver = Receiver::start()?;
     let url = receiver.url();
     database::make_tables(postgres).await?;
     raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
     let (mut bare, mut sent, mut shares, mut drains) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
+        let cpu = CpuMeter::start(root)?;
         let before = raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
         let with = tokio::spawn(send_many(transport(&url)?, MESSAGES)).await??;
         let after = raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
         let drained = drain(postgres, MESSAGES, transport(&url)?).await?;
-        println!("  {with:.0} msg/s, drain {drained:.0}, bare reqwest: {before:.0} and {after:.0}");
+        let leg = serde_json::json!({ "with": with, "drained": drained, "bare_before": before, "bare_after": after });
+        journal.leg("messages a second", cpu.stop()?, leg)?;
         let floor = f64::midpoint(before, after);
         bare.push(floor);
         shares.push(with / floor);
         sent.push(with);
         drains.push(drained);
     }
-    let mut text = String::new();
-    line(&mut text, "bare reqwest, 64 in flight", "msg/s", &bare, Bound::None)?;
-    line(&mut text, "HTTP transport, 64 in flight", "msg/s", &sent, Bound::None)?;
-    line(&mut text, "HTTP transport, share of bare reqwest", "", &shares, Bound::AtLeast(0.8))?;
-    line(&mut text, "drain of 60,000 x 500 B by HTTP", "msg/s", &drains, Bound::None)?;
-    Ok(text)
+    Ok(vec![
+        Figure::new("bare reqwest, 64 in flight", "msg/s", bare, Floor::None),
+        Figure::new("HTTP transport, 64 in flight", "msg/s", sent, Floor::None),
+        Figure::new("HTTP transport, share of bare reqwest", "", shares, Floor::AtLeast(0.8)),
+        Figure::new("drain of 60,000 x 500 B by HTTP", "msg/s", drains, Floor::None),
+    ])
 }
 
 fn transport(url: &str) -> Result<HttpTransport> {

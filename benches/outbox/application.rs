@@ -10,12 +10,12 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
-use diesel_outbox::{CodecError, Outbox, OutboxMessage, Topic, metrics};
+use diesel_outbox::{CodecError, Limits, Outbox, OutboxMessage, Topic, metrics};
 
 use crate::recorder::Recorder;
 
 /// Connections of the relay's own pool: two claims, two settles, a confirm and the rest.
-const RELAY_CONNECTIONS: usize = 6;
+pub(crate) const RELAY_CONNECTIONS: usize = 6;
 
 /// Bytes of a message of ordinary size.
 pub(crate) const PAYLOAD_BYTES: usize = 500;
@@ -53,13 +53,55 @@ pub(crate) fn outbox_that_keeps(topic: &str) -> Result<Outbox> {
 }
 
 pub(crate) async fn start_relay(outbox: &Outbox, url: &str, transport: impl Transport) -> Result<Relay> {
+    start_relay_with(outbox, url, transport, Limits::default()).await
+}
+
+pub(crate) async fn start_relay_with(
+    outbox: &Outbox,
+    url: &str,
+    transport: impl Transport,
+    limits: Limits,
+) -> Result<Relay> {
     let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(url);
-    let pool = Pool::builder(manager).max_size(RELAY_CONNECTIONS).build()?;
-    outbox.relay().store(PostgresStore::new(pool)).transport(transport).start().await.context("start the relay")
+    let store = PostgresStore::new(Pool::builder(manager).max_size(RELAY_CONNECTIONS).build()?);
+    outbox.relay().store(store).transport(transport).limits(limits).start().await.context("start the relay")
 }
 
 pub(crate) fn kafka(bootstrap: &str) -> Result<KafkaTransport> {
     KafkaTransport::new(KafkaConfig::new(bootstrap)).context("make the Kafka transport")
+}
+
+/// One that gives a message up after 5 s, so that whoever takes a lane over waits no longer either.
+pub(crate) fn impatient_kafka(bootstrap: &str) -> Result<KafkaTransport> {
+    KafkaTransport::new(KafkaConfig::new(bootstrap).set("message.timeout.ms", "5000"))
+        .context("make the Kafka transport")
+}
+
+/// The limits beside such a transport: lanes are leased for 5 s.
+pub(crate) fn quick_to_take_over() -> Limits {
+    Limits { lane_lease_duration: Duration::from_secs(5), ..Limits::default() }
+}
+
+/// Waits until the relay owns so many lanes: at its start it takes them.
+pub(crate) async fn owns(relay: &Relay, lanes: u16) -> Result<()> {
+    let owns = || {
+        let status = relay.status();
+        let owned = status.lanes.iter().filter(|lane| lane.owner == Some(status.node)).count();
+        (owned >= usize::from(lanes)).then_some(())
+    };
+    until(Duration::from_secs(30), owns).await.context("the relay takes its lanes")
+}
+
+/// Looks until there is something.
+pub(crate) async fn until<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    let end = Instant::now() + within;
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < end, "not within {within:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Ends a relay in order; a message left over would mean that the leg measured something else.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::relay_process::Role;
+
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Row {
@@ -17,10 +19,20 @@ pub(crate) enum Row {
     Latency,
     Memory,
     Idle,
+    OrderedLatency,
+    Delayed,
+    Blocked,
+    Takeover,
+    Recovery,
+    Claim,
+    Relays,
+    Cost,
+    Mariadb,
+    Sqlite,
 }
 
 impl Row {
-    const ALL: [(&str, Self); 9] = [
+    const ALL: [(&str, Self); 19] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("by-hand", Self::ByHand),
@@ -30,6 +42,16 @@ impl Row {
         ("latency", Self::Latency),
         ("memory", Self::Memory),
         ("idle", Self::Idle),
+        ("ordered-latency", Self::OrderedLatency),
+        ("delayed", Self::Delayed),
+        ("blocked", Self::Blocked),
+        ("takeover", Self::Takeover),
+        ("recovery", Self::Recovery),
+        ("claim", Self::Claim),
+        ("relays", Self::Relays),
+        ("cost", Self::Cost),
+        ("mariadb", Self::Mariadb),
+        ("sqlite", Self::Sqlite),
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -42,8 +64,8 @@ impl Row {
 pub(crate) enum Task {
     /// Measure one row.
     Measure(Plan),
-    /// Be the relay of the row `memory`, on this topic.
-    Relay(String),
+    /// Be a relay of this topic for a row.
+    Relay(String, Role),
     /// Nothing was asked for: somebody else than `cargo xtask bench` ran us.
     Explain,
 }
@@ -54,6 +76,7 @@ pub(crate) struct Plan {
     pub(crate) row: Row,
     seconds: Option<f64>,
     rounds: Option<usize>,
+    messages: Option<usize>,
 }
 
 impl Plan {
@@ -66,11 +89,16 @@ impl Plan {
     pub(crate) fn rounds(&self, rounds: usize) -> usize {
         self.rounds.unwrap_or(rounds).max(1)
     }
+
+    /// How many messages a backlog has.
+    pub(crate) fn messages(&self, messages: usize) -> usize {
+        self.messages.unwrap_or(messages).max(1)
+    }
 }
 
 impl Task {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let (mut row, mut seconds, mut rounds) = (None, None, None);
+        let (mut row, mut seconds, mut rounds, mut messages, mut role) = (None, None, None, None, Role::Plain);
         while let Some(argument) = arguments.next() {
             if argument == "--bench" || argument == "--test" {
                 continue; // cargo's own
@@ -83,11 +111,13 @@ impl Task {
                 }
                 "--seconds" => seconds = Some(value.parse().context("--seconds is a number")?),
                 "--rounds" => rounds = Some(value.parse().context("--rounds is a number")?),
-                "--relay" => return Ok(Self::Relay(value)),
+                "--messages" => messages = Some(value.parse().context("--messages is a number")?),
+                "--role" => role = Role::parse(&value).with_context(|| format!("no role is called {value}"))?,
+                "--relay" => return Ok(Self::Relay(value, role)),
                 _ => bail!("unknown argument {argument}"),
             }
         }
-        Ok(row.map_or(Self::Explain, |row| Self::Measure(Plan { row, seconds, rounds })))
+        Ok(row.map_or(Self::Explain, |row| Self::Measure(Plan { row, seconds, rounds, messages })))
     }
 }
 
@@ -95,6 +125,7 @@ impl Task {
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) postgres: String,
+    /// Empty for a row that uses none.
     pub(crate) kafka: String,
     /// Everything below this process is ours, in matters of processor time.
     pub(crate) root: u32,
@@ -106,7 +137,7 @@ impl Place {
         let variable = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
         Ok(Self {
             postgres: variable("OUTBOX_BENCH_POSTGRES_URL")?,
-            kafka: variable("OUTBOX_BENCH_KAFKA")?,
+            kafka: variable("OUTBOX_BENCH_KAFKA").unwrap_or_default(),
             root: variable("OUTBOX_BENCH_ROOT")?.parse().context("OUTBOX_BENCH_ROOT is a process id")?,
             results: variable("OUTBOX_BENCH_RESULTS")?.into(),
         })

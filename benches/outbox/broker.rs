@@ -9,6 +9,8 @@ use rdkafka::ClientConfig;
 use rdkafka::ClientContext;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseRecord, ProducerContext, ThreadedProducer};
@@ -17,6 +19,8 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 /// Partitions of every topic here.
 const PARTITIONS: i32 = 3;
 const WITHIN: Duration = Duration::from_secs(60);
+/// How long one look for leaders waits: it connects and asks.
+const LOOK: Duration = Duration::from_millis(300);
 const WARM_UP: Duration = Duration::from_secs(40);
 const WARM_UP_MESSAGES: usize = 1_000_000;
 const WARM_UP_BURST: usize = 20;
@@ -41,6 +45,30 @@ pub(crate) async fn delete_topic(bootstrap: &str, name: &str) -> Result<()> {
         deleted.map_err(|(name, code)| anyhow::anyhow!("the topic {name} cannot be deleted: {code}"))?;
     }
     Ok(())
+}
+
+/// How many messages are in a topic.
+pub(crate) fn stored(bootstrap: &str, topic: &str) -> Result<u64> {
+    let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
+    let ends = (0..PARTITIONS).map(|partition| consumer.fetch_watermarks(topic, partition, WITHIN));
+    let counts = ends.map(|ends| ends.map(|(low, high)| u64::try_from(high - low).unwrap_or_default()));
+    Ok(counts.sum::<Result<u64, KafkaError>>()?)
+}
+
+/// Whether a client that has just come is told of a leader for every partition of the topic.
+pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap).set("reconnect.backoff.max.ms", "100");
+    // That there is nobody yet is what it is for.
+    config.set_log_level(RDKafkaLogLevel::Emerg);
+    let consumer = config.create();
+    let answer = consumer.and_then(|consumer: BaseConsumer| consumer.fetch_metadata(Some(topic), LOOK));
+    let topics = answer.as_ref().map(|metadata| metadata.topics()).unwrap_or_default();
+    topics.iter().any(|found| {
+        let partitions = found.partitions();
+        !partitions.is_empty()
+            && partitions.iter().all(|partition| partition.leader() >= 0 && partition.error().is_none())
+    })
 }
 
 /// Sends small bursts for a while: until a JVM has compiled what it does most, a message costs it several times as much,

@@ -1,8 +1,9 @@
 //! The database's side: tables, backlogs, and a look at what is left.
 
 use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use diesel::sql_types::{Array, BigInt, Binary, Integer, Text};
 use diesel::{QueryableByName, sql_query};
 use diesel_async::{AsyncConnection, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
@@ -52,7 +53,10 @@ pub(crate) async fn make_tables(url: &str) -> Result<()> {
 
 /// Empty tables and nothing left to write: every leg starts from the same state.
 pub(crate) async fn reset(url: &str) -> Result<()> {
-    let mut conn = connect(url).await?;
+    empty(&mut connect(url).await?).await
+}
+
+pub(crate) async fn empty(conn: &mut AsyncPgConnection) -> Result<()> {
     conn.batch_execute(
         "TRUNCATE orders, outbox_messages, outbox_dead_letters, outbox_lanes, outbox_nodes, outbox_history",
     )
@@ -120,6 +124,20 @@ async fn filled(conn: &mut AsyncPgConnection) -> Result<()> {
 /// How many messages are in the table.
 pub(crate) async fn rows_left(url: &str) -> Result<i64> {
     count(&mut connect(url).await?, "SELECT count(*) AS count FROM outbox_messages").await
+}
+
+/// Waits until no message is left.
+pub(crate) async fn all_gone(url: &str, within: Duration) -> Result<()> {
+    let (mut conn, end) = (connect(url).await?, Instant::now() + within);
+    while count(&mut conn, "SELECT count(*) AS count FROM (SELECT 1 FROM outbox_messages LIMIT 1) m").await? > 0 {
+        ensure!(Instant::now() < end, "rows are still there after {within:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+pub(crate) async fn dead_letters(url: &str) -> Result<i64> {
+    count(&mut connect(url).await?, "SELECT count(*) AS count FROM outbox_dead_letters").await
 }
 
 /// How many messages are in the history.

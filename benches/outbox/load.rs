@@ -1,22 +1,18 @@
 //! Business transactions in a closed loop, with an outbox in one of its ways or without.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use diesel::prelude::*;
-use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
-use diesel_outbox::Outbox;
+use anyhow::Result;
+use diesel_async::AsyncPgConnection;
 use diesel_outbox::metrics::{CONFIRM_ROWS, SETTLE_ROWS};
 use diesel_outbox::transport::MemoryTransport;
 use serde::Serialize;
 
-use crate::application::{self, OrderPlaced};
+use crate::application;
 use crate::arguments::Place;
-use crate::by_hand;
+use crate::clients::Clients;
 use crate::cpu::{CpuMeter, CpuShare};
-use crate::database::{self, orders};
+use crate::database;
 use crate::recorder::Recorder;
 use crate::stats::mean;
 
@@ -120,7 +116,7 @@ pub(crate) async fn run(
             Some(application::start_relay(&outbox, url, application::kafka(&place.kafka)?).await?)
         }
     };
-    let clients = Clients::start(load.enqueue, url, &outbox).await?;
+    let clients = Clients::start::<AsyncPgConnection>(CONNECTIONS, load.enqueue, url, &outbox).await?;
     tokio::time::sleep(duration / 5).await; // statements are prepared, pools are full
     let (cpu, started, before) = (CpuMeter::start(place.root)?, Instant::now(), clients.committed());
     tokio::time::sleep(duration).await;
@@ -142,91 +138,4 @@ pub(crate) async fn run(
         counters: recorder.counts(),
     };
     Ok((throughput, cpu))
-}
-
-/// Running clients.
-struct Clients {
-    stop: Arc<AtomicBool>,
-    committed: Arc<AtomicU64>,
-    tasks: Vec<tokio::task::JoinHandle<QueryResult<()>>>,
-}
-
-impl Clients {
-    async fn start(enqueue: Enqueue, url: &str, outbox: &Outbox) -> Result<Self> {
-        let (stop, committed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let mut tasks = Vec::new();
-        for client in 0..CONNECTIONS as i64 {
-            let mut conn = database::connect(url).await?;
-            let (stop, committed, outbox) = (Arc::clone(&stop), Arc::clone(&committed), outbox.clone());
-            tasks.push(tokio::spawn(async move {
-                let mut customer = client;
-                while !AtomicBool::load(&stop, Ordering::Relaxed) {
-                    transact(&mut conn, enqueue, &outbox, customer).await?;
-                    committed.fetch_add(1, Ordering::Relaxed);
-                    customer += CONNECTIONS as i64;
-                }
-                Ok(())
-            }));
-        }
-        Ok(Self { stop, committed, tasks })
-    }
-
-    fn committed(&self) -> u64 {
-        AtomicU64::load(&self.committed, Ordering::Relaxed)
-    }
-
-    /// Ends the clients; returns how many transactions they made in all.
-    async fn stop(self) -> Result<u64> {
-        self.stop.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            task.await?.context("a business transaction failed")?;
-        }
-        Ok(AtomicU64::load(&self.committed, Ordering::Relaxed))
-    }
-}
-
-/// BEGIN, one INSERT, COMMIT; with an outbox the message is in it.
-async fn transact(conn: &mut AsyncPgConnection, enqueue: Enqueue, outbox: &Outbox, customer: i64) -> QueryResult<()> {
-    let event = OrderPlaced { order_id: customer, topic: TOPIC };
-    match enqueue {
-        Enqueue::Never => conn.transaction(async |conn| place_order(conn, customer).await).await,
-        Enqueue::Hook => {
-            conn.transaction(async |conn| {
-                place_order(conn, customer).await?;
-                outbox.enqueue_async(conn, &event).await.map(drop)
-            })
-            .await
-        }
-        Enqueue::Transaction => {
-            outbox
-                .transaction_async(conn, async |tx| {
-                    place_order(tx.connection(), customer).await?;
-                    tx.enqueue(&event).map(drop)
-                })
-                .await
-        }
-        Enqueue::Batch => {
-            let events = (0..BATCH).map(|_| OrderPlaced { order_id: customer, topic: TOPIC });
-            conn.transaction(async |conn| {
-                place_order(conn, customer).await?;
-                outbox.enqueue_all_async(conn, events).await.map(drop)
-            })
-            .await
-        }
-        Enqueue::ByHand => {
-            let id = conn
-                .transaction(async |conn| {
-                    place_order(conn, customer).await?;
-                    by_hand::write(conn, &event).await
-                })
-                .await?;
-            by_hand::mark(conn, id, "sending").await?;
-            by_hand::mark(conn, id, "sent").await
-        }
-    }
-}
-
-pub(crate) async fn place_order(conn: &mut AsyncPgConnection, customer: i64) -> QueryResult<()> {
-    let order = (orders::customer.eq(customer), orders::total_cents.eq(customer * 100));
-    diesel::insert_into(orders::table).values(order).execute(conn).await.map(drop)
 }

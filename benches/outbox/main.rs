@@ -8,12 +8,17 @@ mod application;
 mod arguments;
 mod broker;
 mod by_hand;
+mod clients;
 mod cpu;
 mod database;
+mod due;
+mod explain;
 mod load;
+mod open_loop;
 mod proxy;
 mod ratios;
 mod recorder;
+mod relay_process;
 mod report;
 mod rows;
 mod stats;
@@ -24,8 +29,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::arguments::{Place, Plan, Row, Task};
 use crate::recorder::Recorder;
-use crate::report::Journal;
-use crate::rows::{business, drain, idle, latency, memory, network, ordered};
+use crate::report::{Figure, Journal};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -40,27 +44,41 @@ async fn main() -> Result<()> {
     let recorder = Recorder::install()?;
     match task {
         Task::Measure(plan) => measure(&plan, &place, &recorder).await,
-        Task::Relay(topic) => memory::be_relay(&place, &recorder, &topic).await,
+        Task::Relay(topic, role) => relay_process::be_relay(&place, &recorder, &topic, role).await,
         Task::Explain => Ok(()),
     }
 }
 
 async fn measure(plan: &Plan, place: &Place, recorder: &Recorder) -> Result<()> {
-    let mut journal = Journal::default();
+    let mut journal = Journal::start();
     database::make_tables(&place.postgres).await?;
-    if plan.row != Row::Idle {
+    if !place.kafka.is_empty() {
         broker::warm_up(&place.kafka).await?;
     }
-    let figures = match plan.row {
-        Row::Business => business::run(plan, place, recorder, &mut journal).await,
-        Row::History => rows::history::run(plan, place, recorder, &mut journal).await,
-        Row::ByHand => rows::by_hand::run(plan, place, recorder, &mut journal).await,
-        Row::Network => network::run(plan, place, recorder, &mut journal).await,
-        Row::Drain => drain::run(plan, place, recorder, &mut journal).await,
-        Row::Ordered => ordered::run(plan, place, recorder, &mut journal).await,
-        Row::Latency => latency::run(plan, place, recorder, &mut journal).await,
-        Row::Memory => memory::run(plan, place, &mut journal).await,
-        Row::Idle => idle::run(plan, place, &mut journal).await,
-    };
-    journal.close(plan.row, place, &figures?)
+    let figures = figures(plan, place, recorder, &mut journal).await?;
+    journal.close(plan.row.name(), &place.results, figures)
+}
+
+async fn figures(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    match plan.row {
+        Row::Business => rows::business::run(plan, place, recorder, journal).await,
+        Row::History => rows::history::run(plan, place, recorder, journal).await,
+        Row::ByHand => rows::by_hand::run(plan, place, recorder, journal).await,
+        Row::Network => rows::network::run(plan, place, recorder, journal).await,
+        Row::Drain => rows::drain::run(plan, place, recorder, journal).await,
+        Row::Ordered => rows::ordered::run(plan, place, recorder, journal).await,
+        Row::Latency => rows::latency::run(plan, place, recorder, journal).await,
+        Row::OrderedLatency => rows::ordered_latency::run(plan, place, recorder, journal).await,
+        Row::Delayed => rows::delayed::run(plan, place, recorder, journal).await,
+        Row::Blocked => rows::blocked::run(plan, place, recorder, journal).await,
+        Row::Takeover => rows::takeover::run(plan, place, journal).await,
+        Row::Recovery => rows::recovery::run(plan, place, recorder, journal).await,
+        Row::Claim => rows::claim::run(plan, place, recorder, journal).await,
+        Row::Relays => rows::relays::run(plan, place, recorder, journal).await,
+        Row::Cost => rows::cost::run(plan, place, recorder, journal).await,
+        Row::Memory => rows::memory::run(plan, place, journal).await,
+        Row::Idle => rows::idle::run(plan, place, journal).await,
+        Row::Mariadb => rows::elsewhere::mariadb(plan, place, recorder, journal).await,
+        Row::Sqlite => rows::elsewhere::sqlite(plan, place, recorder, journal).await,
+    }
 }

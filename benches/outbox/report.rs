@@ -1,89 +1,29 @@
 //! What a row gives: figures against their floors, and every leg they come from.
 
-use std::fmt::{self, Write as _};
-use std::fs;
+use std::path::Path;
+use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
+pub(crate) use xtask::results::{Figure, Floor};
+use xtask::results::{Machine, RowResult, Spread, short};
 
-use crate::arguments::{Place, Row};
 use crate::cpu::CpuShare;
-use crate::stats::Spread;
-
-/// From which share on the processor time of others makes a run doubtful.
-const OTHERS_MAX: f64 = 0.05;
-
-/// What a figure has to reach.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Floor {
-    AtLeast(f64),
-    AtMost(f64),
-    /// For information.
-    None,
-}
-
-/// One line of the table.
-#[derive(Debug, Serialize)]
-pub(crate) struct Figure {
-    what: String,
-    unit: &'static str,
-    samples: Vec<f64>,
-    spread: Option<Spread>,
-    floor: Floor,
-    reached: Option<bool>,
-}
-
-impl Figure {
-    /// One sample for each round; the median has to reach the floor.
-    pub(crate) fn new(what: impl Into<String>, unit: &'static str, samples: Vec<f64>, floor: Floor) -> Self {
-        let spread = Spread::of(&samples);
-        let reached = spread.and_then(|spread| match floor {
-            Floor::AtLeast(floor) => Some(spread.median >= floor),
-            Floor::AtMost(floor) => Some(spread.median <= floor),
-            Floor::None => None,
-        });
-        Self { what: what.into(), unit, samples, spread, floor, reached }
-    }
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let measured = self.spread.map_or_else(
-            || "nothing".to_owned(),
-            |Spread { median, min, max }| {
-                let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
-                format!("{}{unit} ({}..{})", short(median), short(min), short(max))
-            },
-        );
-        let floor = match self.floor {
-            Floor::AtLeast(floor) => format!(">= {}", short(floor)),
-            Floor::AtMost(floor) => format!("<= {}", short(floor)),
-            Floor::None => String::new(),
-        };
-        let verdict = self.reached.map_or("", |reached| if reached { "ok" } else { "SHORT" });
-        write!(f, "{:<58} {measured:<34} {floor:<10} {verdict}", self.what)
-    }
-}
-
-/// Three digits, whatever the size.
-fn short(value: f64) -> String {
-    match value.abs() {
-        0.0..10.0 => format!("{value:.3}"),
-        10.0..1_000.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
-}
 
 /// The legs of a row, in the order they ran.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Journal {
+    started: Instant,
     legs: Vec<Value>,
     others: Vec<f64>,
 }
 
 impl Journal {
+    pub(crate) fn start() -> Self {
+        Self { started: Instant::now(), legs: Vec::new(), others: Vec::new() }
+    }
+
     /// Notes and shows a leg.
     pub(crate) fn leg(&mut self, name: &str, cpu: CpuShare, details: impl Serialize) -> Result<()> {
         let details = serde_json::to_value(details)?;
@@ -93,22 +33,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the row's `.json` and `.txt`, and shows the latter.
-    pub(crate) fn close(self, row: Row, place: &Place, figures: &[Figure]) -> Result<()> {
-        let mut text = String::new();
-        for figure in figures {
-            writeln!(text, "{figure}")?;
-        }
-        if let Some(others) = Spread::of(&self.others) {
-            let doubt = if others.max > OTHERS_MAX { "  NOISY: run it again on a quiet machine" } else { "" };
-            let (median, max) = (others.median * 100.0, others.max * 100.0);
-            writeln!(text, "  others used {median:.1} % of the processors, {max:.1} % in the worst leg{doubt}")?;
-        }
-        print!("{text}");
-        let json = serde_json::json!({ "row": row.name(), "figures": figures, "legs": self.legs });
-        let path = |extension| place.results.join(row.name()).with_extension(extension);
-        fs::write(path("json"), serde_json::to_string_pretty(&json)?).context("write the results")?;
-        fs::write(path("txt"), text).context("write the results")
+    /// Writes the row's result into the folder of the results, and shows its figures.
+    pub(crate) fn close(self, row: &str, results: &Path, figures: Vec<Figure>) -> Result<()> {
+        let result = RowResult {
+            row: row.to_owned(),
+            figures,
+            others: Spread::of(&self.others),
+            seconds: self.started.elapsed().as_secs_f64(),
+            machine: Machine::here()?,
+            legs: self.legs,
+        };
+        print!("{result}");
+        result.write(results)
     }
 }
 

@@ -1,24 +1,6 @@
-//! Median, spread and percentiles.
+//! Percentiles and means.
 
 use serde::Serialize;
-
-/// What several rounds gave.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
-
-impl Spread {
-    /// `None` where there is nothing to sum up.
-    pub(crate) fn of(samples: &[f64]) -> Option<Self> {
-        let sorted = sorted(samples);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Some(Self { median: low.midpoint(high), min, max })
-    }
-}
 
 /// A distribution of waits, in microseconds.
 #[derive(Debug, Clone, Copy, Serialize)]

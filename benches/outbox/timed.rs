@@ -30,6 +30,17 @@ impl Instants {
         waits.map(|wait| wait.as_secs_f64() * 1e6).collect()
     }
 
+    pub(crate) fn at(&self, message_id: MessageId) -> Option<Instant> {
+        self.lock().get(&message_id).copied()
+    }
+
+    /// When the last of those that are here before `end` came to `later`; `None` while one has not.
+    pub(crate) fn last_until(&self, later: &Self, end: Instant) -> Option<Instant> {
+        let (from, to) = (self.lock(), later.lock());
+        let before = from.iter().filter(|(_, from)| **from <= end).map(|(id, _)| to.get(id).copied());
+        before.collect::<Option<Vec<Instant>>>()?.into_iter().max()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<MessageId, Instant>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,5 @@
-//! What the programs that measure one transport share: a message, the end of its way, the drain of a backlog, a line of the
-//! report.
+//! What the programs that measure one transport share: a message, the end of its way, the drain of a backlog.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +13,6 @@ use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::database;
-use crate::stats::Spread;
 
 /// Where everything goes.
 pub(crate) const TOPIC: &str = "bench";
@@ -24,15 +21,6 @@ pub(crate) const TOPIC: &str = "bench";
 pub(crate) const PAYLOAD_BYTES: usize = 500;
 
 const WITHIN: Duration = Duration::from_secs(300);
-
-/// What a median is held to.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Bound {
-    None,
-    AtLeast(f64),
-    #[allow(dead_code, reason = "one of the programs has no such bound")]
-    AtMost(f64),
-}
 
 /// Hands messages to a transport, and hears what became of them.
 pub(crate) struct Hands {
@@ -105,19 +93,4 @@ pub(crate) async fn drain(postgres: &str, rows: usize, transport: impl Transport
     }
     relay.shutdown(Duration::from_secs(30)).await;
     Ok(rows as f64 / elapsed.as_secs_f64())
-}
-
-/// Writes a line of the report.
-pub(crate) fn line(text: &mut String, what: &str, unit: &str, samples: &[f64], bound: Bound) -> Result<()> {
-    let Spread { median, min, max } = Spread::of(samples).context("nothing was measured")?;
-    let digits = if unit.is_empty() { 3 } else { 0 };
-    let measured = format!("{median:.digits$} {unit} ({min:.digits$}..{max:.digits$})");
-    let (bound, is_met) = match bound {
-        Bound::None => (String::new(), None),
-        Bound::AtLeast(bound) => (format!(">= {bound}"), Some(median >= bound)),
-        Bound::AtMost(bound) => (format!("<= {bound}"), Some(median <= bound)),
-    };
-    let verdict = is_met.map_or("", |is_met| if is_met { "ok" } else { "SHORT" });
-    writeln!(text, "{what:<58} {measured:<34} {bound:<10} {verdict}")?;
-    Ok(())
 }

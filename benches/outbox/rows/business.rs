@@ -40,6 +40,11 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     rounds.push(Load::FLOOR, throughput.tx_per_second);
     let mut figures = vec![rounds.absolute("business tx/s", Load::FLOOR)];
     figures.extend(LEGS.into_iter().zip(FLOORS).map(|(load, floor)| rounds.figure("business tx/s", load, floor)));
+    for (relayed, floor) in [(LEGS[0], Floor::AtLeast(0.93)), (LEGS[1], Floor::AtLeast(0.80))] {
+        let enqueued = rounds.shares(LEGS[4]);
+        let shares = rounds.shares(relayed).into_iter().zip(enqueued).map(|(with, without)| with / without);
+        figures.push(Figure::new(format!("{} by {}", relayed.name(), LEGS[4].name()), "", shares.collect(), floor));
+    }
     for (transaction, hook) in [(LEGS[2], LEGS[0]), (LEGS[3], LEGS[1])] {
         let gains = rounds.shares(transaction).into_iter().zip(rounds.shares(hook));
         let gains = gains.map(|(transaction, hook)| transaction - hook).collect();

@@ -1,24 +1,18 @@
 //! What a relay in a process of its own takes in memory while it drains a backlog, beyond what it takes when it has
 //! started and sent one message.
 
-use std::process::Stdio;
-use std::time::Duration;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde::Serialize;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::application::{self, OrderPlaced};
 use crate::arguments::{Place, Plan};
 use crate::broker;
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::database;
-use crate::recorder::Recorder;
+use crate::relay_process::{RelayProcess, Role};
 use crate::report::{Figure, Floor, Journal};
 
 const MIB: f64 = 1024.0;
-const WITHIN: Duration = Duration::from_secs(600);
 
 /// A backlog, and how long it takes at least until it is due: it has to be written first, by a busy machine too.
 struct Backlog {
@@ -62,7 +56,7 @@ pub(crate) async fn run(plan: &Plan, place: &Place, journal: &mut Journal) -> Re
 
 async fn leg(place: &Place, topic: &str, backlog: &Backlog) -> Result<(Leg, CpuShare)> {
     database::reset(&place.postgres).await?;
-    let mut relay = RelayProcess::start(topic)?;
+    let mut relay = RelayProcess::start(topic, Role::Plain)?;
     // One message, from an outbox without relay: it is due at once, for the other process.
     let mut conn = database::connect(&place.postgres).await?;
     let event = OrderPlaced { order_id: 1, topic: topic.to_owned().leak() };
@@ -84,76 +78,4 @@ async fn leg(place: &Place, topic: &str, backlog: &Backlog) -> Result<(Leg, CpuS
         after_drain_mib: drained.rss / MIB,
     };
     Ok((leg, cpu))
-}
-
-/// What a relay process says of itself, in KiB.
-struct Memory {
-    delivered: u64,
-    rss: f64,
-    peak: f64,
-}
-
-/// This program once more, as nothing but a relay. It answers a line with a line.
-struct RelayProcess {
-    child: Child,
-    questions: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
-}
-
-impl RelayProcess {
-    fn start(topic: &str) -> Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--relay", topic]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = command.spawn().context("start the relay process")?;
-        let questions = child.stdin.take().context("its input is piped")?;
-        let answers = BufReader::new(child.stdout.take().context("its output is piped")?).lines();
-        Ok(Self { child, questions, answers })
-    }
-
-    async fn memory(&mut self) -> Result<Memory> {
-        self.questions.write_all(b"\n").await?;
-        let answer = self.answers.next_line().await?.context("the relay process ended")?;
-        let mut numbers = answer.split(' ').map(str::parse::<u64>);
-        let mut number = || numbers.next().context("an answer has three numbers")?.context("a number");
-        Ok(Memory { delivered: number()?, rss: number()? as f64, peak: number()? as f64 })
-    }
-
-    async fn delivered(&mut self, count: u64) -> Result<Memory> {
-        let waiting = async {
-            loop {
-                let memory = self.memory().await?;
-                if memory.delivered >= count {
-                    return Ok(memory);
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(WITHIN, waiting).await.context("the relay process did not deliver in time")?
-    }
-
-    /// The end of its input is its end.
-    async fn end(mut self) -> Result<()> {
-        drop(self.questions);
-        ensure!(self.child.wait().await?.success(), "the relay process failed");
-        Ok(())
-    }
-}
-
-/// The other side of [`RelayProcess`].
-pub(crate) async fn be_relay(place: &Place, recorder: &Recorder, topic: &str) -> Result<()> {
-    let outbox = application::outbox(&[topic])?;
-    let relay = application::start_relay(&outbox, &place.postgres, application::kafka(&place.kafka)?).await?;
-    let mut questions = BufReader::new(tokio::io::stdin()).lines();
-    while questions.next_line().await?.is_some() {
-        let delivered = recorder.count(diesel_outbox::metrics::DELIVERED);
-        let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
-        println!("{delivered} {} {}", kib(&status, "VmRSS:")?, kib(&status, "VmHWM:")?);
-    }
-    application::stop_relay(relay).await;
-    Ok(())
-}
-
-fn kib(status: &str, name: &str) -> Result<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
-    line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{name} is no number"))
 }

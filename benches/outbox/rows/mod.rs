@@ -1,11 +1,20 @@
 //! The rows of the table, a file for each.
 
+pub(crate) mod blocked;
 pub(crate) mod business;
 pub(crate) mod by_hand;
+pub(crate) mod claim;
+pub(crate) mod cost;
+pub(crate) mod delayed;
 pub(crate) mod drain;
+pub(crate) mod elsewhere;
 pub(crate) mod history;
 pub(crate) mod idle;
 pub(crate) mod latency;
 pub(crate) mod memory;
 pub(crate) mod network;
 pub(crate) mod ordered;
+pub(crate) mod ordered_latency;
+pub(crate) mod recovery;
+pub(crate) mod relays;
+pub(crate) mod takeover;

@@ -1,0 +1,178 @@
+//! Clients of the business in a closed loop, on each database that the library knows.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use diesel::prelude::*;
+use diesel::sqlite::SqliteConnection;
+use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
+use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
+use diesel_outbox::Outbox;
+use diesel_outbox::store::SQLITE_SET_UP;
+
+use crate::application::OrderPlaced;
+use crate::by_hand;
+use crate::database::{self, orders};
+use crate::load::{BATCH, Enqueue, TOPIC};
+
+/// SQLite as diesel-async has it.
+pub(crate) type AsyncSqlite = SyncConnectionWrapper<SqliteConnection>;
+
+/// A connection that places orders.
+pub(crate) trait Client: Sized + Send + 'static {
+    fn open(url: &str) -> impl Future<Output = Result<Self>> + Send;
+
+    /// Empties the tables, so that every leg starts from the same state.
+    fn empty(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// BEGIN, one INSERT, COMMIT; with an outbox the message is in it.
+    fn transact(
+        &mut self,
+        enqueue: Enqueue,
+        outbox: &Outbox,
+        customer: i64,
+    ) -> impl Future<Output = QueryResult<()>> + Send;
+}
+
+impl Client for AsyncPgConnection {
+    async fn open(url: &str) -> Result<Self> {
+        database::connect(url).await
+    }
+
+    async fn empty(&mut self) -> Result<()> {
+        database::empty(self).await
+    }
+
+    async fn transact(&mut self, enqueue: Enqueue, outbox: &Outbox, customer: i64) -> QueryResult<()> {
+        let event = OrderPlaced { order_id: customer, topic: TOPIC };
+        match enqueue {
+            Enqueue::Never => self.transaction(async |conn| place_order(conn, customer).await).await,
+            Enqueue::Hook => {
+                self.transaction(async |conn| {
+                    place_order(conn, customer).await?;
+                    outbox.enqueue_async(conn, &event).await.map(drop)
+                })
+                .await
+            }
+            Enqueue::Transaction => {
+                outbox
+                    .transaction_async(self, async |tx| {
+                        place_order(tx.connection(), customer).await?;
+                        tx.enqueue(&event).map(drop)
+                    })
+                    .await
+            }
+            Enqueue::Batch => {
+                let events = (0..BATCH).map(|_| OrderPlaced { order_id: customer, topic: TOPIC });
+                self.transaction(async |conn| {
+                    place_order(conn, customer).await?;
+                    outbox.enqueue_all_async(conn, events).await.map(drop)
+                })
+                .await
+            }
+            Enqueue::ByHand => {
+                let id = self
+                    .transaction(async |conn| {
+                        place_order(conn, customer).await?;
+                        by_hand::write(conn, &event).await
+                    })
+                    .await?;
+                by_hand::mark(self, id, "sending").await?;
+                by_hand::mark(self, id, "sent").await
+            }
+        }
+    }
+}
+
+pub(crate) async fn place_order(conn: &mut AsyncPgConnection, customer: i64) -> QueryResult<()> {
+    let order = (orders::customer.eq(customer), orders::total_cents.eq(customer * 100));
+    diesel::insert_into(orders::table).values(order).execute(conn).await.map(drop)
+}
+
+/// The other databases have the ways that need no table of the bench's own. Their connections share no trait that would let
+/// one function do this.
+macro_rules! client {
+    ($conn:ty, $set_up:expr) => {
+        impl Client for $conn {
+            async fn open(url: &str) -> Result<Self> {
+                let mut conn = <$conn>::establish(url).await.context("connect to the database")?;
+                conn.batch_execute($set_up).await?;
+                Ok(conn)
+            }
+
+            async fn empty(&mut self) -> Result<()> {
+                Ok(self.batch_execute("DELETE FROM orders; DELETE FROM outbox_messages").await?)
+            }
+
+            async fn transact(&mut self, enqueue: Enqueue, outbox: &Outbox, customer: i64) -> QueryResult<()> {
+                let event = OrderPlaced { order_id: customer, topic: TOPIC };
+                let order = (orders::customer.eq(customer), orders::total_cents.eq(customer * 100));
+                let order = diesel::insert_into(orders::table).values(order);
+                match enqueue {
+                    Enqueue::Never => self.transaction(async |conn| order.execute(conn).await.map(drop)).await,
+                    Enqueue::Transaction => {
+                        outbox
+                            .transaction_async(self, async |tx| {
+                                order.execute(tx.connection()).await?;
+                                tx.enqueue(&event).map(drop)
+                            })
+                            .await
+                    }
+                    Enqueue::Hook | Enqueue::Batch | Enqueue::ByHand => {
+                        self.transaction(async |conn| {
+                            order.execute(conn).await?;
+                            outbox.enqueue_async(conn, &event).await.map(drop)
+                        })
+                        .await
+                    }
+                }
+            }
+        }
+    };
+}
+
+client!(AsyncMysqlConnection, "DO 0");
+client!(AsyncSqlite, SQLITE_SET_UP);
+
+/// Running clients.
+pub(crate) struct Clients {
+    stop: Arc<AtomicBool>,
+    committed: Arc<AtomicU64>,
+    tasks: Vec<tokio::task::JoinHandle<QueryResult<()>>>,
+}
+
+impl Clients {
+    pub(crate) async fn start<C: Client>(count: usize, enqueue: Enqueue, url: &str, outbox: &Outbox) -> Result<Self> {
+        let (stop, committed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let mut tasks = Vec::new();
+        for client in 0..count as i64 {
+            let mut conn = C::open(url).await?;
+            let (stop, committed, outbox) = (Arc::clone(&stop), Arc::clone(&committed), outbox.clone());
+            tasks.push(tokio::spawn(async move {
+                let mut customer = client;
+                while !AtomicBool::load(&stop, Ordering::Relaxed) {
+                    conn.transact(enqueue, &outbox, customer).await?;
+                    committed.fetch_add(1, Ordering::Relaxed);
+                    customer += count as i64;
+                }
+                Ok(())
+            }));
+        }
+        Ok(Self { stop, committed, tasks })
+    }
+
+    pub(crate) fn committed(&self) -> u64 {
+        AtomicU64::load(&self.committed, Ordering::Relaxed)
+    }
+
+    /// Ends the clients; returns how many transactions they made in all.
+    pub(crate) async fn stop(self) -> Result<u64> {
+        self.stop.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.await?.context("a business transaction failed")?;
+        }
+        Ok(AtomicU64::load(&self.committed, Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,125 @@
+//! This program once more, as nothing but a relay: for what it takes in memory, for several on one table, and to be killed.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use diesel_outbox::{Limits, Outbox, Topic};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::application;
+use crate::arguments::Place;
+use crate::recorder::Recorder;
+
+/// Lanes of an ordered topic here.
+pub(crate) const LANES: u16 = 16;
+
+const WITHIN: Duration = Duration::from_secs(600);
+
+/// What the process relays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A topic without order, by the default limits.
+    Plain,
+    /// A topic of [`LANES`], by [`application::quick_to_take_over`].
+    OrderedAndQuick,
+}
+
+impl Role {
+    const NAMES: [(&str, Self); 2] = [("plain", Self::Plain), ("ordered-and-quick", Self::OrderedAndQuick)];
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, role)| *role)
+    }
+
+    fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, role)| *role == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// What a relay process says of itself, in KiB.
+pub(crate) struct Memory {
+    pub(crate) delivered: u64,
+    pub(crate) rss: f64,
+    pub(crate) peak: f64,
+}
+
+/// The near side of one. It answers a line with a line.
+pub(crate) struct RelayProcess {
+    child: Child,
+    questions: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl RelayProcess {
+    pub(crate) fn start(topic: &str, role: Role) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--role", role.name(), "--relay", topic]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().context("start the relay process")?;
+        let questions = child.stdin.take().context("its input is piped")?;
+        let answers = BufReader::new(child.stdout.take().context("its output is piped")?).lines();
+        Ok(Self { child, questions, answers })
+    }
+
+    pub(crate) async fn memory(&mut self) -> Result<Memory> {
+        self.questions.write_all(b"\n").await?;
+        let answer = self.answers.next_line().await?.context("the relay process ended")?;
+        let mut numbers = answer.split(' ').map(str::parse::<u64>);
+        let mut number = || numbers.next().context("an answer has three numbers")?.context("a number");
+        Ok(Memory { delivered: number()?, rss: number()? as f64, peak: number()? as f64 })
+    }
+
+    pub(crate) async fn delivered(&mut self, count: u64) -> Result<Memory> {
+        let waiting = async {
+            loop {
+                let memory = self.memory().await?;
+                if memory.delivered >= count {
+                    return Ok(memory);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(WITHIN, waiting).await.context("the relay process did not deliver in time")?
+    }
+
+    /// The end of its input is its end.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        drop(self.questions);
+        ensure!(self.child.wait().await?.success(), "the relay process failed");
+        Ok(())
+    }
+
+    /// `kill -9`
+    pub(crate) async fn kill(mut self) -> Result<()> {
+        self.child.kill().await.context("kill the relay process")
+    }
+}
+
+/// The far side.
+pub(crate) async fn be_relay(place: &Place, recorder: &Recorder, topic: &str, role: Role) -> Result<()> {
+    let (topic, kafka, limits) = match role {
+        Role::Plain => (Topic::new(topic), application::kafka(&place.kafka)?, Limits::default()),
+        Role::OrderedAndQuick => (
+            Topic::new(topic).ordered_by_key().lanes(LANES),
+            application::impatient_kafka(&place.kafka)?,
+            application::quick_to_take_over(),
+        ),
+    };
+    let outbox = Outbox::builder().topic(topic).build().context("build the outbox")?;
+    let relay = application::start_relay_with(&outbox, &place.postgres, kafka, limits).await?;
+    let mut questions = BufReader::new(tokio::io::stdin()).lines();
+    while questions.next_line().await?.is_some() {
+        let delivered = recorder.count(diesel_outbox::metrics::DELIVERED);
+        let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
+        println!("{delivered} {} {}", kib(&status, "VmRSS:")?, kib(&status, "VmHWM:")?);
+    }
+    application::stop_relay(relay).await;
+    Ok(())
+}
+
+fn kib(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
+    line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{name} is no number"))
+}

@@ -1,0 +1,114 @@
+//! The drain of an ordered topic of which every tenth key fails again and again, against one whose keys are all well.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use async_trait::async_trait;
+use diesel_outbox::transport::{FailureClass, Outcome, Receipt, Transport, TransportError};
+use diesel_outbox::{Envelope, OnFailedKey, Outbox, Topic};
+use serde::Serialize;
+
+use crate::application::{self, PAYLOAD_BYTES};
+use crate::arguments::{Place, Plan};
+use crate::cpu::{CpuMeter, CpuShare};
+use crate::recorder::Recorder;
+use crate::report::{Figure, Floor, Journal};
+use crate::{broker, database};
+
+const ROWS: usize = 100_000;
+const KEYS: usize = 1_000;
+const LANES: u16 = 16;
+/// The keys `customer-0`, `customer-10` and so on.
+const EVERY: usize = 10;
+const WITHIN: Duration = Duration::from_secs(300);
+
+#[derive(Serialize)]
+struct Leg {
+    /// Of the keys that are well.
+    messages_per_second: f64,
+    counters: std::collections::BTreeMap<String, u64>,
+}
+
+pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    let rows = plan.messages(ROWS);
+    let (mut well, mut beside, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..plan.rounds(3) {
+        let topic = format!("blocked-{round}");
+        broker::make_topics(&place.kafka, &[&topic]).await?;
+        let mut rates = Vec::new();
+        for blocks in [false, true, false] {
+            let (leg, cpu) = drain(place, recorder, &topic, rows, blocks).await?;
+            journal.leg(if blocks { "every tenth key blocked" } else { "none blocked" }, cpu, &leg)?;
+            rates.push(leg.messages_per_second);
+        }
+        let floor = f64::midpoint(rates[0], rates[2]);
+        shares.push(rates[1] / floor);
+        well.push(floor);
+        beside.push(rates[1]);
+        broker::delete_topic(&place.kafka, &topic).await?;
+    }
+    Ok(vec![
+        Figure::new("ordered drain, 1,000 keys, none blocked", "msg/s", well, Floor::None),
+        Figure::new("ordered drain, the other 900 keys, 100 blocked", "msg/s", beside, Floor::None),
+        Figure::new("throughput of the others, share of none blocked", "", shares, Floor::AtLeast(0.8)),
+    ])
+}
+
+async fn drain(place: &Place, recorder: &Recorder, topic: &str, rows: usize, blocks: bool) -> Result<(Leg, CpuShare)> {
+    database::reset(&place.postgres).await?;
+    database::fill_keyed(&place.postgres, topic, rows as i64, PAYLOAD_BYTES, KEYS, Some(LANES)).await?;
+    let ordered = Topic::new(topic).ordered_by_key().lanes(LANES).on_failed_key(OnFailedKey::Hold);
+    let outbox = Outbox::builder().topic(ordered).build().context("build the outbox")?;
+    recorder.reset();
+    let inner = application::kafka(&place.kafka)?;
+    let transport = Blocking { inner, blocks };
+    let well = if blocks { rows - rows / EVERY } else { rows };
+    let (cpu, started) = (CpuMeter::start(place.root)?, Instant::now());
+    let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
+    application::delivered(recorder, well as u64, WITHIN).await?;
+    let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
+    ensure!(relay.flush(WITHIN).await || blocks, "the relay settled not everything it sent");
+    application::stop_relay(relay).await;
+    let (left, blocked) = (database::rows_left(&place.postgres).await?, (rows - well) as i64);
+    ensure!(left == blocked, "{left} rows are left of {blocked} that were blocked");
+    Ok((Leg { messages_per_second: well as f64 / elapsed.as_secs_f64(), counters: recorder.counts() }, cpu))
+}
+
+/// A transport that fails for some keys, as one does whose broker is too slow for them.
+#[derive(Debug)]
+struct Blocking<T> {
+    inner: T,
+    blocks: bool,
+}
+
+fn is_blocked(envelope: &Envelope) -> bool {
+    let number = envelope.key.as_deref().and_then(|key| key.strip_prefix("customer-")?.parse::<usize>().ok());
+    number.is_some_and(|number| number.is_multiple_of(EVERY))
+}
+
+#[async_trait]
+impl<T: Transport> Transport for Blocking<T> {
+    fn delivery_timeout(&self) -> Duration {
+        self.inner.delivery_timeout()
+    }
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        self.inner.prepare(topics).await
+    }
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        if self.blocks && is_blocked(&envelope) {
+            let error = TransportError::new(FailureClass::Temporary, "blocked by the bench");
+            receipt.settle(Outcome::Failed(error));
+        } else {
+            self.inner.send(envelope, receipt);
+        }
+    }
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.inner.probe().await
+    }
+    fn outage(&self) -> Option<FailureClass> {
+        self.inner.outage()
+    }
+    async fn flush(&self, within: Duration) -> usize {
+        self.inner.flush(within).await
+    }
+}

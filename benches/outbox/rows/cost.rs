@@ -1,0 +1,73 @@
+//! What a message costs the database: statements and bytes of its log, beyond those of the business.
+
+use anyhow::{Context, Result};
+use diesel_async::SimpleAsyncConnection;
+use serde::Serialize;
+
+use crate::arguments::{Place, Plan};
+use crate::database;
+use crate::load::{self, Enqueue, Load, Relayed, Throughput};
+use crate::recorder::Recorder;
+use crate::report::{Figure, Floor, Journal};
+
+const LEGS: [Load; 4] = [
+    Load::FLOOR,
+    Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory },
+    Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToMemory },
+    Load { enqueue: Enqueue::ByHand, relayed: Relayed::Nowhere },
+];
+
+#[derive(Serialize)]
+struct Leg {
+    statements_per_tx: Option<f64>,
+    wal_bytes_per_tx: f64,
+    #[serde(flatten)]
+    throughput: Throughput,
+}
+
+pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    let mut conn = database::connect(&place.postgres).await?;
+    let counts_statements = conn.batch_execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements").await.is_ok();
+    let (mut statements, mut bytes) = (LEGS.map(|_| Vec::new()), LEGS.map(|_| Vec::new()));
+    for _ in 0..plan.rounds(3) {
+        for (number, load) in LEGS.into_iter().enumerate() {
+            crate::by_hand::make_table(&mut conn).await?;
+            let written_before = written(place).await?;
+            if counts_statements {
+                conn.batch_execute("SELECT pg_stat_statements_reset()").await?;
+            }
+            let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, plan.duration(6.0)).await?;
+            let transactions = throughput.transactions as f64;
+            let statements_per_tx =
+                if counts_statements { Some(calls(place).await? as f64 / transactions) } else { None };
+            let wal_bytes_per_tx = (written(place).await? - written_before) as f64 / transactions;
+            journal.leg(load.name(), cpu, Leg { statements_per_tx, wal_bytes_per_tx, throughput })?;
+            statements[number].extend(statements_per_tx);
+            bytes[number].push(wal_bytes_per_tx);
+        }
+    }
+    let mut figures = Vec::new();
+    for (what, unit, samples) in
+        [("statements of a transaction", "statements", &statements), ("log of a transaction, one INSERT", "B", &bytes)]
+    {
+        let [floor, with @ ..] = samples;
+        figures.push(Figure::new(format!("{what}, without outbox"), unit, floor.clone(), Floor::None));
+        for (load, samples) in LEGS[1..].iter().zip(with) {
+            let more = samples.iter().zip(floor).map(|(with, without)| with - without).collect();
+            figures.push(Figure::new(format!("{what}, more with {}", load.name()), unit, more, Floor::None));
+        }
+    }
+    Ok(figures)
+}
+
+/// Bytes of log so far.
+async fn written(place: &Place) -> Result<i64> {
+    let query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint AS count";
+    database::count(&mut database::connect(&place.postgres).await?, query).await
+}
+
+/// Statements since the reset, BEGIN and COMMIT among them.
+async fn calls(place: &Place) -> Result<i64> {
+    let query = "SELECT sum(calls)::bigint AS count FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_%'";
+    database::count(&mut database::connect(&place.postgres).await?, query).await.context("count the statements")
+}

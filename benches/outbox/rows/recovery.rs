@@ -1,0 +1,137 @@
+//! A minute without a broker while the business goes on: how soon after it is back the backlog is drained, and that no
+//! message was given up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use diesel_outbox::metrics;
+use serde::Serialize;
+use xtask::servers::{Kafka, kafka};
+
+use crate::application;
+use crate::arguments::{Place, Plan};
+use crate::cpu::{CpuMeter, CpuShare};
+use crate::load::TOPIC;
+use crate::open_loop::{self, Ticks};
+use crate::recorder::Recorder;
+use crate::report::{Figure, Floor, Journal};
+use crate::timed::{Instants, Timed};
+use crate::{broker, database};
+
+const PER_SECOND: f64 = 1_000.0;
+/// Before the outage, and at most behind it.
+const BEFORE: Duration = Duration::from_secs(5);
+const WITHIN: Duration = Duration::from_secs(180);
+
+#[derive(Serialize)]
+struct Leg {
+    seconds_to_drain: f64,
+    backlog: i64,
+    dead: i64,
+    second_copies: u64,
+    counters: std::collections::BTreeMap<String, u64>,
+}
+
+pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    let outage = plan.duration(60.0);
+    let mut legs = Vec::new();
+    for _ in 0..plan.rounds(1) {
+        let (leg, cpu) = leg(place, recorder, outage).await?;
+        journal.leg("outage", cpu, &leg)?;
+        legs.push(leg);
+    }
+    let all = |of: fn(&Leg) -> f64| legs.iter().map(of).collect::<Vec<f64>>();
+    let seconds = outage.as_secs_f64();
+    Ok(vec![
+        Figure::new(
+            format!("backlog at the end of {seconds:.0} s without a broker, 1,000 a second"),
+            "msg",
+            all(|leg| leg.backlog as f64),
+            Floor::None,
+        ),
+        Figure::new(
+            "drained after the first leader was seen",
+            "s",
+            all(|leg| leg.seconds_to_drain),
+            Floor::AtMost(10.0),
+        ),
+        Figure::new("dead letters", "msg", all(|leg| leg.dead as f64), Floor::AtMost(0.0)),
+        Figure::new("second copies", "msg", all(|leg| leg.second_copies as f64), Floor::None),
+    ])
+}
+
+async fn leg(place: &Place, recorder: &Recorder, outage: Duration) -> Result<(Leg, CpuShare)> {
+    database::reset(&place.postgres).await?;
+    // One of its own: it is killed.
+    let mut kafka = tokio::task::block_in_place(|| Kafka::start(&kafka::Options::default()))?;
+    let bootstrap = kafka.bootstrap();
+    broker::make_topics(&bootstrap, &[TOPIC]).await?;
+    recorder.reset();
+    let outbox = application::outbox(&[TOPIC])?;
+    let (committed, delivered) = (Instants::default(), Instants::default());
+    let transport = Timed { inner: application::kafka(&bootstrap)?, delivered: delivered.clone() };
+    let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
+    let ticks = Ticks::start(((BEFORE + outage + WITHIN).as_secs_f64() * PER_SECOND) as usize, PER_SECOND);
+    let cpu = CpuMeter::start(place.root)?;
+    let clients = open_loop::clients(&place.postgres, &outbox, (TOPIC, usize::MAX, 0), &ticks, &committed).await?;
+    tokio::time::sleep(BEFORE).await;
+    tokio::task::block_in_place(|| kafka.kill9())?;
+    tokio::time::sleep(outage).await;
+    let leader = LeaderSeen::watch(&bootstrap);
+    tokio::task::block_in_place(|| kafka.start_again())?;
+    let back_at = application::until(WITHIN, || leader.at()).await.context("the broker is back")?;
+    let backlog = database::rows_left(&place.postgres).await?;
+    let drained = || committed.last_until(&delivered, back_at);
+    let drained_at = application::until(WITHIN, drained).await.context("the backlog is drained")?;
+    ticks.close().await;
+    for client in clients {
+        client.await??;
+    }
+    application::delivered(recorder, committed.len() as u64, WITHIN).await?;
+    let cpu = cpu.stop()?;
+    application::stop_relay(relay).await;
+    let stored = broker::stored(&bootstrap, TOPIC)?;
+    ensure!(stored >= committed.len() as u64, "{stored} of {} messages are in the topic", committed.len());
+    let leg = Leg {
+        seconds_to_drain: drained_at.saturating_duration_since(back_at).as_secs_f64(),
+        backlog,
+        dead: database::dead_letters(&place.postgres).await? + recorder.count(metrics::GIVEN_UP) as i64,
+        second_copies: stored - committed.len() as u64,
+        counters: recorder.counts(),
+    };
+    Ok((leg, cpu))
+}
+
+/// When a client that has nothing to do with the relay was first told of a leader for every partition.
+struct LeaderSeen {
+    at: Arc<OnceLock<Instant>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl LeaderSeen {
+    fn watch(bootstrap: &str) -> Self {
+        let (at, stop) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+        let (seen, stopped, bootstrap) = (Arc::clone(&at), Arc::clone(&stop), bootstrap.to_owned());
+        std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                if broker::has_leaders(&bootstrap, TOPIC) {
+                    let _ = seen.set(Instant::now()); // it was unset until now
+                    return;
+                }
+            }
+        });
+        Self { at, stop }
+    }
+
+    fn at(&self) -> Option<Instant> {
+        self.at.get().copied()
+    }
+}
+
+impl Drop for LeaderSeen {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}

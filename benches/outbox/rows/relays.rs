@@ -1,0 +1,127 @@
+//! Several relays on one table, each a process: the drain of a backlog, and the business of an application beside them.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+
+use crate::application::PAYLOAD_BYTES;
+use crate::arguments::{Place, Plan};
+use crate::cpu::{CpuMeter, CpuShare};
+use crate::load::{self, Enqueue, Load, Relayed, TOPIC};
+use crate::ratios::Rounds;
+use crate::recorder::Recorder;
+use crate::relay_process::{RelayProcess, Role};
+use crate::report::{Figure, Floor, Journal};
+use crate::{broker, database};
+
+const ROWS: usize = 300_000;
+const RELAYS: [usize; 3] = [1, 2, 4];
+/// How long the backlog waits, so that all relays are up when it is due.
+const DUE_IN_SECONDS: i64 = 20;
+const WITHIN: Duration = Duration::from_secs(600);
+const BUSINESS: Load = Load { enqueue: Enqueue::Hook, relayed: Relayed::ToKafka };
+
+#[derive(Serialize)]
+struct Drain {
+    messages_per_second: f64,
+    second_copies: u64,
+    /// What the busiest of them had of it.
+    largest_share: f64,
+}
+
+pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    let rows = plan.messages(ROWS);
+    let mut drains = RELAYS.map(|_| Vec::new());
+    let (mut business, mut copies) = (RELAYS.map(|_| Rounds::default()), Vec::new());
+    for round in 0..plan.rounds(3) {
+        for (number, relays) in RELAYS.into_iter().enumerate() {
+            let topic = format!("relays-{round}-{relays}");
+            broker::make_topics(&place.kafka, &[&topic]).await?;
+            let (drain, cpu) = drain(place, &topic, relays, rows).await?;
+            journal.leg(&format!("drain, relays: {relays}"), cpu, &drain)?;
+            drains[number].push(drain.messages_per_second);
+            copies.push(drain.second_copies as f64);
+            broker::delete_topic(&place.kafka, &topic).await?;
+            let second = self::business(plan, place, recorder, journal, relays, &mut business[number]).await?;
+            copies.push(second as f64);
+        }
+    }
+    let mut figures = Vec::new();
+    for (relays, drains) in RELAYS.iter().zip(drains) {
+        figures.push(Figure::new(format!("drain of {rows} x 500 B, relays: {relays}"), "msg/s", drains, Floor::None));
+    }
+    for (relays, rounds) in RELAYS.iter().zip(&business) {
+        figures.push(rounds.figure(&format!("business tx/s, relays: {relays}"), BUSINESS, Floor::None));
+    }
+    figures.push(Figure::new("second copies of a leg", "msg", copies, Floor::AtMost(0.0)));
+    Ok(figures)
+}
+
+async fn drain(place: &Place, topic: &str, relays: usize, rows: usize) -> Result<(Drain, CpuShare)> {
+    database::reset(&place.postgres).await?;
+    let mut processes = (0..relays).map(|_| RelayProcess::start(topic, Role::Plain)).collect::<Result<Vec<_>>>()?;
+    database::fill(&place.postgres, topic, rows as i64, PAYLOAD_BYTES, DUE_IN_SECONDS).await?;
+    ensure!(delivered(&mut processes).await?.iter().sum::<u64>() == 0, "the backlog took too long to write");
+    let cpu = CpuMeter::start(place.root)?;
+    let end = Instant::now() + WITHIN;
+    let (mut first_at, mut counts) = (None, Vec::new());
+    while counts.iter().sum::<u64>() < rows as u64 {
+        ensure!(Instant::now() < end, "{counts:?} of {rows} delivered after {WITHIN:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        counts = delivered(&mut processes).await?;
+        if counts.iter().any(|count| *count > 0) {
+            first_at.get_or_insert_with(Instant::now);
+        }
+    }
+    database::all_gone(&place.postgres, WITHIN).await?;
+    let elapsed = first_at.unwrap_or(end).elapsed().as_secs_f64();
+    let cpu = cpu.stop()?;
+    for process in processes {
+        process.end().await?;
+    }
+    let second_copies = broker::stored(&place.kafka, topic)?.saturating_sub(rows as u64);
+    let largest_share = counts.iter().copied().max().unwrap_or_default() as f64 / rows as f64;
+    Ok((Drain { messages_per_second: rows as f64 / elapsed, second_copies, largest_share }, cpu))
+}
+
+async fn delivered(processes: &mut [RelayProcess]) -> Result<Vec<u64>> {
+    let mut counts = Vec::new();
+    for process in processes {
+        counts.push(process.memory().await?.delivered);
+    }
+    Ok(counts)
+}
+
+/// An application with its own relay, and the others beside it; returns how many messages came twice.
+async fn business(
+    plan: &Plan,
+    place: &Place,
+    recorder: &Recorder,
+    journal: &mut Journal,
+    relays: usize,
+    rounds: &mut Rounds,
+) -> Result<u64> {
+    broker::make_topics(&place.kafka, &[TOPIC]).await?;
+    let duration = plan.duration(6.0);
+    let floor = async |rounds: &mut Rounds| {
+        let (throughput, _) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
+        rounds.push(Load::FLOOR, throughput.tx_per_second);
+        anyhow::Ok(())
+    };
+    floor(rounds).await?;
+    let before = broker::stored(&place.kafka, TOPIC)?;
+    let others = (1..relays).map(|_| RelayProcess::start(TOPIC, Role::Plain)).collect::<Result<Vec<_>>>()?;
+    let (throughput, cpu) = load::run(BUSINESS, &place.postgres, place, recorder, duration).await?;
+    journal.leg(&format!("business, relays: {relays}"), cpu, &throughput)?;
+    rounds.push(BUSINESS, throughput.tx_per_second);
+    for other in others {
+        other.end().await?;
+    }
+    // What none of them had settled before its end, another relay sends.
+    let rest = RelayProcess::start(TOPIC, Role::Plain)?;
+    database::all_gone(&place.postgres, WITHIN).await?;
+    rest.end().await?;
+    floor(rounds).await?;
+    Ok((broker::stored(&place.kafka, TOPIC)? - before).saturating_sub(throughput.transactions))
+}

@@ -1,0 +1,255 @@
+//! What a row of the benches gives: the programs below `benches/` write it, `cargo xtask bench --report` reads it.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// From which share on the processor time of others makes a run doubtful.
+const OTHERS_MAX: f64 = 0.05;
+
+/// What several rounds gave.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// `None` where there is nothing to sum up.
+    #[must_use]
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        Some(Self { median: low.midpoint(high), min, max })
+    }
+}
+
+/// What a figure has to reach.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Floor {
+    /// Wanted: this or more.
+    AtLeast(f64),
+    /// Wanted: this or less.
+    AtMost(f64),
+    /// For information.
+    None,
+}
+
+impl Floor {
+    /// Its number.
+    #[must_use]
+    pub fn value(self) -> Option<f64> {
+        match self {
+            Self::AtLeast(value) | Self::AtMost(value) => Some(value),
+            Self::None => None,
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What was measured.
+    pub what: String,
+    /// Its unit; empty for a ratio.
+    pub unit: String,
+    /// One for each round.
+    pub samples: Vec<f64>,
+    /// Of the samples; `None` where nothing was measured.
+    pub spread: Option<Spread>,
+    /// What is wanted.
+    pub floor: Floor,
+    /// Whether the median is as wanted; `None` where nothing is.
+    pub reached: Option<bool>,
+}
+
+impl Figure {
+    /// One sample for each round; the median has to reach the floor.
+    pub fn new(what: impl Into<String>, unit: &str, samples: Vec<f64>, floor: Floor) -> Self {
+        let spread = Spread::of(&samples);
+        let reached = spread.and_then(|spread| match floor {
+            Floor::AtLeast(floor) => Some(spread.median >= floor),
+            Floor::AtMost(floor) => Some(spread.median <= floor),
+            Floor::None => None,
+        });
+        Self { what: what.into(), unit: unit.to_owned(), samples, spread, floor, reached }
+    }
+}
+
+/// A line of the terminal's table.
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let measured = self.spread.map_or_else(
+            || "nothing".to_owned(),
+            |Spread { median, min, max }| {
+                let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+                format!("{}{unit} ({}..{})", short(median), short(min), short(max))
+            },
+        );
+        let floor = match self.floor {
+            Floor::AtLeast(floor) => format!(">= {}", short(floor)),
+            Floor::AtMost(floor) => format!("<= {}", short(floor)),
+            Floor::None => String::new(),
+        };
+        let verdict = self.reached.map_or("", |reached| if reached { "ok" } else { "SHORT" });
+        write!(f, "{:<66} {measured:<34} {floor:<10} {verdict}", self.what)
+    }
+}
+
+/// Three digits or more, whatever the size; thousands with commas.
+#[must_use]
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        0.0..10.0 => return format!("{value:.3}"),
+        10.0..1_000.0 => return format!("{value:.1}"),
+        _ => {}
+    }
+    let digits = format!("{:.0}", value.abs());
+    let mut text = if value < 0.0 { "-".to_owned() } else { String::new() };
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Where it was measured, as far as it matters to the figures: no name of the machine, no path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// How many the program may use.
+    pub processors: usize,
+    /// Their model, as the kernel names it.
+    pub model: String,
+    /// Of memory.
+    pub memory_gib: f64,
+    /// The kernel's version.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// This one.
+    ///
+    /// # Errors
+    ///
+    /// `/proc` cannot be read.
+    pub fn here() -> Result<Self> {
+        let read = |path: &str| fs::read_to_string(path).with_context(|| format!("read {path}"));
+        let field = |text: &str, name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.trim_start_matches([' ', '\t', ':']).trim().to_owned()
+        };
+        let memory_kib = field(&read("/proc/meminfo")?, "MemTotal:").trim_end_matches(" kB").parse::<f64>();
+        Ok(Self {
+            processors: std::thread::available_parallelism()?.get(),
+            model: field(&read("/proc/cpuinfo")?, "model name"),
+            memory_gib: memory_kib.context("/proc/meminfo is not as expected")? / f64::from(1 << 20),
+            kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+        })
+    }
+}
+
+/// A row with everything that its figures come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RowResult {
+    /// Its name, as `--only` takes it.
+    pub row: String,
+    /// The lines of the table.
+    pub figures: Vec<Figure>,
+    /// The share of the processors that others used, over all legs.
+    pub others: Option<Spread>,
+    /// How long the row took.
+    pub seconds: f64,
+    /// Where.
+    pub machine: Machine,
+    /// Every leg, in the order they ran.
+    pub legs: Vec<Value>,
+}
+
+impl RowResult {
+    /// Whether others used so much that the figures are worth little.
+    #[must_use]
+    pub fn is_noisy(&self) -> bool {
+        self.others.is_some_and(|others| others.max > OTHERS_MAX)
+    }
+
+    /// Reads what a row left in `folder`; `None` where it has not been measured.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is not one of these.
+    pub fn read(folder: &Path, row: &str) -> Result<Option<Self>> {
+        let path = folder.join(row).with_extension("json");
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).with_context(|| format!("read the result of {row}"))?;
+        serde_json::from_str(&text).map(Some).with_context(|| format!("the result of {row} is of another version"))
+    }
+
+    /// Writes it into `folder`.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(&self.row).with_extension("json");
+        fs::write(path, serde_json::to_string_pretty(self)?).context("write the result")
+    }
+}
+
+/// The row's part of the terminal's table.
+impl fmt::Display for RowResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for figure in &self.figures {
+            writeln!(f, "{figure}")?;
+        }
+        if let Some(others) = self.others {
+            let doubt = if self.is_noisy() { "  NOISY: run it again on a quiet machine" } else { "" };
+            let (median, max) = (others.median * 100.0, others.max * 100.0);
+            writeln!(f, "  others used {median:.1} % of the processors, {max:.1} % in the worst leg{doubt}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_decides_and_not_the_best_round() {
+        let figure = Figure::new("share", "", vec![0.9, 0.5, 0.6], Floor::AtLeast(0.65));
+        assert_eq!(figure.spread, Some(Spread { median: 0.6, min: 0.5, max: 0.9 }));
+        assert_eq!(figure.reached, Some(false));
+        assert_eq!(Figure::new("share", "", vec![0.6, 0.7], Floor::AtMost(0.65)).reached, Some(true));
+        assert_eq!(Figure::new("share", "", Vec::new(), Floor::AtMost(0.65)).reached, None);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(
+            [0.0, 0.25, 12.34, 999.0, 1_000.0, 94_012.0].map(short).join(" "),
+            "0.000 0.250 12.3 999.0 1,000 94,012"
+        );
+        assert_eq!([-0.05, -1_234_567.0].map(short).join(" "), "-0.050 -1,234,567");
+    }
+
+    #[test]
+    fn this_machine_is_known_without_its_name() {
+        let machine = Machine::here().expect("/proc");
+        assert!(machine.processors > 0 && machine.memory_gib > 0.1 && !machine.kernel.is_empty(), "{machine:?}");
+    }
+}
