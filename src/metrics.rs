@@ -71,6 +71,9 @@ metrics! {
     LANES_OWNED = "outbox_lanes_owned", Gauge, Count, "Lanes of an ordered topic that this node owns, by `topic`.";
     LANES_ASLEEP = "outbox_lanes_asleep", Gauge, Count, "1 while this node leaves the lanes of the topic to others, because its broker or database fails, else 0; by `topic`.";
     LANE_LOST = "outbox_lane_lost_total", Counter, Count, "Lanes whose lease ended unrenewed, by `topic`: a duplicate may follow.";
+    LANE_FENCED = "outbox_lane_fenced_total", Counter, Count, "Lanes of a fenced topic that were fenced by this node, by `topic`.";
+    LANE_FENCE_FAILED = "outbox_lane_fence_failed_total", Counter, Count, "Times that a lane of a fenced topic could not be fenced, by `topic`.";
+    LANE_FENCED_OUT = "outbox_lane_fenced_out_total", Counter, Count, "Lanes that were fenced by somebody else while this node sent from them, by `topic`.";
     LANE_LATE = "outbox_lane_late_total", Counter, Count, "Rows of an ordered topic that became visible after a later row of their key was sent, by `topic`.";
     LANE_READ_FAILED = "outbox_lane_read_failed_total", Counter, Count, "Reads of lanes that failed.";
     LANE_KEEP_FAILED = "outbox_lane_keep_failed_total", Counter, Count, "Times that lanes could not be looked at, renewed or taken.";

@@ -34,6 +34,7 @@ pub struct Topic {
     lanes: Option<u16>,
     on_failed_key: Option<OnFailedKey>,
     serializes: bool,
+    is_fenced: bool,
     retention: Retention,
 }
 
@@ -65,6 +66,7 @@ impl Topic {
             lanes: None,
             on_failed_key: None,
             serializes: false,
+            is_fenced: false,
             retention: Retention::default(),
         }
     }
@@ -111,6 +113,24 @@ impl Topic {
     #[must_use]
     pub fn serialize_by_key(mut self) -> Self {
         self.serializes = true;
+        self
+    }
+
+    /// Lets the broker itself refuse what an earlier owner of a lane of this ordered topic still sends, and so lets a new
+    /// owner send at once, and several messages of one key be under way.
+    ///
+    /// Needs a transport that can do so, as Kafka's does with a transaction for each group of messages; consumers then have to
+    /// read with `isolation.level=read_committed`. What it brings and costs is in [the guide](crate::guide::ordering).
+    ///
+    /// ```
+    /// use diesel_outbox::Topic;
+    ///
+    /// let ledger = Topic::new("ledger").ordered_by_key().lanes(8).fenced();
+    /// # let _ = ledger;
+    /// ```
+    #[must_use]
+    pub fn fenced(mut self) -> Self {
+        self.is_fenced = true;
         self
     }
 
@@ -252,6 +272,10 @@ impl Topic {
         self.serializes
     }
 
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.is_fenced
+    }
+
     pub(crate) fn retention(&self) -> Retention {
         self.retention
     }
@@ -262,7 +286,7 @@ impl Topic {
     }
 
     fn has_settings_of_ordered(&self) -> bool {
-        self.lanes.is_some() || self.on_failed_key.is_some() || self.serializes
+        self.lanes.is_some() || self.on_failed_key.is_some() || self.serializes || self.is_fenced
     }
 
     pub(crate) fn check(&self) -> Result<(), TopicError> {
@@ -327,9 +351,9 @@ impl fmt::Display for TopicError {
                 )
             }
             TopicProblem::AttemptsMax => f.write_str("attempts_max is 0; give at least 1, or no message is ever sent"),
-            TopicProblem::NotOrdered => {
-                f.write_str("lanes, on_failed_key and serialize_by_key are for ordered topics: add .ordered_by_key()")
-            }
+            TopicProblem::NotOrdered => f.write_str(
+                "lanes, on_failed_key, serialize_by_key and fenced are for ordered topics: add .ordered_by_key()",
+            ),
             TopicProblem::Lanes => write!(f, "an ordered topic has 1 to {LANES_MAX} lanes"),
             TopicProblem::Retention(problem) => problem.fmt(f),
             TopicProblem::MessageBytesMax => f.write_str("message_bytes_max is 0; give what the broker takes"),

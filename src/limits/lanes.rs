@@ -27,6 +27,19 @@ pub const LANE_WAITING_LOW: usize = 500;
 /// Rows of one key that wait in memory, 24 bytes each, sent one after the other; the others are read again after these.
 pub const LANE_KEY_WAITING_MAX: usize = 100;
 
+/// Rows of one key of a fenced lane that are under way at once: what is kept of it in memory.
+pub const LANE_KEY_UNDER_WAY_MAX: usize = LANE_KEY_WAITING_MAX;
+
+/// Lanes of a topic that are fenced at once. Each takes a thread that waits for the broker, and some tenths of a second.
+pub const LANE_FENCES_AT_ONCE_MAX: usize = 16;
+
+/// How long a lane waits to be fenced anew that was so in vain: from the first time, because a broker that is about to elect is
+/// soon done, to the longest, because each time costs the broker a write.
+pub const LANE_FENCE_WAIT_MIN: Duration = Duration::from_millis(100);
+
+/// The longest of those waits.
+pub const LANE_FENCE_WAIT_MAX: Duration = Duration::from_secs(5);
+
 /// Keys of one lane with something to send or blocked, 200 bytes each: 20 MB. Beyond, nothing new is read until some are done.
 pub const LANE_KEYS_MAX: usize = 100_000;
 

@@ -43,6 +43,28 @@ pub const KAFKA_SUSPICION_DURATION: Duration = Duration::from_secs(30);
 /// Messages that a stalled Kafka partition may hold: enough that it goes on by itself once it can.
 pub const KAFKA_PARTITION_STALLED_MAX: u32 = 64;
 
+/// What Kafka's transactional ids begin with, where nothing else is given.
+pub const KAFKA_FENCE_PREFIX: &str = "diesel-outbox";
+
+/// The longest that fencing a lane waits for Kafka: for a coordinator that is elected anew, and the end of what another left open.
+pub const KAFKA_FENCE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The longest that the end of a Kafka transaction is waited for, once all of it is with the brokers.
+pub const KAFKA_COMMIT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Messages of one Kafka transaction. Its end costs three round trips and a record in each partition it wrote to, so that
+/// more than some hundreds gain little.
+pub const KAFKA_TRANSACTION_MESSAGES_MAX: usize = 1_000;
+
+/// Bytes of one Kafka transaction: what goes again where one of its messages is refused.
+pub const KAFKA_TRANSACTION_BYTES_MAX: usize = 4 << 20;
+
+/// How long a Kafka lane waits for an answer before it looks at the time.
+pub const KAFKA_LANE_POLL: Duration = Duration::from_millis(100);
+
+/// How often a Kafka lane with nothing to send looks at what its client has to say.
+pub const KAFKA_LANE_IDLE: Duration = Duration::from_secs(1);
+
 /// Half messages whose transactions are over and whose broker is not told yet. What is more the broker asks about.
 pub const HALF_ENDED_MAX: usize = 20_000;
 

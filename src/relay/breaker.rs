@@ -71,7 +71,7 @@ impl Breaker {
     pub(crate) fn observe(&self, outcome: &Outcome, now: BootInstant) {
         match outcome {
             Outcome::Failed(error) if error.class().is_outage() => self.open(error.class(), now),
-            Outcome::Failed(error) if error.class() == FailureClass::Temporary => {}
+            Outcome::Failed(error) if matches!(error.class(), FailureClass::Temporary | FailureClass::Aborted) => {}
             Outcome::Busy => self.trial_unused(),
             Outcome::Delivered | Outcome::Failed(_) => self.close_trial(),
         }

@@ -10,10 +10,12 @@ use super::gauges::Gauges;
 use super::health::StoreHealth;
 use super::inbox::Inbox;
 use super::lanes::all::Lanes;
-use super::lanes::{keeper as lane_keeper, reader as lane_reader};
+use super::lanes::{fencer as lane_fencer, keeper as lane_keeper, reader as lane_reader};
 use super::ledger::Ledger;
 use super::meters::BacklogMeters;
-use super::preparation::{accept, check_delivery_timeout, check_limits, prepare, prepare_history, prepare_lanes};
+use super::preparation::{
+    accept, check_delivery_timeout, check_fences, check_limits, prepare, prepare_history, prepare_lanes,
+};
 use super::queue::{Link, Queue, Queues};
 use super::routes::{Route, Transports, shares};
 use super::start_error::StartError;
@@ -134,6 +136,7 @@ impl RelayBuilder {
         let routes = self.transports.route(self.topics)?;
         check_limits(&self.limits, &self.listeners)?;
         routes.iter().try_for_each(|route| check_delivery_timeout(&self.limits, route))?;
+        routes.iter().try_for_each(check_fences)?;
         metrics::describe();
         let found = store.check().await;
         let store_health = StoreHealth::default();
@@ -145,12 +148,14 @@ impl RelayBuilder {
         let teller = Arc::new(Teller::new(self.listeners, Arc::clone(&self.clock)));
         let wanted = |route: &Route| (route.transport.in_flight_max() / self.sharers).max(1);
         let wanted: Vec<usize> = routes.iter().map(wanted).collect();
+        let outbox: Arc<str> = self.tables.messages().into();
         let engine = |(route, limits): (&Route, Limits)| {
             let gauge = |metric| self.gauges.of_transport(metric, &route.name);
             let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_refs_max, Arc::clone(&self.clock));
             let topics = Topics::new(route.topics.iter().cloned(), &self.gauges);
             Arc::new(Engine {
                 name: Arc::clone(&route.name),
+                outbox: Arc::clone(&outbox),
                 lanes: Lanes::new(node, &topics),
                 topics,
                 ledger: Arc::new(Ledger::new(gauge(metrics::IN_FLIGHT), &limits)),
@@ -213,6 +218,11 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
             sweepers.spawn(supervised("lane_reader", stop(), engine(), reader));
             let keeper = move |engine| lane_keeper::run(engine, Arc::clone(&kept));
             others.spawn(supervised("lane_keeper", stop(), engine(), keeper));
+            if lanes.topic.topic.is_fenced() {
+                let fenced = Arc::clone(lanes);
+                let fencer = move |engine| lane_fencer::run(engine, Arc::clone(&fenced));
+                others.spawn(supervised("lane_fencer", stop(), engine(), fencer));
+            }
         }
         others.spawn(supervised("dispatcher", stop(), engine(), dispatcher::run));
         others.spawn(supervised("keeper", stop(), engine(), keeper::run));

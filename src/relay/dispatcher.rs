@@ -10,7 +10,7 @@ use super::engine::Engine;
 use super::entry::{Holder, Lease};
 use super::failures::{self, Burial};
 use super::ledger::Reservation;
-use super::outgoing::{Offer, Offered, Outgoing};
+use super::outgoing::{Offer, Offered, Outgoing, Way};
 use super::pace::Pace;
 use super::path::Path;
 use super::queue::{Carried, Queued, lost};
@@ -168,6 +168,7 @@ fn offer(
         row,
         topic: &topic,
         holder,
+        way: Way::Plain,
         term_ends_at: lease.ends_at,
         path,
         committed_at,

@@ -27,6 +27,8 @@ use crate::transport::{FailureClass, Outcome, ReceiptSink, Transport};
 pub(crate) struct Engine {
     /// The name of the transport.
     pub(crate) name: Arc<str>,
+    /// What tells the outbox from others: its table of live messages.
+    pub(crate) outbox: Arc<str>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -116,9 +118,11 @@ impl ReceiptSink for Engine {
                 }
             }
             Holder::Lane(hold) => {
-                // The next of the key goes on the answer: it need not wait for the row to be settled.
-                if matches!(outcome, Outcome::Delivered) {
-                    hold.done(row);
+                match &outcome {
+                    // The next of the key goes on the answer: it need not wait for the row to be settled.
+                    Outcome::Delivered => hold.delivered(row),
+                    Outcome::Busy => hold.failed(None, self.clock.now()),
+                    Outcome::Failed(error) => hold.failed(Some(error.class()), self.clock.now()),
                 }
                 self.inbox.push(row, Fate::from(outcome));
             }

@@ -45,9 +45,10 @@ pub(crate) enum Treatment {
     },
 }
 
-/// Whether a failure is the broker's or the topic's, so that nothing is written about the row.
+/// Whether a failure is the broker's, the topic's or the lane's, so that nothing is written about the row.
 pub(crate) fn is_left_alone(class: FailureClass) -> bool {
-    (class.is_outage() || class == FailureClass::Topic) && !planted(Mistake::AttemptInOutage)
+    let is_elsewhere = matches!(class, FailureClass::Topic | FailureClass::Aborted | FailureClass::Fenced);
+    (class.is_outage() || is_elsewhere) && !planted(Mistake::AttemptInOutage)
 }
 
 pub(crate) fn treatment(failed: &FailedRow) -> Treatment {

@@ -14,7 +14,7 @@ use crate::message::Envelope;
 use crate::metrics;
 use crate::planted::{Mistake, planted};
 use crate::store::{Row, RowKey};
-use crate::transport::{Outcome, Receipt, ReceiptSink};
+use crate::transport::{FencedLane, FencedMessage, Outcome, Receipt, ReceiptSink, Run};
 
 /// A row to send, with everything that decides whether it may be.
 #[derive(Debug)]
@@ -22,12 +22,21 @@ pub(crate) struct Offer<'a> {
     pub(crate) row: Row,
     pub(crate) topic: &'a Arc<TopicState>,
     pub(crate) holder: Holder,
+    pub(crate) way: Way,
     pub(crate) term_ends_at: BootInstant,
     pub(crate) path: Path,
     pub(crate) committed_at: Option<BootInstant>,
     pub(crate) alone: bool,
     /// Whether it failed or was held before, so that an earlier copy may have been stored.
     pub(crate) again: bool,
+}
+
+/// How a row leaves.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Plain,
+    /// Through its fenced lane, as one of these.
+    Fenced(Arc<dyn FencedLane>, Run),
 }
 
 /// What became of an offer.
@@ -48,17 +57,20 @@ pub(crate) enum Offered {
 pub(crate) struct Outgoing<'a> {
     engine: &'a Arc<Engine>,
     group: Vec<(Envelope, Receipt)>,
+    fenced: Vec<(Arc<dyn FencedLane>, Vec<FencedMessage>)>,
+    /// How many are in both.
+    rows: usize,
 }
 
 impl<'a> Outgoing<'a> {
     pub(crate) fn new(engine: &'a Arc<Engine>) -> Self {
-        Self { engine, group: Vec::new() }
+        Self { engine, group: Vec::new(), fenced: Vec::new(), rows: 0 }
     }
 
     /// Takes a row to be sent, if its term still runs and the row is not known here.
     pub(crate) fn offer(&mut self, offer: Offer<'_>, room: &mut Reservation) -> Offered {
         let engine = self.engine;
-        let Offer { row, topic, holder, term_ends_at, path, committed_at, alone, again } = offer;
+        let Offer { row, topic, holder, way, term_ends_at, path, committed_at, alone, again } = offer;
         // Checked here, a group before the client has it, and not when the row was read.
         if engine.clock.now() >= term_ends_at {
             ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
@@ -91,11 +103,25 @@ impl<'a> Outgoing<'a> {
         }
         topic.meters.sent(path).increment(1);
         let sink: Arc<dyn ReceiptSink> = Arc::clone(engine) as _;
-        self.group.push((row.envelope, Receipt::new(row.key, sink)));
-        if self.group.len() >= SEND_GROUP_ROWS_MAX {
+        self.push(way, row.envelope, Receipt::new(row.key, sink));
+        Offered::Sent
+    }
+
+    fn push(&mut self, way: Way, envelope: Envelope, receipt: Receipt) {
+        match way {
+            Way::Plain => self.group.push((envelope, receipt)),
+            Way::Fenced(by, run) => {
+                let message = FencedMessage { envelope, receipt, run };
+                match self.fenced.iter_mut().find(|(lane, _)| Arc::ptr_eq(lane, &by)) {
+                    Some((_, messages)) => messages.push(message),
+                    None => self.fenced.push((by, vec![message])),
+                }
+            }
+        }
+        self.rows += 1;
+        if self.rows >= SEND_GROUP_ROWS_MAX {
             self.send_group();
         }
-        Offered::Sent
     }
 
     /// Hands the last group over.
@@ -104,15 +130,19 @@ impl<'a> Outgoing<'a> {
     }
 
     fn send_group(&mut self) {
-        if !self.group.is_empty() {
-            let group = std::mem::take(&mut self.group);
-            let too_early: Vec<RowKey> = match planted(Mistake::SettleOnSend) {
-                true => group.iter().map(|(_, receipt)| receipt.row()).collect(),
-                false => Vec::new(),
-            };
-            self.engine.transport.send_all(group);
-            too_early.into_iter().for_each(|row| self.engine.settle(row, Outcome::Delivered));
-            crash_point!(SENT);
+        if std::mem::take(&mut self.rows) == 0 {
+            return;
         }
+        let (group, fenced) = (std::mem::take(&mut self.group), std::mem::take(&mut self.fenced));
+        let too_early: Vec<RowKey> = match planted(Mistake::SettleOnSend) {
+            true => group.iter().map(|(_, receipt)| receipt.row()).collect(),
+            false => Vec::new(),
+        };
+        if !group.is_empty() {
+            self.engine.transport.send_all(group);
+        }
+        fenced.into_iter().for_each(|(lane, messages)| lane.send_all(messages));
+        too_early.into_iter().for_each(|row| self.engine.settle(row, Outcome::Delivered));
+        crash_point!(SENT);
     }
 }

@@ -92,6 +92,13 @@ pub(super) fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(
     Err(StartError::DeliveryTimeout { transport: Arc::clone(&route.name), delivery_timeout, margin, lease })
 }
 
+pub(super) fn check_fences(route: &Route) -> Result<(), StartError> {
+    match route.topics.iter().find(|topic| topic.is_fenced() && !route.transport.can_fence()) {
+        Some(topic) => Err(StartError::CannotFence { topic: topic.shared_name(), transport: Arc::clone(&route.name) }),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn check_limits(limits: &Limits, listeners: &Listeners) -> Result<(), StartError> {
     let counts = [
         ("claim_rows_max", limits.claim_rows_max),

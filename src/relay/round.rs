@@ -13,7 +13,7 @@ use super::entry::{Holder, Lease, Progress};
 use super::failures::{self, Burial};
 use super::inbox::Fate;
 use super::ledger::Reservation;
-use super::outgoing::{Offer, Offered, Outgoing};
+use super::outgoing::{Offer, Offered, Outgoing, Way};
 use super::path::Path;
 use super::topics::{Gate, TopicState};
 use crate::clock::BootInstant;
@@ -102,6 +102,7 @@ impl<'a> Round<'a> {
             row,
             topic: self.topic,
             holder: Holder::Batch(Arc::clone(&self.outcomes)),
+            way: Way::Plain,
             term_ends_at: self.term_ends_at,
             path: Path::Swept,
             committed_at: None,

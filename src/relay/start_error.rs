@@ -44,6 +44,16 @@ pub enum StartError {
         /// `Limits::lease_duration`.
         lease: Duration,
     },
+    /// A topic is fenced, and its transport cannot fence.
+    #[error(
+        "topic {topic:?} is fenced, and the transport {transport:?} cannot fence: leave .fenced() out, or send it via Kafka"
+    )]
+    CannotFence {
+        /// The topic.
+        topic: Arc<str>,
+        /// The transport's name.
+        transport: Arc<str>,
+    },
     /// A limit makes no sense.
     #[error(transparent)]
     Limits(LimitsProblem),

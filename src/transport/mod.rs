@@ -1,5 +1,6 @@
 //! The port to the broker: what the relay asks of it, and nothing about how.
 
+mod fence;
 pub mod header;
 #[cfg(feature = "http")]
 mod http;
@@ -12,6 +13,7 @@ mod receipt;
 mod rocketmq;
 mod unanswered;
 
+pub use fence::{FencedLane, FencedMessage, LaneName, Run};
 #[cfg(feature = "http")]
 pub use http::{HttpAnswer, HttpConfigError, HttpTarget, HttpTransport, HttpTransportBuilder};
 #[cfg(feature = "kafka")]
@@ -28,6 +30,7 @@ pub(crate) use unanswered::Counted;
 pub use unanswered::Unanswered;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -90,9 +93,32 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         usize::MAX
     }
 
+    /// Whether it can [`fence`](Self::fence). A relay with a [fenced](Topic::fenced) topic does not start without.
+    fn can_fence(&self) -> bool {
+        false
+    }
+
+    /// Makes sure that the broker takes nothing any more of what was handed over for a lane by its earlier owners, in
+    /// whichever process, and returns the way for what follows. Takes a time that is bounded.
+    ///
+    /// What the broker had taken by then counts as taken before whatever the new way brings.
+    ///
+    /// # Errors
+    /// What keeps it from doing so; by default that it cannot at all.
+    ///
+    /// # Cancel safety
+    /// The lane may be fenced or not.
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        Err(TransportError::new(FailureClass::Topic, CannotFence(lane)))
+    }
+
     /// Waits until everything handed over has its outcome, at most `within`; returns how many have none yet.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.
     async fn flush(&self, within: Duration) -> usize;
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("this transport cannot fence lane {0}")]
+struct CannotFence(LaneName);

@@ -32,11 +32,16 @@ pub enum FailureClass {
     Authentication,
     /// The client is broken and has been replaced; what it held may be stored.
     Fatal,
+    /// Not its own fault: it was to follow upon a message of its key that failed, or its [lane](super::FencedLane) sends nothing
+    /// more. Only of fenced topics. Nothing is written, and it goes again.
+    Aborted,
+    /// Its lane was fenced by somebody else: the broker takes nothing of it from this process any more. Only of fenced topics.
+    Fenced,
 }
 
 impl FailureClass {
     /// Every class.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::RecordRefused,
         Self::Record,
         Self::Temporary,
@@ -44,6 +49,8 @@ impl FailureClass {
         Self::Connection,
         Self::Authentication,
         Self::Fatal,
+        Self::Aborted,
+        Self::Fenced,
     ];
 
     /// Whether the failure is of the whole broker rather than of a message or topic.
@@ -66,6 +73,8 @@ impl FailureClass {
             Self::Connection => "connection",
             Self::Authentication => "authentication",
             Self::Fatal => "fatal",
+            Self::Aborted => "aborted",
+            Self::Fenced => "fenced",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The drain of an ordered topic, as a share of the same drain of one that is not.
+//! The drain of an ordered topic, as a share of the same drain of one that is not; and that of a fenced one, in transactions.
 
 use anyhow::{Context, Result};
 use diesel_outbox::{Outbox, Topic};
@@ -18,6 +18,7 @@ const LANES: u16 = 16;
 
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     let (mut shares, mut ordered, mut unordered) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut fenced, mut fenced_shares) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds(3) {
         let topic = format!("ordered-{round}");
         broker::make_topics(&place.kafka, &[&topic]).await?;
@@ -26,11 +27,16 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
         let in_order = Topic::new(topic.as_str()).ordered_by_key().lanes(LANES);
         let (leg, cpu) = drain(place, recorder, in_order, Some(LANES)).await?;
         journal.leg("drain, ordered", cpu, &leg)?;
+        let in_transactions = Topic::new(topic.as_str()).ordered_by_key().lanes(LANES).fenced();
+        let (fenced_leg, cpu) = drain(place, recorder, in_transactions, Some(LANES)).await?;
+        journal.leg("drain, fenced", cpu, &fenced_leg)?;
         let (after, cpu) = drain(place, recorder, Topic::new(topic.as_str()), None).await?;
         journal.leg("drain, unordered", cpu, &after)?;
         let floor = f64::midpoint(before.messages_per_second, after.messages_per_second);
         shares.push(leg.messages_per_second / floor);
         ordered.push(leg.messages_per_second);
+        fenced_shares.push(fenced_leg.messages_per_second / leg.messages_per_second);
+        fenced.push(fenced_leg.messages_per_second);
         unordered.push(floor);
         broker::delete_topic(&place.kafka, &topic).await?;
     }
@@ -38,6 +44,8 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
         Figure::new("drain of 200,000 x 500 B, 1,000 keys, unordered", "msg/s", unordered, Floor::None),
         Figure::new("drain of 200,000 x 500 B, 1,000 keys, ordered", "msg/s", ordered, Floor::None),
         Figure::new("ordered drain, share of the unordered", "", shares, Floor::AtLeast(0.6)),
+        Figure::new("drain of 200,000 x 500 B, 1,000 keys, fenced", "msg/s", fenced, Floor::None),
+        Figure::new("fenced drain, share of the ordered", "", fenced_shares, Floor::None),
     ])
 }
 

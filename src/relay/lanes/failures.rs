@@ -131,7 +131,8 @@ pub(super) async fn give_up_poisoned(engine: &Engine, lanes: &Arc<TopicLanes>, p
     let goes_on = lanes.topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter;
     let mut dead = Vec::new();
     for (row, turn) in poisoned {
-        let hold = LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch: row.epoch };
+        let hold =
+            LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch: row.epoch, run: turn.run };
         if goes_on {
             dead.push((hold, poisoned_to_dead(&row)));
         } else {

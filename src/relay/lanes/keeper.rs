@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::lane::{Lane, validity};
+use super::lane::{Lane, Way, validity};
 use super::topic::TopicLanes;
 use crate::clock::BootInstant;
 use crate::metrics;
@@ -166,7 +166,11 @@ async fn keep(
         release,
         joins,
         lease_duration: limits.lane_lease_duration,
-        quiet_duration: engine.transport.delivery_timeout() + limits.term_margin_duration,
+        // What the broker refuses is not waited for.
+        quiet_duration: match lanes.topic.topic.is_fenced() {
+            true => Duration::ZERO,
+            false => engine.transport.delivery_timeout() + limits.term_margin_duration,
+        },
     };
     // Released before the database says so: an answer that is lost must not leave us sending.
     lanes.owned().retain(|_, lane| !keep.release.contains(&lane.held));
@@ -183,7 +187,7 @@ fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInst
         true => began_at + Duration::from_secs(3_600),
         false => validity(began_at, limits.lane_lease_duration, limits.term_margin_duration),
     };
-    let now = engine.clock.now();
+    let (now, is_fenced) = (engine.clock.now(), lanes.topic.topic.is_fenced());
     let ours = |lane: u16| view.lanes.iter().find(|of| of.lane == lane && of.owner == Some(engine.lanes.node));
     lose(lanes, |lane| ours(lane.held.lane).is_none_or(|of| of.fence != lane.held.fence));
     let mut owned = lanes.owned();
@@ -191,12 +195,14 @@ fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInst
         let held = HeldLane { lane: of.lane, fence: of.fence };
         let lane = owned.entry(of.lane).or_insert_with(|| {
             tracing::info!(topic = %lanes.name(), lane = of.lane, fence = of.fence, quiet = ?of.quiet_for, "a lane is taken");
-            Lane::new(held, valid_until, now + of.quiet_for, now)
+            let way = if is_fenced { Way::Unfenced { from: now, tries: 0 } } else { Way::Plain };
+            Lane::new(held, way, valid_until, now + of.quiet_for, now)
         });
         lane.valid_until = valid_until;
     }
     drop(owned);
     lanes.wake.notify_one();
+    lanes.fence.notify_one();
 }
 
 fn meter(lanes: &TopicLanes) {

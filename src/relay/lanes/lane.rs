@@ -1,16 +1,24 @@
 //! One owned lane: which keys have something to send, in which order, and what is still to read. No input or output.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::floor::Floor;
+use super::key::Key;
 use super::page::{Found, KeyHash, Page, Scan, ScanKind, Waiting};
+use super::recent::Recent;
 use crate::clock::BootInstant;
 use crate::limits::{
-    LANE_AGAIN_ROWS_MAX, LANE_KEY_WAITING_MAX, LANE_KEYS_MAX, LANE_PAGE_ROWS_MAX, LANE_RECENT_KEYS_MAX, LANE_RECHECK,
-    LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS,
+    LANE_AGAIN_ROWS_MAX, LANE_FENCE_WAIT_MAX, LANE_FENCE_WAIT_MIN, LANE_KEY_UNDER_WAY_MAX, LANE_KEYS_MAX,
+    LANE_PAGE_ROWS_MAX, LANE_RECHECK, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS,
 };
+use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{HeldLane, RowKey};
+use crate::transport::{FencedLane, Run};
+
+/// Waits until a lane is fenced anew that was so in vain, or sent nothing since.
+const FENCE_RETRY: Exponential = Exponential::new(LANE_FENCE_WAIT_MIN, LANE_FENCE_WAIT_MAX);
 
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -21,6 +29,7 @@ pub(crate) struct Lane {
     pub(crate) quiet_until: BootInstant,
     /// Sends nothing more, and is handed over once nothing is in flight.
     pub(crate) is_given_up: bool,
+    pub(crate) way: Way,
     keys: HashMap<KeyHash, Key>,
     /// Keys with a row to send and nothing in its way, each once.
     ready: VecDeque<KeyHash>,
@@ -45,34 +54,31 @@ pub(crate) struct Lane {
     recent: Recent,
 }
 
-#[derive(Debug, Default)]
-struct Key {
-    head: Head,
-    /// By id.
-    waiting: VecDeque<Waiting>,
-    /// Rows from this id on were seen and not kept.
-    skipped: Option<i64>,
-    is_ready: bool,
-    hungry_from: Option<i64>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Head {
-    #[default]
-    Free,
-    /// Under way: being read, sent, or its failure is being written.
-    Sending(Waiting),
-    /// Failed: the key waits behind it until then.
-    Blocked(Waiting, BootInstant),
+/// How messages leave.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// One of a key after the other; what an earlier owner sends late may come in between.
+    Plain,
+    /// Nothing leaves before the lane is fenced; not to be tried before then, after so many times in vain.
+    Unfenced { from: BootInstant, tries: u32 },
+    /// Several of a key at once.
+    Fenced { by: Arc<dyn FencedLane>, tries: u32 },
 }
 
 impl Lane {
-    pub(crate) fn new(held: HeldLane, valid_until: BootInstant, quiet_until: BootInstant, now: BootInstant) -> Self {
+    pub(crate) fn new(
+        held: HeldLane,
+        way: Way,
+        valid_until: BootInstant,
+        quiet_until: BootInstant,
+        now: BootInstant,
+    ) -> Self {
         Self {
             held,
             valid_until,
             quiet_until,
             is_given_up: false,
+            way,
             keys: HashMap::new(),
             ready: VecDeque::new(),
             blocked: BTreeSet::new(),
@@ -119,14 +125,22 @@ impl Lane {
     }
 
     /// When there is something to do although nobody wakes.
-    pub(crate) fn next_at(&self) -> BootInstant {
+    pub(crate) fn next_at(&self) -> Option<BootInstant> {
+        if self.is_given_up || matches!(self.way, Way::Unfenced { .. }) {
+            return None;
+        }
         let retry = self.blocked.first().map_or(self.late_at, |(until, _)| *until);
         let front = if self.has_more { self.late_at.min(self.front_at) } else { self.late_at };
-        front.min(retry).max(self.quiet_until)
+        Some(front.min(retry).max(self.quiet_until))
     }
 
     pub(crate) fn may_send(&self, now: BootInstant) -> bool {
-        !self.is_given_up && now < self.valid_until && now >= self.quiet_until
+        let is_unfenced = matches!(self.way, Way::Unfenced { .. });
+        !self.is_given_up && !is_unfenced && now < self.valid_until && now >= self.quiet_until
+    }
+
+    fn depth(&self) -> usize {
+        if matches!(self.way, Way::Plain) { 1 } else { LANE_KEY_UNDER_WAY_MAX }
     }
 
     /// Takes in a page that was there at `now`. Returns how many of its rows became visible behind a later one of their key
@@ -184,42 +198,14 @@ impl Lane {
 
     /// Takes in one row; says whether it comes behind a later one of its key.
     fn enter(&mut self, Found { key, waiting: entry, in_hand }: Found, now: BootInstant) -> bool {
-        let id = entry.row.id;
-        let state = self.keys.entry(key).or_default();
-        let is_head = matches!(state.head, Head::Sending(head) | Head::Blocked(head, _) if head.row == entry.row);
-        let is_blocked = matches!(state.head, Head::Blocked(..));
-        let mut is_late = false;
-        if is_head {
-            // Known already.
-        } else if is_blocked || state.skipped.is_some_and(|from| from <= id) {
-            state.skipped = Some(state.skipped.map_or(id, |from| from.min(id)));
-        } else if let Err(place) = state.waiting.binary_search_by_key(&id, |waiting| waiting.row.id) {
-            state.waiting.insert(place, entry);
-            self.waiting += 1;
-            is_late = self.recent.last_sent(key).is_some_and(|last| last > id);
-            if state.waiting.len() > LANE_KEY_WAITING_MAX
-                && let Some(dropped) = state.waiting.pop_back()
-            {
-                self.waiting -= 1;
-                state.skipped = Some(state.skipped.map_or(dropped.row.id, |from| from.min(dropped.row.id)));
-            }
+        let last_sent = self.recent.last_sent(key);
+        let is_new = self.change(key, |state| !state.is_known(entry.row) && state.enter(entry));
+        if in_hand && self.keys.get(&key).is_some_and(Key::is_free) {
+            // In hand from an earlier time as the lane's owner: its key waits for what becomes of it.
+            self.change(key, |state| state.stand_behind(entry.row));
+            self.block(key, entry.row, now + LANE_RECHECK);
         }
-        self.refresh(key);
-        if in_hand && self.keys.get(&key).is_some_and(|state| state.head == Head::Free) {
-            self.stand_behind(key, entry, now + LANE_RECHECK);
-        }
-        is_late
-    }
-
-    /// A row in hand from an earlier time as the lane's owner: its key waits for what becomes of it.
-    fn stand_behind(&mut self, key: KeyHash, entry: Waiting, until: BootInstant) {
-        let Some(state) = self.keys.get_mut(&key) else { return };
-        if let Ok(place) = state.waiting.binary_search_by_key(&entry.row.id, |waiting| waiting.row.id) {
-            state.waiting.remove(place);
-            self.waiting -= 1;
-        }
-        state.head = Head::Sending(entry);
-        self.block(key, entry.row, until);
+        is_new && last_sent.is_some_and(|last| last > entry.row.id)
     }
 
     /// Lets keys try again whose time has come.
@@ -229,33 +215,65 @@ impl Lane {
                 return;
             }
             self.blocked.pop_first();
-            if let Some(state) = self.keys.get_mut(&key)
-                && let Head::Blocked(head, _) = state.head
-            {
-                state.head = Head::Free;
-                state.waiting.push_front(head);
-                self.waiting += 1;
-                self.refresh(key);
+            if self.keys.get(&key).is_some_and(|state| state.blocked_until() == Some(until)) {
+                self.change(key, Key::unblock);
             }
         }
     }
 
+    /// Does something to a key, and brings everything else of the lane in line with it.
+    fn change<T>(&mut self, key: KeyHash, change: impl FnOnce(&mut Key) -> T) -> T {
+        let state = self.keys.entry(key).or_default();
+        let before = state.waiting();
+        let changed = change(state);
+        self.waiting = (self.waiting + state.waiting()).saturating_sub(before);
+        self.refresh(key);
+        changed
+    }
+
     /// Takes the next row to send, where it fits into `bytes_max`; its key waits for [`done`](Self::done),
     /// [`put_back`](Self::put_back) or [`block`](Self::block).
-    pub(crate) fn take(&mut self, bytes_max: usize) -> Option<(KeyHash, Waiting)> {
-        let key = *self.ready.front()?;
-        let state = self.keys.get_mut(&key)?;
-        let next = *state.waiting.front()?;
-        if next.bytes > bytes_max {
-            return None;
+    pub(crate) fn take(&mut self, bytes_max: usize) -> Option<(KeyHash, Waiting, Option<Run>)> {
+        let depth = self.depth();
+        loop {
+            let key = *self.ready.front()?;
+            let next = self.keys.get(&key).and_then(|state| state.next(depth));
+            if next.is_some_and(|next| next.bytes > bytes_max) {
+                return None;
+            }
+            self.ready.pop_front();
+            // Something may have come into its way since.
+            let taken = self.keys.get_mut(&key).and_then(|state| {
+                state.is_ready = false;
+                state.take(depth)
+            });
+            self.waiting -= usize::from(taken.is_some());
+            self.refresh(key);
+            if let Some((taken, run)) = taken {
+                return Some((key, taken, run));
+            }
         }
-        self.ready.pop_front();
-        state.is_ready = false;
-        state.waiting.pop_front();
-        state.head = Head::Sending(next);
-        self.waiting -= 1;
-        self.refresh(key);
-        Some((key, next))
+    }
+
+    /// The lane is fenced, and so is what an earlier owner still sends.
+    pub(crate) fn fence(&mut self, by: Arc<dyn FencedLane>) {
+        if let Way::Unfenced { tries, .. } = self.way {
+            self.way = Way::Fenced { by, tries };
+        }
+    }
+
+    /// Notes that the lane could not be fenced, or sends nothing more as it is; it is tried anew after a while.
+    pub(crate) fn unfence(&mut self, now: BootInstant) {
+        let (Way::Unfenced { tries, .. } | Way::Fenced { tries, .. }) = self.way else { return };
+        let wait = if tries == 0 { Duration::ZERO } else { FENCE_RETRY.wait(tries) };
+        self.way = Way::Unfenced { from: now + wait, tries: tries.saturating_add(1) };
+    }
+
+    /// Notes that the way out works.
+    pub(crate) fn delivered(&mut self) {
+        if let Way::Fenced { tries, .. } = &mut self.way {
+            *tries = 0;
+        }
     }
 
     /// Notes that a row was handed to the client.
@@ -265,56 +283,45 @@ impl Lane {
 
     /// The row is delivered, dead or gone: the next of its key may go.
     pub(crate) fn done(&mut self, key: KeyHash, row: RowKey) {
-        if let Some((state, _)) = self.sending(key, row) {
-            state.head = Head::Free;
-            self.refresh(key);
-        }
+        self.taken_back(key, row, |_, _| ());
     }
 
     /// The row was not sent: it is the next of its key again.
     pub(crate) fn put_back(&mut self, key: KeyHash, row: RowKey) {
-        if let Some((state, head)) = self.sending(key, row) {
-            state.head = Head::Free;
-            // A row with a lower id may have become visible meanwhile.
-            let place = state.waiting.partition_point(|waiting| waiting.row.id < head.row.id);
-            state.waiting.insert(place, head);
-            self.waiting += 1;
-            self.refresh(key);
-        }
+        self.taken_back(key, row, Key::put_back);
     }
 
     /// The row failed: its key waits behind it. What else of the key was kept is read again then.
     pub(crate) fn block(&mut self, key: KeyHash, row: RowKey, until: BootInstant) {
-        let Some((state, head)) = self.sending(key, row) else { return };
-        state.head = Head::Blocked(head, until);
-        let dropped = std::mem::take(&mut state.waiting);
-        if let Some(first) = dropped.front() {
-            state.skipped = Some(state.skipped.map_or(first.row.id, |from| from.min(first.row.id)));
+        let mut before = None;
+        self.taken_back(key, row, |state, back| before = state.block(back, until));
+        if let Some(before) = before {
+            self.blocked.remove(&(before, key));
         }
-        self.waiting -= dropped.len();
-        self.blocked.insert((until, key));
-        self.refresh(key);
+        if self.keys.get(&key).is_some_and(|state| state.blocked_until() == Some(until)) {
+            self.blocked.insert((until, key));
+        }
     }
 
-    fn sending(&mut self, key: KeyHash, row: RowKey) -> Option<(&mut Key, Waiting)> {
-        let state = self.keys.get_mut(&key)?;
-        match state.head {
-            Head::Sending(head) if head.row == row => Some((state, head)),
-            _ => None,
+    fn taken_back(&mut self, key: KeyHash, row: RowKey, then: impl FnOnce(&mut Key, Waiting)) {
+        if self.keys.contains_key(&key) {
+            self.change(key, |state| {
+                if let Some(back) = state.taken_back(row) {
+                    then(state, back);
+                }
+            });
         }
     }
 
     /// Brings the lists of keys in line with one key's state.
     fn refresh(&mut self, key: KeyHash) {
+        let depth = self.depth();
         let Some(state) = self.keys.get_mut(&key) else { return };
-        let is_free = state.head == Head::Free;
-        if is_free && !state.waiting.is_empty() && !state.is_ready {
+        if !state.is_ready && state.next(depth).is_some() {
             state.is_ready = true;
             self.ready.push_back(key);
         }
-        let is_blocked = matches!(state.head, Head::Blocked(..));
-        let is_low = state.waiting.len() <= LANE_KEY_WAITING_MAX / 4;
-        let hungry_from = state.skipped.filter(|_| is_low && !is_blocked);
+        let hungry_from = state.hungry_from();
         if state.hungry_from != hungry_from {
             if let Some(from) = state.hungry_from {
                 self.hungry.remove(&(from, key));
@@ -324,7 +331,7 @@ impl Lane {
             }
             state.hungry_from = hungry_from;
         }
-        if is_free && state.waiting.is_empty() && state.skipped.is_none() {
+        if state.is_done() && !state.is_ready {
             self.keys.remove(&key);
         }
     }
@@ -335,7 +342,7 @@ impl Lane {
 
     /// Whether a row is under way: being read, sent, or its failure is being written.
     pub(crate) fn is_sending(&self) -> bool {
-        self.keys.values().any(|key| matches!(key.head, Head::Sending(_)))
+        self.keys.values().any(Key::is_sending)
     }
 
     /// Whether everything that was committed before was read, sent and answered, but for keys that are blocked.
@@ -345,27 +352,6 @@ impl Lane {
 
     pub(crate) fn has_ready(&self, now: BootInstant) -> bool {
         self.may_send(now) && !self.ready.is_empty()
-    }
-}
-
-/// The last rows sent of the keys that were sent last: two generations, so that what is forgotten is the older half.
-#[derive(Debug, Default)]
-struct Recent {
-    young: HashMap<KeyHash, i64>,
-    old: HashMap<KeyHash, i64>,
-}
-
-impl Recent {
-    fn note(&mut self, key: KeyHash, id: i64) {
-        if self.young.len() >= LANE_RECENT_KEYS_MAX {
-            self.old = std::mem::take(&mut self.young);
-        }
-        let last = self.young.entry(key).or_insert(id);
-        *last = id.max(*last);
-    }
-
-    fn last_sent(&self, key: KeyHash) -> Option<i64> {
-        self.young.get(&key).max(self.old.get(&key)).copied()
     }
 }
 

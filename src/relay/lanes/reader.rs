@@ -1,13 +1,13 @@
 //! The reader of one ordered topic: reads its lanes, and sends the rows whose turn it is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
 use super::failures::give_up_poisoned;
-use super::page::Scan;
+use super::page::{KeyHash, Scan};
 use super::topic::{LaneHold, TopicLanes, Turn};
 use crate::clock::BootInstant;
 use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK};
@@ -16,7 +16,7 @@ use crate::relay::breaker::BreakerState;
 use crate::relay::engine::Engine;
 use crate::relay::entry::{Holder, Progress};
 use crate::relay::ledger::Reservation;
-use crate::relay::outgoing::{Offer, Offered, Outgoing};
+use crate::relay::outgoing::{Offer, Offered, Outgoing, Way};
 use crate::relay::path::Path;
 use crate::relay::stop::Stage;
 use crate::relay::topics::Gate;
@@ -178,10 +178,26 @@ async fn send_taken(
     let mut outgoing = Outgoing::new(engine);
     for row in loaded {
         let Some(turn) = taken.turns.remove(&row.key()) else { continue };
-        match row {
-            Loaded::Poisoned(row) => poisoned.push((row, turn)),
-            Loaded::Row(row) if lanes.topic.is_suspect(row.key.message_id) => suspects.push((row, turn)),
-            Loaded::Row(row) => has_sent |= offer(engine, lanes, row, turn, false, &mut outgoing, room),
+        let key = (turn.held.lane, turn.key);
+        // Of a key that has several here none goes past one that does not.
+        let goes = match row {
+            row if taken.stopped.contains(&key) => {
+                hold(lanes, turn, 0).put_back(row.key());
+                continue;
+            }
+            Loaded::Poisoned(row) => {
+                poisoned.push((row, turn));
+                false
+            }
+            Loaded::Row(row) if lanes.topic.is_suspect(row.key.message_id) => {
+                suspects.push((row, turn));
+                false
+            }
+            Loaded::Row(row) => offer(engine, lanes, row, turn, false, &mut outgoing, room),
+        };
+        has_sent |= goes;
+        if !goes {
+            taken.stopped.insert(key);
         }
     }
     outgoing.send();
@@ -198,17 +214,21 @@ async fn send_taken(
 struct Taken<'a> {
     lanes: &'a Arc<TopicLanes>,
     turns: HashMap<RowKey, Turn>,
+    /// Keys of which a row does not go, each with its lane.
+    stopped: HashSet<(u16, KeyHash)>,
 }
 
 impl<'a> Taken<'a> {
     fn new(lanes: &'a Arc<TopicLanes>, turns: Vec<Turn>) -> Self {
-        Self { lanes, turns: turns.into_iter().map(|turn| (turn.waiting.row, turn)).collect() }
+        let turns = turns.into_iter().map(|turn| (turn.waiting.row, turn)).collect();
+        Self { lanes, turns, stopped: HashSet::new() }
     }
 
     /// Blocks what is in hand from an earlier time as the lane's owner: its answer, or its settling, is waited for. Before
     /// it is read: settled between that and the send, it would be sent again.
     fn pass_by(&mut self, is_in_hand: impl Fn(RowKey) -> bool, until: BootInstant) {
         for (row, turn) in self.turns.extract_if(|row, _| is_in_hand(*row)) {
+            self.stopped.insert((turn.held.lane, turn.key));
             hold(self.lanes, turn, 0).block(row, until);
         }
     }
@@ -223,7 +243,16 @@ impl Drop for Taken<'_> {
 }
 
 fn hold(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> LaneHold {
-    LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch }
+    LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch, run: turn.run }
+}
+
+/// How a row leaves; `None` where its lane has no way out now, or an earlier row of its key failed.
+fn way(lanes: &TopicLanes, hold: &LaneHold) -> Option<Way> {
+    match &hold.run {
+        None => Some(Way::Plain),
+        Some(run) if run.has_failed() => None,
+        Some(run) => lanes.fenced(hold.held).map(|by| Way::Fenced(by, run.clone())),
+    }
 }
 
 /// Hands one row to the transport; says whether it was sent. What was not goes back to its lane.
@@ -236,19 +265,21 @@ fn offer(
     outgoing: &mut Outgoing<'_>,
     room: &mut Reservation,
 ) -> bool {
-    let (key, again) = (row.key, row.failures > 0);
+    let (key, again, term_ends_at) = (row.key, row.failures > 0, turn.valid_until);
     let hold = hold(lanes, turn, row.epoch);
-    if !may_work(engine, lanes) || (lanes.topic.is_gated() && !alone) {
+    let way = way(lanes, &hold).filter(|_| may_work(engine, lanes) && (alone || !lanes.topic.is_gated()));
+    let Some(way) = way else {
         hold.put_back(key);
         return false;
-    }
+    };
     // Before it is sent: the answer may be there before this returns.
-    lanes.with_lane(turn.held, |lane| lane.sent(turn.key, key));
+    lanes.with_lane(hold.held, |lane| lane.sent(hold.key, key));
     let offer = Offer {
         row,
         topic: &lanes.topic,
         holder: Holder::Lane(hold.clone()),
-        term_ends_at: turn.valid_until,
+        way,
+        term_ends_at,
         path: Path::Lane,
         committed_at: None,
         alone,

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::lane::Lane;
+use super::lane::{Lane, Way};
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
 use crate::clock::BootInstant;
+use crate::metrics;
 use crate::relay::topics::TopicState;
 use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, RowKey};
+use crate::transport::{FailureClass, FencedLane, Run};
 
 #[derive(Debug)]
 pub(crate) struct TopicLanes {
@@ -27,6 +29,8 @@ pub(crate) struct TopicLanes {
     pub(crate) wake: Notify,
     /// The keeper should look.
     pub(crate) keep: Notify,
+    /// A lane may have to be fenced.
+    pub(crate) fence: Notify,
     hasher: RandomState,
     /// Whether the database was seen to have these lanes.
     is_prepared: AtomicBool,
@@ -44,15 +48,18 @@ pub(crate) struct LaneHold {
     pub(crate) key: KeyHash,
     /// The row's epoch.
     pub(crate) epoch: i32,
+    /// What of its key it is under way with, on a fenced lane.
+    pub(crate) run: Option<Run>,
 }
 
 /// A row whose turn it is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) held: HeldLane,
     pub(crate) valid_until: BootInstant,
     pub(crate) key: KeyHash,
     pub(crate) waiting: Waiting,
+    pub(crate) run: Option<Run>,
 }
 
 impl TopicLanes {
@@ -64,6 +71,7 @@ impl TopicLanes {
             view: Mutex::default(),
             wake: Notify::new(),
             keep: Notify::new(),
+            fence: Notify::new(),
             hasher: RandomState::new(),
             is_prepared: AtomicBool::new(false),
             failing_since: Mutex::default(),
@@ -176,9 +184,9 @@ impl TopicLanes {
             while taken.len() < rows_max {
                 // One row goes whatever its size, or it never would.
                 let room = if taken.is_empty() { usize::MAX } else { bytes_max.saturating_sub(bytes) };
-                let Some((key, waiting)) = lane.take(room) else { break };
+                let Some((key, waiting, run)) = lane.take(room) else { break };
                 bytes = bytes.saturating_add(waiting.bytes);
-                taken.push(Turn { held: lane.held, valid_until: lane.valid_until, key, waiting });
+                taken.push(Turn { held: lane.held, valid_until: lane.valid_until, key, waiting, run });
             }
             if taken.len() == rows_max {
                 *turn = number;
@@ -194,15 +202,53 @@ impl TopicLanes {
 
     /// When there is something to do although nobody wakes.
     pub(crate) fn next_at(&self) -> Option<BootInstant> {
-        self.owned().values().filter(|lane| !lane.is_given_up).map(Lane::next_at).min()
+        self.owned().values().filter_map(Lane::next_at).min()
     }
 
     /// Does something to a row's lane, where it is still held under the same fence, and wakes the reader.
     pub(crate) fn with_lane(&self, held: HeldLane, change: impl FnOnce(&mut Lane)) {
         if let Some(lane) = self.owned().get_mut(&held.lane).filter(|lane| lane.held == held) {
             change(lane);
+            // Once the last of its rows is back in its place, it can be fenced anew.
+            if matches!(lane.way, Way::Unfenced { .. }) {
+                self.fence.notify_one();
+            }
         }
         self.wake.notify_one();
+    }
+
+    /// The way out of a fenced lane, where it has one.
+    pub(crate) fn fenced(&self, held: HeldLane) -> Option<Arc<dyn FencedLane>> {
+        match &self.owned().get(&held.lane).filter(|lane| lane.held == held)?.way {
+            Way::Fenced { by, .. } => Some(Arc::clone(by)),
+            Way::Plain | Way::Unfenced { .. } => None,
+        }
+    }
+
+    /// Lanes that are to be fenced now: nothing of them is under way, so that what goes next is the first of each key.
+    pub(crate) fn to_fence(&self, now: BootInstant) -> Vec<HeldLane> {
+        let is_due = |lane: &Lane| match lane.way {
+            Way::Unfenced { from, .. } => from <= now && now < lane.valid_until && !lane.is_given_up,
+            Way::Plain | Way::Fenced { .. } => false,
+        };
+        let owned = self.owned();
+        owned.values().filter(|lane| is_due(lane) && !lane.is_sending()).map(|lane| lane.held).collect()
+    }
+
+    /// Whether a lane waits to be fenced.
+    pub(crate) fn has_unfenced(&self) -> bool {
+        self.owned().values().any(|lane| matches!(lane.way, Way::Unfenced { .. }))
+    }
+
+    /// Gives up a lane that somebody else fenced: it is theirs, or will be taken anew.
+    pub(crate) fn lose(&self, held: HeldLane) -> bool {
+        let mut owned = self.owned();
+        let is_held = owned.get(&held.lane).is_some_and(|lane| lane.held == held);
+        if is_held {
+            owned.remove(&held.lane);
+            self.keep.notify_one();
+        }
+        is_held
     }
 
     /// Whether everything handed over so far was read, sent and answered, as far as this process owns its lane.
@@ -229,6 +275,32 @@ impl TopicLanes {
 }
 
 impl LaneHold {
+    /// The broker has the row.
+    pub(crate) fn delivered(&self, row: RowKey) {
+        self.lanes.with_lane(self.held, |lane| {
+            lane.delivered();
+            lane.done(self.key, row);
+        });
+    }
+
+    /// The broker does not have the row, as far as is known. What becomes of it comes later; none of its key goes before that,
+    /// and none of the lane where its way out closed.
+    pub(crate) fn failed(&self, class: Option<FailureClass>, now: BootInstant) {
+        let Some(run) = &self.run else { return };
+        run.fail();
+        if class == Some(FailureClass::Fenced) && self.lanes.lose(self.held) {
+            ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
+            tracing::warn!(topic = %self.lanes.name(), lane = self.held.lane,
+                "the lane was fenced by somebody else: another node has it, or another outbox goes by the same name");
+            return;
+        }
+        self.lanes.with_lane(self.held, |lane| {
+            if matches!(&lane.way, Way::Fenced { by, .. } if !by.is_open()) {
+                lane.unfence(now);
+            }
+        });
+    }
+
     pub(crate) fn done(&self, row: RowKey) {
         self.lanes.with_lane(self.held, |lane| lane.done(self.key, row));
     }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::sleep;
 
-use super::lanes::world_with;
+use super::lanes::{TOPIC, world_with};
 use super::{DEADLINE, World};
 use crate::message::MessageId;
 use crate::relay::Relay;
 use crate::store::{Call, Fault, StoreError};
 use crate::topic::{OnFailedKey, Topic};
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{Answer, FailureClass, LaneName, Transport as _};
 
 const SEEDS: u64 = 60;
 const STEPS: usize = 100;
@@ -29,13 +29,15 @@ struct Schedule {
     /// Whether nothing ever fails: relays only come and go, and nothing is sent twice.
     is_healthy: bool,
     goes_on: bool,
+    is_fenced: bool,
 }
 
 impl Schedule {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, is_fenced: bool) -> Self {
         let goes_on = seed % 4 == 1;
         let policy = if goes_on { OnFailedKey::DeadLetter } else { OnFailedKey::Hold };
-        let first = world_with(Topic::new(super::lanes::TOPIC).ordered_by_key().on_failed_key(policy));
+        let topic = Topic::new(TOPIC).ordered_by_key().on_failed_key(policy);
+        let first = world_with(if is_fenced { topic.fenced() } else { topic });
         first.broker.set_latency(Duration::from_millis(2));
         let second = first.neighbour();
         Self {
@@ -45,6 +47,7 @@ impl Schedule {
             committed: HashMap::new(),
             is_healthy: seed.is_multiple_of(3),
             goes_on,
+            is_fenced,
         }
     }
 
@@ -65,6 +68,7 @@ impl Schedule {
                 let down = self.rng.bool();
                 self.nodes[0].store.set_down(down);
             }
+            96..98 if self.is_fenced => self.fence_out().await,
             _ => self.hold(),
         }
         sleep(Duration::from_millis(self.rng.u64(..20))).await;
@@ -141,6 +145,14 @@ impl Schedule {
         if self.rng.bool() { self.nodes[0].broker.hold() } else { self.nodes[0].broker.release() }
     }
 
+    /// Somebody fences a lane who does not own it.
+    async fn fence_out(&mut self) {
+        let lane = self.rng.u16(..crate::limits::LANES);
+        let name = LaneName { outbox: "outbox_messages".into(), topic: TOPIC.into(), lane };
+        // In an outage it cannot.
+        let _ = self.nodes[0].broker.fence(name).await;
+    }
+
     /// Mends everything, waits until the table is empty, and compares.
     async fn audit(mut self, seed: u64) {
         let (store, broker) = (self.nodes[0].store.clone(), self.nodes[0].broker.clone());
@@ -171,8 +183,8 @@ impl Schedule {
     }
 }
 
-async fn run(seed: u64) {
-    let mut schedule = Schedule::new(seed);
+async fn run(seed: u64, is_fenced: bool) {
+    let mut schedule = Schedule::new(seed, is_fenced);
     schedule.start(0).await;
     for _ in 0..STEPS {
         schedule.step().await;
@@ -190,9 +202,18 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn no_key_loses_a_message_or_its_order() {
+    run_all(false);
+}
+
+#[test]
+fn no_key_of_a_fenced_topic_loses_a_message_or_its_order() {
+    run_all(true);
+}
+
+fn run_all(is_fenced: bool) {
     for seed in seeds() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(run(seed))));
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(run(seed, is_fenced))));
         if let Err(panic) = ran {
             eprintln!("replay with OUTBOX_SEED={seed}");
             std::panic::resume_unwind(panic);

@@ -6,6 +6,7 @@ mod claims;
 mod delayed;
 mod direct;
 mod failures;
+mod fenced;
 mod history;
 mod lane_order;
 mod lane_schedules;

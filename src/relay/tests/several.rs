@@ -89,7 +89,7 @@ async fn they_share_what_may_be_in_flight() {
 
 /// Has use for four at once.
 #[derive(Debug)]
-struct Few(MemoryTransport);
+pub(super) struct Few(pub(super) MemoryTransport);
 
 #[async_trait]
 impl Transport for Few {

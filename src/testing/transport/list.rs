@@ -19,6 +19,9 @@ macro_rules! __transport_cases {
             an_absent_broker_is_an_outage_until_it_is_back,
             send_never_blocks,
             a_dropped_transport_reports_what_it_held,
+            a_fenced_lane_refuses_the_one_before_it,
+            a_fenced_lane_keeps_the_order_of_a_run,
+            a_refused_message_stops_its_run_and_no_other,
         }
     };
 }

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use crate::clock::wall_now;
 use crate::message::{Envelope, MessageId};
 use crate::store::RowKey;
-use crate::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport};
+use crate::transport::{FailureClass, FencedLane, FencedMessage, Outcome, Receipt, ReceiptSink, Run, Transport};
 
 /// Sends messages and keeps what became of each, by the number under which it was sent.
 #[derive(Debug, Default)]
@@ -52,6 +52,21 @@ impl Outcomes {
     pub fn send(self: &Arc<Self>, transport: &dyn Transport, id: i64, envelope: Envelope) {
         let row = RowKey { id, message_id: envelope.message_id };
         transport.send(envelope, Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>));
+    }
+
+    /// Sends messages of one run through a fenced lane, each with its number.
+    pub fn send_fenced(
+        self: &Arc<Self>,
+        lane: &dyn FencedLane,
+        run: &Run,
+        messages: impl IntoIterator<Item = (i64, Envelope)>,
+    ) {
+        let message = |(id, envelope): (i64, Envelope)| {
+            let row = RowKey { id, message_id: envelope.message_id };
+            let receipt = Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>);
+            FencedMessage { envelope, receipt, run: run.clone() }
+        };
+        lane.send_all(messages.into_iter().map(message).collect());
     }
 
     /// What became of messages so far, in the order of the outcomes.

@@ -49,6 +49,16 @@ impl Client {
         Ok(Self { config, secrets, producer, partitions, look_ups, unanswered: Unanswered::new() })
     }
 
+    /// What another producer calls back, with a health of its own.
+    pub(super) fn context(&self) -> Context {
+        Context {
+            health: Arc::default(),
+            look_ups: self.look_ups.clone(),
+            secrets: self.secrets.clone(),
+            pulse: Arc::clone(self.partitions.pulse()),
+        }
+    }
+
     pub(super) fn config(&self) -> &ClientConfig {
         &self.config
     }

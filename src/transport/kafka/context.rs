@@ -48,7 +48,8 @@ pub(super) struct Context {
 }
 
 impl Context {
-    fn failure(&self, code: Code, ticket: &Ticket) -> Outcome {
+    /// What the client's code for a message of a topic means.
+    pub(super) fn failure(&self, code: Code, topic: &Arc<str>) -> TransportError {
         let class = class_of(code);
         if code as i32 > 0 {
             // It came over the wire; the client's own codes are negative.
@@ -57,13 +58,13 @@ impl Context {
         if !is_answer(class)
             && let Some(outage) = self.health.outage()
         {
-            return Outcome::Failed(outage);
+            return outage;
         }
         if class == FailureClass::Topic {
             // The client keeps a topic's refusal until it reads its metadata again, which it does every five minutes.
-            self.look_ups.ask(Ask::Topic(Arc::clone(&ticket.topic)));
+            self.look_ups.ask(Ask::Topic(Arc::clone(topic)));
         }
-        Outcome::Failed(TransportError::new(class, Answer { code }))
+        TransportError::new(class, Answer { code })
     }
 }
 
@@ -81,7 +82,10 @@ impl ProducerContext for Context {
                 self.health.answered();
                 Outcome::Delivered
             }
-            Err((error, _)) => self.failure(error.rdkafka_error_code().unwrap_or(Code::Fail), &ticket),
+            Err((error, _)) => {
+                let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
+                Outcome::Failed(self.failure(code, &ticket.topic))
+            }
         };
         ticket.settle(outcome);
     }

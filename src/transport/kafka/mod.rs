@@ -6,10 +6,12 @@ mod client;
 mod config;
 mod context;
 mod error;
+mod fenced;
 mod health;
 mod look_up;
 mod murmur2;
 mod partitions;
+mod placing;
 mod reader;
 mod record;
 mod secrets;
@@ -18,7 +20,6 @@ mod topics;
 pub use config::{KafkaConfig, KafkaConfigError};
 pub use topics::KafkaTopic;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,12 +28,11 @@ use async_trait::async_trait;
 use self::blocking::blocking;
 use self::client::Client;
 use self::context::Ticket;
-use self::error::NotSent;
-use self::look_up::{Ask, LookUps};
-use self::partitions::{Entrance, Place};
+use self::look_up::LookUps;
+use self::placing::{Choose, Placing};
 use self::topics::Wanted;
-use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
-use crate::limits::KAFKA_ADMIN_TIMEOUT;
+use super::{FailureClass, FencedLane, LaneName, Outcome, Receipt, Transport, TransportError};
+use crate::limits::{KAFKA_ADMIN_TIMEOUT, KAFKA_FENCE_PREFIX};
 use crate::message::Envelope;
 use crate::topic::Topic;
 
@@ -67,9 +67,9 @@ use crate::topic::Topic;
 #[derive(Debug)]
 pub struct KafkaTransport {
     client: Arc<Client>,
-    config: KafkaConfig,
     delivery_timeout: Duration,
-    partition_with: Option<Choose>,
+    placing: Arc<Placing>,
+    fence_prefix: Arc<str>,
     topics: Vec<Wanted>,
 }
 
@@ -84,45 +84,12 @@ impl KafkaTransport {
 
     /// A transport with these settings and more.
     pub fn builder(config: KafkaConfig) -> KafkaTransportBuilder {
-        KafkaTransportBuilder { config, partition_with: None, topics: Vec::new() }
-    }
-
-    /// Where a message goes, as far as that is ours to say, and the place it takes there.
-    fn place(&self, envelope: &Envelope) -> Result<(Option<i32>, Option<Place>), TransportError> {
-        let topic = &envelope.topic;
-        let chooses = self.partition_with.is_some() || (envelope.key.is_some() && self.config.hashes_by_murmur2());
-        if !chooses {
-            return Ok((None, None));
+        KafkaTransportBuilder {
+            config,
+            partition_with: None,
+            fence_prefix: KAFKA_FENCE_PREFIX.into(),
+            topics: Vec::new(),
         }
-        let Some(slots) = self.client.partitions.of(topic) else {
-            self.client.look_ups.ask(Ask::Topic(Arc::clone(topic)));
-            return match self.partition_with {
-                // Sent anywhere else, the message would be where nobody looks for it.
-                Some(_) => Err(not_sent(FailureClass::Temporary, NotSent::CountUnknown { topic: Arc::clone(topic) })),
-                None => Ok((None, None)),
-            };
-        };
-        let count = i32::try_from(slots.len()).unwrap_or(i32::MAX);
-        let chosen = self.partition_with.as_ref().and_then(|Choose(choose)| choose(envelope, count));
-        let hashed = || {
-            let key = envelope.key.as_deref().filter(|_| self.config.hashes_by_murmur2())?;
-            Some(murmur2::partition_of(key.as_bytes(), count))
-        };
-        let Some(partition) = chosen.or_else(hashed) else { return Ok((None, None)) };
-        let slot = usize::try_from(partition).ok().and_then(|index| slots.get(index));
-        let Some(slot) = slot else {
-            let error = NotSent::NoSuchPartition { topic: Arc::clone(topic), chosen: partition, count };
-            return Err(not_sent(FailureClass::Record, error));
-        };
-        let (entrance, place) = slot.enter();
-        if entrance != Entrance::Open {
-            self.client.look_ups.ask(Ask::Topic(Arc::clone(topic)));
-        }
-        if entrance == Entrance::Closed {
-            let error = NotSent::Stalled { topic: Arc::clone(topic), partition };
-            return Err(not_sent(FailureClass::Temporary, error));
-        }
-        Ok((Some(partition), place))
     }
 }
 
@@ -153,7 +120,7 @@ impl Transport for KafkaTransport {
     fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
         let (mut envelopes, mut places) = (Vec::with_capacity(messages.len()), Vec::with_capacity(messages.len()));
         for (envelope, receipt) in messages {
-            match self.place(&envelope) {
+            match self.placing.place(&envelope) {
                 Ok((partition, place)) => {
                     let receipt = receipt.counted_by(&self.client.unanswered);
                     let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), place });
@@ -177,22 +144,19 @@ impl Transport for KafkaTransport {
         self.client.outage().map(|outage| outage.class())
     }
 
+    fn can_fence(&self) -> bool {
+        true
+    }
+
+    /// With a producer of the lane's own, that has a transactional id.
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let (placing, within) = (Arc::clone(&self.placing), self.delivery_timeout);
+        let id = format!("{}-{lane}", self.fence_prefix);
+        blocking(move || fenced::fence(placing, id, within)).await?
+    }
+
     async fn flush(&self, within: Duration) -> usize {
         self.client.unanswered.none_within(within).await
-    }
-}
-
-fn not_sent(class: FailureClass, error: NotSent) -> TransportError {
-    TransportError::new(class, error)
-}
-
-type ChooseFn = dyn Fn(&Envelope, i32) -> Option<i32> + Send + Sync;
-
-struct Choose(Box<ChooseFn>);
-
-impl fmt::Debug for Choose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("closure")
     }
 }
 
@@ -201,6 +165,7 @@ impl fmt::Debug for Choose {
 pub struct KafkaTransportBuilder {
     config: KafkaConfig,
     partition_with: Option<Choose>,
+    fence_prefix: Arc<str>,
     topics: Vec<Wanted>,
 }
 
@@ -224,6 +189,17 @@ impl KafkaTransportBuilder {
         self
     }
 
+    /// What the transactional ids of [fenced](Topic::fenced) topics begin with; `diesel-outbox` by default. Table, topic and lane
+    /// follow.
+    ///
+    /// Has to be the same on every node of an outbox, and another for each outbox that sends to the same cluster with tables
+    /// and topics of the same names: they would fence each other.
+    #[must_use]
+    pub fn fence_prefix(mut self, prefix: impl Into<Arc<str>>) -> Self {
+        self.fence_prefix = prefix.into();
+        self
+    }
+
     /// Makes the topic when the relay starts. Where it is there already it is [checked](Self::check_topic).
     #[must_use]
     pub fn create_topic(mut self, topic: KafkaTopic) -> Self {
@@ -244,11 +220,13 @@ impl KafkaTransportBuilder {
     /// # Errors
     /// A setting that the client does not know, or that would break what the outbox promises.
     pub fn build(self) -> Result<KafkaTransport, KafkaConfigError> {
-        let Self { config, partition_with, topics } = self;
+        let Self { config, partition_with, fence_prefix, topics } = self;
         let checked = config.check()?;
         let (look_ups, asks) = LookUps::new();
         let client = Arc::new(Client::new(checked.client, config.secrets(), look_ups)?);
         reader::start(Arc::downgrade(&client), asks)?;
-        Ok(KafkaTransport { client, config, delivery_timeout: checked.delivery_timeout, partition_with, topics })
+        let hashes_by_murmur2 = config.hashes_by_murmur2();
+        let placing = Arc::new(Placing { client: Arc::clone(&client), hashes_by_murmur2, partition_with });
+        Ok(KafkaTransport { client, delivery_timeout: checked.delivery_timeout, placing, fence_prefix, topics })
     }
 }

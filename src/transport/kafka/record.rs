@@ -1,15 +1,19 @@
 use std::time::UNIX_EPOCH;
 
 use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::BaseRecord;
+use rdkafka::util::IntoOpaque;
 
-use super::client::Record;
-use super::context::Ticket;
 use crate::message::Envelope;
 use crate::transport::header;
 
 /// The record of a message. Without `partition` the client's own partitioner chooses.
-pub(super) fn record<'a>(envelope: &'a Envelope, partition: Option<i32>, ticket: Box<Ticket>) -> Record<'a> {
-    Record {
+pub(super) fn record<T: IntoOpaque>(
+    envelope: &Envelope,
+    partition: Option<i32>,
+    ticket: T,
+) -> BaseRecord<'_, str, [u8], T> {
+    BaseRecord {
         topic: &envelope.topic,
         partition,
         payload: envelope.payload.as_deref(),

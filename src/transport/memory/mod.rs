@@ -1,5 +1,7 @@
 //! A broker inside the process, for tests.
 
+mod fence;
+mod fenced;
 mod script;
 mod state;
 
@@ -11,8 +13,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use self::fenced::MemoryLane;
 use self::state::{Inner, Sent};
-use super::{FailureClass, Receipt, Transport, TransportError};
+use super::{FailureClass, FencedLane, LaneName, Receipt, Transport, TransportError};
 use crate::message::Envelope;
 use crate::topic::Topic;
 
@@ -197,11 +200,21 @@ impl Transport for MemoryTransport {
     /// # Panics
     /// With a latency, outside of a tokio runtime.
     fn send(&self, envelope: Envelope, receipt: Receipt) {
-        Inner::take(&self.inner, Sent { envelope, receipt });
+        Inner::take(&self.inner, Sent { envelope, receipt, lane: None });
     }
 
     async fn probe(&self) -> Result<(), TransportError> {
         self.inner.is_up()
+    }
+
+    fn can_fence(&self) -> bool {
+        true
+    }
+
+    /// What was handed over for the lane before and is [held](Self::hold) or on its way is refused when its time comes.
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        self.inner.is_up()?;
+        Ok(Arc::new(MemoryLane::new(&self.inner, lane)))
     }
 
     async fn flush(&self, within: Duration) -> usize {

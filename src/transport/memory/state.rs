@@ -1,18 +1,21 @@
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::fence::Fence;
 use super::script::{Answer, Script};
 use crate::message::Envelope;
-use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
+use crate::transport::{FailureClass, LaneName, Outcome, Receipt, Run, TransportError};
 
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) envelope: Envelope,
     pub(super) receipt: Receipt,
+    /// Through which lane, and as one of which run, where it is a fenced one.
+    pub(super) lane: Option<(Fence, Run)>,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +41,8 @@ pub(super) struct State {
     travelling: VecDeque<Sent>,
     /// Never answered. Kept, because a dropped receipt is an answer.
     silenced: Vec<Sent>,
+    /// How often each lane was fenced.
+    pub(super) fences: HashMap<LaneName, u64>,
 }
 
 impl Default for State {
@@ -54,6 +59,7 @@ impl Default for State {
             held: VecDeque::new(),
             travelling: VecDeque::new(),
             silenced: Vec::new(),
+            fences: HashMap::new(),
         }
     }
 }
@@ -74,10 +80,25 @@ impl State {
 
     /// What becomes of a message now; `None` is silence for ever.
     fn decide(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
+        let lane = sent.lane.clone();
+        let refused = lane.as_ref().and_then(|(fence, run)| fence.refuses(run, &self.fences));
+        let answered = match refused {
+            Some(error) => Some((sent.receipt, Outcome::Failed(error))),
+            None => self.answer(sent),
+        };
+        let outcome = answered.as_ref().map(|(_, outcome)| outcome);
+        if let Some((fence, run)) = lane.filter(|_| !matches!(outcome, Some(Outcome::Delivered))) {
+            run.fail();
+            outcome.into_iter().for_each(|outcome| fence.note(outcome));
+        }
+        answered
+    }
+
+    fn answer(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
         if let Some(class) = self.down {
             return Some((sent.receipt, down(class)));
         }
-        let Sent { envelope, receipt } = sent;
+        let Sent { envelope, receipt, lane } = sent;
         let outcome = match self.script.answer(&envelope) {
             Answer::Deliver => {
                 self.stored.push(envelope);
@@ -90,7 +111,7 @@ impl State {
                 scripted(class)
             }
             Answer::Silence => {
-                self.silenced.push(Sent { envelope, receipt });
+                self.silenced.push(Sent { envelope, receipt, lane });
                 return None;
             }
         };
@@ -114,6 +135,9 @@ impl Inner {
             if state.unanswered() >= state.queue_max {
                 drop(state);
                 this.tell();
+                if let Some((_, run)) = &sent.lane {
+                    run.fail();
+                }
                 return sent.receipt.settle(Outcome::Busy);
             }
             if state.latency.is_zero() {

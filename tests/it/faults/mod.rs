@@ -9,6 +9,7 @@
 mod audit;
 mod child;
 mod crash;
+mod fenced;
 mod messages;
 mod ordered;
 mod outages;

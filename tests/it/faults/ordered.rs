@@ -18,8 +18,8 @@ use super::audit::{audit, read_records};
 use super::shop::{DEADLINE, Shop};
 
 const CONFIG: &str = "OUTBOX_TEST_LANE_OWNER";
-const LANES: u16 = 8;
-const LANE_LEASE: Duration = Duration::from_secs(3);
+pub(super) const LANES: u16 = 8;
+pub(super) const LANE_LEASE: Duration = Duration::from_secs(3);
 const LANES_SCHEMA: &str = include_str!("../../../migrations/postgres/0000outbox02_lanes/up.sql");
 
 /// What a process that only relays needs.
@@ -28,33 +28,43 @@ struct Script {
     database_url: String,
     bootstrap: String,
     topic: String,
+    is_fenced: bool,
     /// It ends once this is there.
     runs_until: PathBuf,
 }
 
 /// A shop whose topic is ordered.
-struct Ordered {
-    shop: Shop,
+pub(super) struct Ordered {
+    pub(super) shop: Shop,
+    is_fenced: bool,
     folder: TempDir,
 }
 
 impl Ordered {
     async fn open() -> Option<Self> {
-        let shop = Shop::open().await?;
+        Some(Self::of(Shop::open().await?, false).await)
+    }
+
+    pub(super) async fn of(shop: Shop, is_fenced: bool) -> Self {
         shop.connect().await.batch_execute(LANES_SCHEMA).await.unwrap();
-        Some(Self { shop, folder: tempfile::tempdir().unwrap() })
+        Self { shop, is_fenced, folder: tempfile::tempdir().unwrap() }
     }
 
-    async fn relay(&self) -> Relay {
-        relay(&self.shop).await
+    pub(super) fn outbox(&self) -> Outbox {
+        outbox(&self.shop, self.is_fenced)
     }
 
-    fn spawn(&self) -> Owner {
+    pub(super) async fn relay(&self) -> Relay {
+        relay(&self.shop, self.is_fenced).await
+    }
+
+    pub(super) fn spawn(&self) -> Owner {
         let runs_until = self.folder.path().join("end");
         let script = Script {
             database_url: self.shop.database_url.clone(),
             bootstrap: self.shop.bootstrap.clone(),
             topic: self.shop.topic.clone(),
+            is_fenced: self.is_fenced,
             runs_until: runs_until.clone(),
         };
         let child = Command::new(std::env::current_exe().unwrap())
@@ -67,14 +77,19 @@ impl Ordered {
     }
 
     /// Places orders one after the other: each is committed before the next is enqueued.
-    async fn place(&self, connection: &mut AsyncPgConnection, outbox: &Outbox, numbers: std::ops::Range<i32>) {
+    pub(super) async fn place(
+        &self,
+        connection: &mut AsyncPgConnection,
+        outbox: &Outbox,
+        numbers: std::ops::Range<i32>,
+    ) {
         for number in numbers {
             Shop::place(connection, outbox, &self.shop.topic, number).await.unwrap();
         }
     }
 
     /// Compares the topic with what was committed, and each key's first appearances with their order.
-    async fn audit(&self) -> super::audit::Audit {
+    pub(super) async fn audit(&self) -> super::audit::Audit {
         let audit = audit(&self.shop).await;
         let (bootstrap, topic) = (self.shop.bootstrap.clone(), self.shop.topic.clone());
         let records = tokio::task::spawn_blocking(move || read_records(&bootstrap, &topic)).await.unwrap();
@@ -93,21 +108,21 @@ impl Ordered {
     }
 }
 
-fn outbox(shop: &Shop) -> Outbox {
+fn outbox(shop: &Shop, is_fenced: bool) -> Outbox {
     let topic = Topic::new(shop.topic.as_str())
         .ordered_by_key()
         .lanes(LANES)
         .retry(Fixed::from(vec![Duration::from_millis(100)]));
-    Outbox::builder().topic(topic).build().unwrap()
+    Outbox::builder().topic(if is_fenced { topic.fenced() } else { topic }).build().unwrap()
 }
 
-async fn relay(shop: &Shop) -> Relay {
+async fn relay(shop: &Shop, is_fenced: bool) -> Relay {
     let limits = Limits { lane_lease_duration: LANE_LEASE, ..super::shop::limits() };
-    let outbox = outbox(shop);
+    let outbox = outbox(shop, is_fenced);
     outbox.relay().store(PostgresStore::new(shop.pool())).transport(shop.kafka()).limits(limits).start().await.unwrap()
 }
 
-fn owned(relay: &Relay) -> usize {
+pub(super) fn owned(relay: &Relay) -> usize {
     let status = relay.status();
     status.lanes.iter().filter(|lane| lane.owner == Some(status.node)).count()
 }
@@ -117,7 +132,7 @@ fn owned_by_others(relay: &Relay) -> usize {
     status.lanes.iter().filter(|lane| lane.owner.is_some_and(|owner| owner != status.node)).count()
 }
 
-async fn until(what: &str, state: impl Fn() -> bool) {
+pub(super) async fn until(what: &str, state: impl Fn() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !state() {
         assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
@@ -125,22 +140,22 @@ async fn until(what: &str, state: impl Fn() -> bool) {
     }
 }
 
-async fn until_shared(relay: &Relay) {
+pub(super) async fn until_shared(relay: &Relay) {
     until("each of two owns a half", || owned(relay) == 4 && owned_by_others(relay) == 4).await;
 }
 
 /// A process that only relays; killed when it is dropped.
-struct Owner {
+pub(super) struct Owner {
     child: Child,
     runs_until: PathBuf,
 }
 
 impl Owner {
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap(), signal).unwrap();
     }
 
-    async fn ends(&mut self) {
+    pub(super) async fn ends(&mut self) {
         std::fs::write(&self.runs_until, "").unwrap();
         let end = Instant::now() + DEADLINE;
         while self.child.try_wait().unwrap().is_none() {
@@ -164,8 +179,8 @@ impl Drop for Owner {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_ends_when_it_is_told() {
     let Ok(script) = std::env::var(CONFIG) else { return };
-    let Script { database_url, bootstrap, topic, runs_until } = serde_json::from_str(&script).unwrap();
-    let relay = relay(&Shop { database_url, bootstrap, topic }).await;
+    let Script { database_url, bootstrap, topic, is_fenced, runs_until } = serde_json::from_str(&script).unwrap();
+    let relay = relay(&Shop { database_url, bootstrap, topic }, is_fenced).await;
     while !runs_until.exists() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -176,7 +191,7 @@ async fn an_owner_ends_when_it_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn joining_and_leaving_owners_double_nothing() {
     let Some(ordered) = Ordered::open().await else { return };
-    let (outbox, mut connection) = (outbox(&ordered.shop), ordered.shop.connect().await);
+    let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     until("one owns all", || owned(&relay) == usize::from(LANES)).await;
     ordered.place(&mut connection, &outbox, 0..100).await;
@@ -195,7 +210,7 @@ async fn joining_and_leaving_owners_double_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_owner_is_followed_in_order_and_in_time() {
     let Some(ordered) = Ordered::open().await else { return };
-    let (outbox, mut connection) = (outbox(&ordered.shop), ordered.shop.connect().await);
+    let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let other = ordered.spawn();
     until_shared(&relay).await;
@@ -213,7 +228,7 @@ async fn a_killed_owner_is_followed_in_order_and_in_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_that_stops_past_its_lease_inverts_nothing() {
     let Some(ordered) = Ordered::open().await else { return };
-    let (outbox, mut connection) = (outbox(&ordered.shop), ordered.shop.connect().await);
+    let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let mut other = ordered.spawn();
     until_shared(&relay).await;

@@ -79,6 +79,9 @@ mod conformance {
         refuses_what_is_too_large_and_nothing_else,
         an_unknown_topic_is_of_the_topic,
         a_full_queue_is_busy,
+        a_fenced_lane_refuses_the_one_before_it,
+        a_fenced_lane_keeps_the_order_of_a_run,
+        a_refused_message_stops_its_run_and_no_other,
     }
 }
 

@@ -2,10 +2,12 @@
 
 mod broker;
 mod delivery;
+mod fences;
 mod refusals;
 
 pub use broker::*;
 pub use delivery::*;
+pub use fences::*;
 pub use refusals::*;
 
 use std::collections::BTreeSet;

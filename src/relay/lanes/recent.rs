@@ -1,0 +1,27 @@
+//! The last rows sent of the keys that were sent last. Only counted by. No input or output.
+
+use std::collections::HashMap;
+
+use super::page::KeyHash;
+use crate::limits::LANE_RECENT_KEYS_MAX;
+
+/// Two generations, so that what is forgotten is the older half.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    young: HashMap<KeyHash, i64>,
+    old: HashMap<KeyHash, i64>,
+}
+
+impl Recent {
+    pub(crate) fn note(&mut self, key: KeyHash, id: i64) {
+        if self.young.len() >= LANE_RECENT_KEYS_MAX {
+            self.old = std::mem::take(&mut self.young);
+        }
+        let last = self.young.entry(key).or_insert(id);
+        *last = id.max(*last);
+    }
+
+    pub(crate) fn last_sent(&self, key: KeyHash) -> Option<i64> {
+        self.young.get(&key).max(self.old.get(&key)).copied()
+    }
+}

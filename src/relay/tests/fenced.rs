@@ -1,0 +1,212 @@
+//! Fenced topics.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::World;
+use super::lanes::{TOPIC, owned, world_with};
+use super::several::Few;
+use crate::lane::lane_of;
+use crate::limits::LANES;
+use crate::message::MessageId;
+use crate::relay::StartError;
+use crate::store::{Call, RowKey};
+use crate::topic::{OnFailedKey, Topic};
+use crate::transport::{Answer, FailureClass, LaneName, MemoryTransport, Transport as _};
+
+fn topic() -> Topic {
+    Topic::new(TOPIC).ordered_by_key().fenced()
+}
+
+fn world() -> World {
+    world_with(topic())
+}
+
+fn lane(key: &str) -> LaneName {
+    LaneName { outbox: "outbox_messages".into(), topic: TOPIC.into(), lane: lane_of(key, LANES) }
+}
+
+fn commit(world: &World, count: usize) -> Vec<RowKey> {
+    (0..count).map(|_| world.commit_keyed("a")).collect()
+}
+
+fn ids(rows: &[RowKey]) -> Vec<MessageId> {
+    rows.iter().map(|row| row.message_id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_messages_of_a_key_are_under_way_and_leave_in_their_order() {
+    let world = world();
+    world.broker.hold();
+    let rows = commit(&world, 50);
+    let _relay = world.start().await;
+    world.until("all are under way at once", || world.broker.sends() == 50).await;
+    world.broker.release();
+    assert_eq!(world.delivered(50).await, ids(&rows));
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 50, "each once");
+}
+
+/// What the dead node's client still holds arrives after the new owner began, and the broker refuses it.
+#[tokio::test(start_paused = true)]
+async fn a_dead_node_is_followed_within_its_lease_and_its_messages_are_refused() {
+    let world = world();
+    let other = world.neighbour();
+    let first = world.start().await;
+    world.until("one owns all", || owned(&first) == 16).await;
+    world.broker.hold();
+    let rows = commit(&world, 3);
+    world.until("they are under way", || world.broker.unanswered() == 3).await;
+    drop(first);
+    let died = Instant::now();
+    let _second = other.start().await;
+    world.until("the new owner sends them, too", || world.broker.unanswered() == 6).await;
+    assert!(died.elapsed() <= Duration::from_secs(31 + 1), "{:?}", died.elapsed());
+    world.broker.release();
+    world.drained().await;
+    assert_eq!(ids(&rows), world.broker.delivered().iter().map(|sent| sent.message_id).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_message_takes_back_what_comes_behind_it_and_holds_its_key() {
+    for policy in [OnFailedKey::Hold, OnFailedKey::DeadLetter] {
+        let world = world_with(topic().on_failed_key(policy));
+        let rows = commit(&world, 10);
+        let bad = rows[4].message_id;
+        world.broker.answer_matching(Answer::Fail(FailureClass::Record), move |sent| sent.message_id == bad);
+        let _relay = world.start().await;
+        let beside = world.commit_keyed("b");
+        let before: Vec<MessageId> = ids(&rows[..4]);
+        if policy == OnFailedKey::Hold {
+            world.delivered(5).await;
+            sleep(Duration::from_secs(30)).await;
+            assert_eq!(world.first_appearances()["a"], before);
+            assert_eq!(world.store.live_rows().len(), 6);
+            let row = world.store.live_rows().into_iter().find(|row| row.key == rows[4]).unwrap();
+            assert!(row.attempts > 3 && world.store.live_rows()[1].failures == 0, "{row:?}");
+            world.broker.forget_answers();
+        }
+        world.drained().await;
+        let expected: Vec<_> = ids(&rows).into_iter().filter(|id| *id != bad || policy == OnFailedKey::Hold).collect();
+        assert_eq!(world.first_appearances()["a"], expected);
+        assert_eq!(world.first_appearances()["b"], [beside.message_id]);
+        assert_eq!(world.store.dead_rows().len(), usize::from(policy == OnFailedKey::DeadLetter));
+    }
+}
+
+/// The broker refuses whole requests, as Kafka does.
+#[tokio::test(start_paused = true)]
+async fn a_refused_message_is_found_among_those_of_its_key() {
+    let world = world_with(topic().on_failed_key(OnFailedKey::DeadLetter));
+    let rows = commit(&world, 10);
+    let bad = rows[3].message_id;
+    world.broker.answer_next(1, Answer::Fail(FailureClass::RecordRefused));
+    world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
+    let _relay = world.start().await;
+    world.drained().await;
+    let expected: Vec<_> = ids(&rows).into_iter().filter(|id| *id != bad).collect();
+    assert_eq!(world.first_appearances()["a"], expected);
+    assert_eq!(world.store.dead_rows().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_cannot_be_decoded_stops_those_behind_it() {
+    let world = world();
+    let rows = commit(&world, 5);
+    world.store.poison(rows[2]);
+    let _relay = world.start().await;
+    assert_eq!(world.delivered(2).await, ids(&rows[..2]));
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!((world.broker.sends(), world.store.live_rows().len()), (2, 3));
+}
+
+/// Another outbox of the same name, or an owner that was slow to fence what is no longer its own.
+#[tokio::test(start_paused = true)]
+async fn a_lane_that_somebody_else_fenced_is_taken_anew() {
+    let world = world();
+    let relay = world.start().await;
+    world.until("every lane is owned", || owned(&relay) == 16).await;
+    let first = commit(&world, 1);
+    world.delivered(1).await;
+    world.broker.fence(lane("a")).await.unwrap();
+    let rows = commit(&world, 20);
+    world.delivered(21).await;
+    world.drained().await;
+    assert_eq!(world.first_appearances()["a"], ids(&[first, rows].concat()));
+    assert_eq!(world.broker.delivered().len(), 21, "what was refused is not stored");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_ends_the_way_out_and_it_is_fenced_anew() {
+    let world = world();
+    let _relay = world.start().await;
+    let first = commit(&world, 5);
+    world.delivered(5).await;
+    world.broker.go_down();
+    let rows = commit(&world, 30);
+    sleep(Duration::from_secs(20)).await;
+    assert!(world.store.live_rows().iter().all(|row| row.attempts == 0 && row.failures == 0));
+    world.broker.go_up();
+    world.drained().await;
+    assert_eq!(world.first_appearances()["a"], ids(&[first, rows].concat()));
+}
+
+/// Failures that cannot be noted hold the key all the same.
+#[tokio::test(start_paused = true)]
+async fn what_failed_goes_before_what_came_behind_it_whatever_the_database_does() {
+    let world = world();
+    let rows = commit(&world, 30);
+    for (place, class) in [(2, FailureClass::Record), (7, FailureClass::Temporary), (8, FailureClass::Record)] {
+        let (failing, mut times) = (rows[place].message_id, 2);
+        world.broker.answer_matching(Answer::Fail(class), move |sent| {
+            times -= i32::from(sent.message_id == failing && times > 0);
+            sent.message_id == failing && times > 0
+        });
+    }
+    for _ in 0..2 {
+        let error = crate::store::StoreError::Statement("scheduled".into());
+        world.store.inject(Call::FailInLanes, crate::store::Fault::Refused(error));
+    }
+    let _relay = world.start().await;
+    world.drained().await;
+    assert_eq!(world.first_appearances()["a"], ids(&rows));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_join_and_leave_double_nothing() {
+    let world = world();
+    let other = world.neighbour();
+    world.broker.set_latency(Duration::from_millis(20));
+    let first = world.start().await;
+    world.until("one owns all", || owned(&first) == 16).await;
+    let mut rows = 0;
+    let mut commit = |count: usize| {
+        for key in 0..count {
+            world.commit_keyed(&(key % 40).to_string());
+        }
+        rows += count;
+    };
+    commit(400);
+    let second = other.start().await;
+    world.until("both own a half", || owned(&first) == 8 && owned(&second) == 8).await;
+    commit(400);
+    assert!(second.shutdown(Duration::from_secs(20)).await.is_clean());
+    world.until("one owns all again", || owned(&first) == 16).await;
+    commit(400);
+    world.delivered(rows).await;
+    world.drained().await;
+    assert_eq!(world.broker.sends(), rows, "a healthy hand-over sends nothing twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_that_cannot_fence_refuses_to_start() {
+    let world = world();
+    match world.relay().transport(Few(MemoryTransport::new())).start().await {
+        Err(error @ StartError::CannotFence { .. }) => {
+            let text = error.to_string();
+            assert!(text.contains(TOPIC) && text.contains("\"default\""), "{text}");
+        }
+        answer => panic!("{answer:?}"),
+    }
+}

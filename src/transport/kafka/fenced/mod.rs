@@ -1,0 +1,108 @@
+//! Lanes that are fenced: each has a producer of its own with a transactional id.
+
+mod context;
+mod transaction;
+mod worker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+use std::{fmt, thread};
+
+use rdkafka::error::KafkaError;
+use rdkafka::producer::Producer as _;
+
+use self::context::{LaneContext, LaneProducer};
+use self::transaction::{Cause, Job, code_of};
+use self::worker::Worker;
+use super::classify::class_of;
+use super::client::Client;
+use super::error::Answer;
+use super::placing::Placing;
+use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_FENCE_TIMEOUT};
+use crate::transport::{FailureClass, FencedLane, FencedMessage, TransportError};
+
+/// Makes the producer of a lane, which has the brokers refuse those before it and end what they left open. Blocks.
+pub(super) fn fence(
+    placing: Arc<Placing>,
+    id: String,
+    delivery_timeout: Duration,
+) -> Result<Arc<dyn FencedLane>, TransportError> {
+    let producer = producer(&placing.client, &id, delivery_timeout)?;
+    producer.init_transactions(KAFKA_FENCE_TIMEOUT).map_err(|error| failed(&producer, &error))?;
+    let (sender, jobs) = channel();
+    let is_open = Arc::new(AtomicBool::new(true));
+    let worker = Worker { producer, jobs, is_open: Arc::clone(&is_open), delivery_timeout };
+    let started = thread::Builder::new().name("outbox-kafka-lane".to_owned()).spawn(move || worker.run());
+    started.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
+    Ok(Arc::new(KafkaLane { id, placing, jobs: sender, is_open }))
+}
+
+fn producer(client: &Client, id: &str, delivery_timeout: Duration) -> Result<LaneProducer, TransportError> {
+    let mut config = client.config().clone();
+    config.set("transactional.id", id).set("enable.idempotence", "true");
+    if config.get("transaction.timeout.ms").is_none() {
+        // What nobody ends by then, because every node is gone, holds back who reads only what is committed.
+        let timeout = delivery_timeout + 2 * KAFKA_COMMIT_TIMEOUT;
+        config.set("transaction.timeout.ms", timeout.as_millis().to_string());
+    }
+    config.create_with_context(LaneContext::new(client.context())).map_err(|error| client.config_error(error))
+}
+
+/// Why a lane could not be fenced.
+fn failed(producer: &LaneProducer, error: &KafkaError) -> TransportError {
+    // What the brokers' connections died of is among its events.
+    producer.poll(Duration::ZERO);
+    let code = code_of(error);
+    if let Some(outage) = producer.context().inner.health.outage() {
+        return outage;
+    }
+    let class = match class_of(code) {
+        // Said of the id: a right that is missing, or a time-out above the cluster's.
+        FailureClass::Record | FailureClass::RecordRefused => FailureClass::Topic,
+        // This client is dropped, and no other is the worse for it.
+        FailureClass::Fatal => FailureClass::Temporary,
+        class => class,
+    };
+    TransportError::new(class, Answer { code })
+}
+
+struct KafkaLane {
+    id: String,
+    placing: Arc<Placing>,
+    jobs: Sender<Vec<Job>>,
+    is_open: Arc<AtomicBool>,
+}
+
+impl FencedLane for KafkaLane {
+    fn send_all(&self, messages: Vec<FencedMessage>) {
+        let mut jobs = Vec::with_capacity(messages.len());
+        for FencedMessage { envelope, receipt, run } in messages {
+            let receipt = receipt.counted_by(&self.placing.client.unanswered);
+            let placed = self.placing.place(&envelope);
+            let mut job = Job { envelope, receipt, run, partition: None, place: None, is_ahead: false };
+            match placed {
+                Ok(placed) => {
+                    (job.partition, job.place) = placed;
+                    jobs.push(job);
+                }
+                Err(error) => job.fail(error),
+            }
+        }
+        if let Err(rest) = self.jobs.send(jobs) {
+            // The worker panicked.
+            rest.0.into_iter().for_each(|job| job.fail(Cause::behind().error()));
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for KafkaLane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaLane").field("id", &self.id).field("is_open", &self.is_open).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,272 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{Producer as _, PurgeConfig};
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use super::context::LaneProducer;
+use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_POLL};
+use crate::message::Envelope;
+use crate::transport::kafka::error::Answer;
+use crate::transport::kafka::partitions::Place;
+use crate::transport::kafka::record;
+use crate::transport::{FailureClass, Outcome, Receipt, Run, TransportError};
+
+/// A message of a lane.
+pub(super) struct Job {
+    pub(super) envelope: Envelope,
+    pub(super) receipt: Receipt,
+    pub(super) run: Run,
+    pub(super) partition: Option<i32>,
+    pub(super) place: Option<Place>,
+    /// Was before the one that failed of its run: it may go all the same.
+    pub(super) is_ahead: bool,
+}
+
+impl Job {
+    pub(super) fn fail(self, error: TransportError) {
+        self.run.fail();
+        drop(self.place);
+        self.receipt.settle(Outcome::Failed(error));
+    }
+
+    fn may_go(&self) -> bool {
+        self.is_ahead || !self.run.has_failed()
+    }
+}
+
+/// Why a lane sends nothing more.
+#[derive(Debug, Clone)]
+pub(super) struct Cause {
+    class: FailureClass,
+    text: Arc<str>,
+}
+
+impl Cause {
+    /// Behind a message of its key that failed.
+    pub(super) fn behind() -> Self {
+        Self { class: FailureClass::Aborted, text: "a message of its key before it failed".into() }
+    }
+
+    /// What ended the client's work: another fenced the lane, the brokers are away, or it is merely to be begun anew.
+    fn of(producer: &LaneProducer, error: &KafkaError) -> Self {
+        // What the brokers' connections died of may still be among its events.
+        producer.poll(Duration::ZERO);
+        let code = code_of(error);
+        let fatal = producer.client().fatal_error();
+        let codes = [Some(code), fatal.as_ref().map(|(code, _)| *code)];
+        if codes.into_iter().flatten().any(is_of_a_fence) {
+            return Self { class: FailureClass::Fenced, text: code.to_string().into() };
+        }
+        match producer.context().inner.health.outage().filter(|_| fatal.is_none()) {
+            Some(outage) => Self { class: outage.class(), text: outage.to_string().into() },
+            None => Self { class: FailureClass::Aborted, text: code.to_string().into() },
+        }
+    }
+
+    pub(super) fn error(&self) -> TransportError {
+        TransportError::new(self.class, Ended(Arc::clone(&self.text)))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the lane's transaction ended: {0}")]
+struct Ended(Arc<str>);
+
+/// Also what a coordinator says that ended a transaction by itself, because its process was stopped for so long.
+fn is_of_a_fence(code: Code) -> bool {
+    matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch)
+}
+
+pub(super) fn code_of(error: &KafkaError) -> Code {
+    match error {
+        KafkaError::Transaction(error) => error.code(),
+        other => other.rdkafka_error_code().unwrap_or(Code::Fail),
+    }
+}
+
+/// Messages whose lane ended before they were delivered, and why it did.
+pub(super) type Ending = (Vec<Job>, Cause);
+
+/// Delivers messages in their order, all that can be. One that is refused is reported, with those of its run behind it; the
+/// others go again without it at once, so that no message waits for one of another key, whatever waits that one has.
+pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Duration) -> Result<(), Ending> {
+    loop {
+        let (next, stopped): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::may_go);
+        stopped.into_iter().for_each(|job| job.fail(Cause::behind().error()));
+        if next.is_empty() {
+            return Ok(());
+        }
+        jobs = Transaction { producer, ends_at: Instant::now() + within }.run(next)?;
+    }
+}
+
+struct Transaction<'a> {
+    producer: &'a LaneProducer,
+    ends_at: Instant,
+}
+
+/// What the client told of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// The brokers have it.
+    Taken,
+    Refused(Code),
+    /// It was not handed over, because one of its run was refused.
+    Stopped,
+}
+
+impl Told {
+    /// What purges a transaction's other messages is no answer.
+    fn of(answer: Result<(), Code>) -> Self {
+        match answer {
+            Ok(()) => Self::Taken,
+            Err(Code::PurgeQueue | Code::PurgeInflight) => Self::Nothing,
+            Err(code) => Self::Refused(code),
+        }
+    }
+}
+
+impl Transaction<'_> {
+    /// Returns those that are to go again.
+    fn run(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Ending> {
+        if let Err(error) = self.producer.begin_transaction() {
+            return Err((jobs, Cause::of(self.producer, &error)));
+        }
+        let mut told = vec![Told::Nothing; jobs.len()];
+        let handed = self.hand_over(&jobs, &mut told);
+        let is_whole = self.await_answers(handed, &mut told);
+        let ended = if is_whole && handed > 0 { self.commit() } else { self.abort(&mut told) };
+        for (job, told) in jobs.iter().zip(&told) {
+            if let (Some(place), Told::Taken | Told::Refused(_)) = (&job.place, told) {
+                place.answered(*told == Told::Taken);
+            }
+        }
+        match ended {
+            Err(cause) => Err((jobs, cause)),
+            Ok(()) => self.report(jobs, told, is_whole),
+        }
+    }
+
+    /// Hands the messages to the client; returns how many it took.
+    fn hand_over(&self, jobs: &[Job], told: &mut [Told]) -> usize {
+        let mut handed = 0;
+        for (place, job) in jobs.iter().enumerate() {
+            if !job.may_go() {
+                told[place] = Told::Stopped;
+                continue;
+            }
+            match self.hand(job, place) {
+                Ok(()) => handed += 1,
+                Err(code) => {
+                    // Said of this message alone, which is not in the transaction.
+                    job.run.fail();
+                    told[place] = Told::Refused(code);
+                }
+            }
+        }
+        handed
+    }
+
+    fn hand(&self, job: &Job, place: usize) -> Result<(), Code> {
+        let mut record = record::record(&job.envelope, job.partition, place);
+        loop {
+            match self.producer.send(record) {
+                Ok(()) => return Ok(()),
+                Err((error, back)) => match code_of(&error) {
+                    Code::QueueFull if Instant::now() < self.ends_at => record = back,
+                    code => return Err(code),
+                },
+            }
+            self.producer.poll(KAFKA_LANE_POLL);
+        }
+    }
+
+    /// Waits until the client has told of all that it took; says whether the brokers have all of it.
+    fn await_answers(&self, handed: usize, told: &mut [Told]) -> bool {
+        let mut answered = 0;
+        while answered < handed && Instant::now() < self.ends_at {
+            self.producer.poll(KAFKA_LANE_POLL);
+            let (answers, is_whole) = self.take_answers(told);
+            answered += answers;
+            // One that is refused spoils the transaction, and the others are not waited for.
+            if !is_whole {
+                return false;
+            }
+        }
+        answered == handed
+    }
+
+    fn take_answers(&self, told: &mut [Told]) -> (usize, bool) {
+        let reports = self.producer.context().take_reports();
+        let is_whole = reports.iter().all(|(_, answer)| answer.is_ok());
+        let answers = reports.len();
+        reports.into_iter().for_each(|(place, answer)| told[place] = Told::of(answer));
+        (answers, is_whole)
+    }
+
+    fn commit(&self) -> Result<(), Cause> {
+        let ends_at = Instant::now() + KAFKA_COMMIT_TIMEOUT;
+        loop {
+            let Err(error) = self.producer.commit_transaction(KAFKA_COMMIT_TIMEOUT) else { return Ok(()) };
+            // Asked again, the coordinator says what became of it.
+            let is_retriable = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
+            if !is_retriable || Instant::now() >= ends_at {
+                return Err(Cause::of(self.producer, &error));
+            }
+        }
+    }
+
+    /// What is under way is waited for before, because the client wants it so, and counts: with it there may be another reason.
+    fn abort(&self, told: &mut [Told]) -> Result<(), Cause> {
+        self.producer.purge(PurgeConfig::default().queue());
+        let flushed = self.producer.flush(KAFKA_COMMIT_TIMEOUT);
+        self.take_answers(told);
+        let aborted = flushed.and_then(|()| self.producer.abort_transaction(KAFKA_COMMIT_TIMEOUT));
+        aborted.map_err(|error| Cause::of(self.producer, &error))
+    }
+
+    /// Reports what is decided. Of an aborted transaction that is what was refused, and what comes behind it.
+    fn report(&self, jobs: Vec<Job>, told: Vec<Told>, is_committed: bool) -> Result<Vec<Job>, Ending> {
+        let refused = told.iter().find_map(|told| match told {
+            Told::Refused(code) => Some(*code),
+            Told::Nothing | Told::Taken | Told::Stopped => None,
+        });
+        // The client told of no reason in time, or of one that is the lane's.
+        let ended = refused.map_or(Some(Code::OperationTimedOut), |code| is_of_a_fence(code).then_some(code));
+        if let Some(code) = ended.filter(|_| !is_committed) {
+            return Err((jobs, Cause::of(self.producer, &KafkaError::MessageProduction(code))));
+        }
+        if !is_committed && let Some(outage) = self.producer.context().inner.health.outage() {
+            return Err((jobs, Cause { class: outage.class(), text: outage.to_string().into() }));
+        }
+        let (mut again, mut failed) = (Vec::new(), HashSet::new());
+        for (mut job, told) in jobs.into_iter().zip(told) {
+            match told {
+                Told::Taken if is_committed => job.receipt.settle(Outcome::Delivered),
+                Told::Refused(code) => {
+                    failed.insert(job.run.clone());
+                    let error = self.refusal(code, &job);
+                    job.fail(error);
+                }
+                Told::Stopped => job.fail(Cause::behind().error()),
+                Told::Nothing | Told::Taken if failed.contains(&job.run) => job.fail(Cause::behind().error()),
+                Told::Nothing | Told::Taken => {
+                    job.is_ahead = true;
+                    again.push(job);
+                }
+            }
+        }
+        Ok(again)
+    }
+
+    fn refusal(&self, code: Code, job: &Job) -> TransportError {
+        match code {
+            Code::QueueFull => TransportError::new(FailureClass::Temporary, Answer { code }),
+            code => self.producer.context().inner.failure(code, &job.envelope.topic),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::transport::{FailureClass, LaneName, Outcome, Run, TransportError};
+
+/// One fencing of a lane: of several, only the last counts. A cheap handle.
+#[derive(Debug, Clone)]
+pub(super) struct Fence {
+    lane: LaneName,
+    number: u64,
+    is_open: Arc<AtomicBool>,
+}
+
+impl Fence {
+    /// The `number`th of the lane.
+    pub(super) fn new(lane: LaneName, number: u64) -> Self {
+        Self { lane, number, is_open: Arc::new(AtomicBool::new(true)) }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Why a message that arrives now is not taken.
+    pub(super) fn refuses(&self, run: &Run, fences: &HashMap<LaneName, u64>) -> Option<TransportError> {
+        if fences.get(&self.lane) != Some(&self.number) {
+            return Some(TransportError::new(FailureClass::Fenced, Refused::FencedAnew));
+        }
+        (!self.is_open() || run.has_failed()).then(|| TransportError::new(FailureClass::Aborted, Refused::Behind))
+    }
+
+    /// Ends with an outage, as a client does that does not know what became of what it sent.
+    pub(super) fn note(&self, outcome: &Outcome) {
+        let ends = |class: FailureClass| class.is_outage() || class == FailureClass::Fenced;
+        if matches!(outcome, Outcome::Failed(error) if ends(error.class())) {
+            self.is_open.store(false, Ordering::Release);
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("the lane was fenced anew")]
+    FencedAnew,
+    #[error("it comes behind one that failed")]
+    Behind,
+}

@@ -1,0 +1,42 @@
+use std::fmt;
+use std::sync::Arc;
+
+use super::fence::Fence;
+use super::state::{Inner, Sent};
+use crate::transport::{FencedLane, FencedMessage, LaneName};
+
+/// A fenced lane of the broker inside the process.
+pub(super) struct MemoryLane {
+    inner: Arc<Inner>,
+    fence: Fence,
+}
+
+impl MemoryLane {
+    pub(super) fn new(inner: &Arc<Inner>, lane: LaneName) -> Self {
+        let number = {
+            let mut state = inner.state();
+            let number = state.fences.entry(lane.clone()).or_default();
+            *number += 1;
+            *number
+        };
+        Self { inner: Arc::clone(inner), fence: Fence::new(lane, number) }
+    }
+}
+
+impl FencedLane for MemoryLane {
+    fn send_all(&self, messages: Vec<FencedMessage>) {
+        for FencedMessage { envelope, receipt, run } in messages {
+            Inner::take(&self.inner, Sent { envelope, receipt, lane: Some((self.fence.clone(), run)) });
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.fence.is_open()
+    }
+}
+
+impl fmt::Debug for MemoryLane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryLane").field(&self.fence).finish()
+    }
+}

@@ -1,0 +1,117 @@
+//! Fenced topics: what an owner that died or stopped had under way, and what becomes of a broker's death in a transaction.
+
+use std::time::{Duration, Instant};
+
+use diesel_outbox::relay::TransportStatus;
+use rustix::process::Signal;
+use xtask::parts;
+use xtask::servers::{Kafka, Part, kafka};
+
+use super::audit::read_records;
+use super::ordered::{LANE_LEASE, LANES, Ordered, owned, until, until_shared};
+use super::shop::Shop;
+
+async fn open() -> Option<Ordered> {
+    Some(Ordered::of(Shop::open().await?, true).await)
+}
+
+/// How many records the topic has, for who reads what is committed.
+async fn stored(shop: &Shop) -> usize {
+    let (bootstrap, topic) = (shop.bootstrap.clone(), shop.topic.clone());
+    tokio::task::spawn_blocking(move || read_records(&bootstrap, &topic).len()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_is_followed_without_waiting_for_its_messages() {
+    let Some(ordered) = open().await else { return };
+    let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
+    let relay = ordered.relay().await;
+    let other = ordered.spawn();
+    until_shared(&relay).await;
+    ordered.place(&mut connection, &outbox, 0..300).await;
+    other.signal(Signal::KILL);
+    let killed = Instant::now();
+    ordered.place(&mut connection, &outbox, 300..400).await;
+    ordered.shop.drained().await;
+    let waited = killed.elapsed();
+    // Lane lease and poll, and what a busy machine takes to fence; the delivery time-out would be 4 s more.
+    let bound = LANE_LEASE + Duration::from_secs(1);
+    tracing::info!(?waited, ?bound, "the last message of a killed owner's lanes was settled");
+    assert!(waited < bound + Duration::from_secs(3), "{waited:?}");
+    ordered.audit().await;
+    assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
+}
+
+/// Stopped with messages under way, it goes on when others have sent them and more.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_an_owner_that_stopped_past_its_lease_arrives_any_more() {
+    let Some(ordered) = open().await else { return };
+    let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
+    let relay = ordered.relay().await;
+    let mut other = ordered.spawn();
+    until_shared(&relay).await;
+    for round in 0..3 {
+        let first = round * 500;
+        ordered.place(&mut connection, &outbox, first..first + 150).await;
+        other.signal(Signal::STOP);
+        ordered.place(&mut connection, &outbox, first + 150..first + 300).await;
+        ordered.shop.drained().await;
+        until("one owns all", || owned(&relay) == usize::from(LANES)).await;
+        let before = stored(&ordered.shop).await;
+        other.signal(Signal::CONT);
+        until_shared(&relay).await;
+        assert_eq!(stored(&ordered.shop).await, before, "what it had under way arrived");
+        ordered.place(&mut connection, &outbox, first + 300..first + 500).await;
+    }
+    other.ends().await;
+    ordered.shop.drained().await;
+    ordered.audit().await;
+    assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
+    let Some(database) = parts::require(Part::Postgres) else { return };
+    let Some(mut broker) = parts::own(Kafka::start(&kafka::Options::default())) else { return };
+    let ordered = Ordered::of(Shop::open_on(&database, &broker.bootstrap()).await, true).await;
+    let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
+    let relay = ordered.relay().await;
+    until("one owns all", || owned(&relay) == usize::from(LANES)).await;
+    for round in 0..2 {
+        let first = round * 400;
+        ordered.place(&mut connection, &outbox, first..first + 150).await;
+        broker.kill9().unwrap();
+        ordered.place(&mut connection, &outbox, first + 150..first + 300).await;
+        if round == 1 {
+            until("the outage is noticed", || relay.status().transport != TransportStatus::Up).await;
+        }
+        broker.start_again().unwrap();
+        ordered.place(&mut connection, &outbox, first + 300..first + 400).await;
+        ordered.shop.drained().await;
+    }
+    ordered.audit().await;
+    assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing() {
+    let Some(ordered) = open().await else { return };
+    let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
+    let relay = ordered.relay().await;
+    until("one owns all", || owned(&relay) == usize::from(LANES)).await;
+    let mut other = ordered.spawn();
+    let placing = ordered.place(&mut connection, &outbox, 0..300);
+    tokio::join!(placing, until_shared(&relay));
+    let placing = ordered.place(&mut connection, &outbox, 300..500);
+    tokio::join!(placing, other.ends());
+    until("one owns all again", || owned(&relay) == usize::from(LANES)).await;
+    // Shut down under load: what is left is its successor's.
+    let placing = ordered.place(&mut connection, &outbox, 500..800);
+    let ending = async { relay.shutdown(Duration::from_secs(20)).await };
+    let ((), report) = tokio::join!(placing, ending);
+    assert!(report.is_clean(), "{report:?}");
+    let successor = ordered.relay().await;
+    ordered.shop.drained().await;
+    assert!(successor.shutdown(Duration::from_secs(20)).await.is_clean());
+    assert_eq!(ordered.audit().await.doubled, 0, "healthy hand-overs");
+}
