@@ -50,8 +50,14 @@ pub const LANE_RECENT_KEYS_MAX: usize = 4_096;
 pub const LANE_WAKE_SLACK_IDS: i64 = 1_000;
 
 /// How long a transaction may be open behind its enqueue to an ordered topic and keep the order of its keys, whichever
-/// process it is of: so far back each page of a lane is read, at no cost where rows are settled. docs/ordering.md has more.
+/// process it is of, in a database that does not tell which ones are (MySQL, MariaDB): so far back each page of a lane is
+/// read, at no cost where rows are settled. docs/ordering.md has more.
 pub const LANE_OPEN_DURATION: Duration = Duration::from_secs(2);
+
+/// The same in one that tells (PostgreSQL): as long as a transaction that writes anything is open, and no longer, so that a day's
+/// batch does not have each page read a day again. A process that hangs in the middle of one may do so for several leases of
+/// its locks' waiters.
+pub const LANE_OPEN_DURATION_MAX: Duration = Duration::from_secs(30);
 
 /// Rows that one page of a lane reads again, 100 bytes each. Where more are that young, new ones wait until they are older.
 pub const LANE_AGAIN_ROWS_MAX: usize = 10_000;

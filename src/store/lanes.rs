@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Dead, Failed, Loaded, RowKey, SchemaProblem, StoreError};
+use super::{Dead, Failed, Horizon, Loaded, RowKey, SchemaProblem, StoreError};
 use crate::lane::{NodeId, lane_of};
 
 /// A database that also holds the lanes of ordered topics. From [`Store::lanes`](super::Store::lanes).
@@ -183,6 +183,8 @@ pub struct LaneEntry {
     /// How long ago it was enqueued, by the database's clock: at most that. Transactions that were open then may still bring
     /// rows with lower ids. [`Duration::MAX`] where ids become visible in their order.
     pub age: Duration,
+    /// What could be seen when it was read; `None` in a database that does not tell.
+    pub horizon: Option<Horizon>,
 }
 
 /// Something about a row, valid only as long as its lane is held under the fence.

@@ -19,6 +19,7 @@ mod half_marks;
 mod history;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod history_rows;
+mod horizon;
 pub(crate) mod lanes;
 mod memory;
 #[cfg(feature = "mysql")]
@@ -44,6 +45,7 @@ pub use dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote};
 pub use error::{SchemaProblem, StoreError};
 pub use half::{Decision, HalfStore};
 pub use history::{HistoryStore, Kept, Marking, Pruned, SentCount, SentMark, SentMessage};
+pub use horizon::Horizon;
 pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView};
 pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
 #[cfg(feature = "mysql")]

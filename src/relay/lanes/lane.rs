@@ -174,10 +174,10 @@ impl Lane {
     }
 
     fn advance(&mut self, scan: Scan, page: &Page, now: BootInstant, late_at: BootInstant) {
-        let Page { read, last, is_full, youngest, .. } = *page;
+        let Page { read, last, is_full, youngest, horizon, .. } = *page;
         self.last_scan = scan.kind;
         self.read_to = self.read_to.max(last);
-        self.floor.note(last, youngest, now);
+        self.floor.note(last, youngest, horizon, now);
         match scan.kind {
             // Not beyond where a wake set it back to meanwhile.
             ScanKind::Front if scan.front == self.front => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::store::RowKey;
+use crate::store::{Horizon, RowKey};
 
 /// A key by its hash. Two keys with the same one count as one: they wait for each other, and nothing else.
 pub(crate) type KeyHash = u64;
@@ -56,6 +56,8 @@ pub(crate) struct Page {
     pub(crate) read: usize,
     /// How long ago the youngest row read was enqueued.
     pub(crate) youngest: Duration,
+    /// Which transactions could be seen, where the database tells and there was a row.
+    pub(crate) horizon: Option<Horizon>,
     /// The id of the last row read, or where the scan began.
     pub(crate) last: i64,
     /// Whether more may follow behind it.

@@ -167,6 +167,7 @@ impl TopicLanes {
             rows: entries.iter().filter_map(found).collect(),
             read: entries.len(),
             youngest: entries.iter().map(|entry| entry.age).min().unwrap_or(Duration::MAX),
+            horizon: entries.first().and_then(|entry| entry.horizon),
             last: entries.last().map_or(scan.after, |entry| entry.row.id),
             is_full,
         };

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::lanes::{TOPIC, owned, world};
 use super::{DEADLINE, World, envelope};
 use crate::lane::lane_of;
-use crate::limits::{LANE_OPEN_DURATION, LANES};
+use crate::limits::{LANE_OPEN_DURATION, LANE_OPEN_DURATION_MAX, LANES};
 use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow};
 
 impl World {
@@ -60,6 +60,28 @@ async fn a_row_passed_while_its_transaction_was_open_goes_before_the_next_of_its
     world.hand_over_keyed(next, "a", true);
     world.delivered(3).await;
     assert_eq!(world.first_appearances()["a"], [slow.message_id, next.message_id]);
+}
+
+/// A process that hangs in the middle of a transaction, for longer than any lasts.
+#[tokio::test(start_paused = true)]
+async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key() {
+    let world = world();
+    let _relay = world.start().await;
+    let beside = key_where(|lane| lane == lane_of("a", LANES));
+    let hung = world.begin_keyed("a");
+    let end = Instant::now() + LANE_OPEN_DURATION_MAX - Duration::from_secs(5);
+    while Instant::now() < end {
+        let other = world.commit_keyed(&beside);
+        world.hand_over_keyed(other, &beside, true);
+        world.drained().await;
+        sleep(Duration::from_millis(300)).await;
+    }
+
+    let hung = hung.commit();
+    let next = world.commit_keyed("a");
+    world.hand_over_keyed(next, "a", true);
+    world.drained().await;
+    assert_eq!(world.first_appearances()["a"], [hung.message_id, next.message_id]);
 }
 
 /// A page of a lane that is full of young rows is not gone past before they are old enough, or gone.

@@ -93,7 +93,8 @@ impl MemoryStore {
     /// Writes a row in a transaction that is still open: nobody sees it before [`PendingRow::commit`]; dropping it rolls
     /// it back.
     pub fn insert_uncommitted(&self, envelope: Envelope, options: InsertOptions) -> PendingRow {
-        PendingRow { row: self.state().prepare(envelope, options), store: self.clone() }
+        let row = self.state().prepare_uncommitted(envelope, options);
+        PendingRow { open: OpenTransaction { id: row.key.id, store: self.clone() }, row }
     }
 
     /// Locks a row as another session would; `None` where it is not there or locked already.
@@ -171,7 +172,20 @@ impl MemoryStore {
 #[derive(Debug)]
 pub struct PendingRow {
     row: MemoryRow,
+    open: OpenTransaction,
+}
+
+/// Known as open until it is dropped.
+#[derive(Debug)]
+struct OpenTransaction {
+    id: i64,
     store: MemoryStore,
+}
+
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        self.store.state().ended(self.id);
+    }
 }
 
 impl PendingRow {
@@ -185,7 +199,7 @@ impl PendingRow {
     /// # Panics
     /// When a live row has this message id.
     pub fn commit(self) -> RowKey {
-        self.store.state().commit(self.row)
+        self.open.store.state().commit(self.row)
     }
 }
 

@@ -129,6 +129,8 @@ pub(super) struct State {
     paused: BTreeMap<Arc<str>, Micros>,
     ids: BTreeMap<MessageId, i64>,
     last_id: i64,
+    /// Rows of transactions that are neither committed nor rolled back.
+    open: BTreeSet<i64>,
     /// Open transactions, each with when the database ends it by itself.
     sessions: BTreeMap<Session, Option<Micros>>,
     last_session: u64,
@@ -147,6 +149,7 @@ impl State {
             paused: BTreeMap::new(),
             ids: BTreeMap::new(),
             last_id: 0,
+            open: BTreeSet::new(),
             sessions: BTreeMap::new(),
             last_session: 0,
         }
@@ -172,6 +175,18 @@ impl State {
             poisoned: false,
             locked_by: None,
         }
+    }
+
+    /// The same in a transaction that stays open until it has [ended](Self::ended).
+    pub(super) fn prepare_uncommitted(&mut self, envelope: Envelope, options: InsertOptions) -> MemoryRow {
+        let row = self.prepare(envelope, options);
+        self.open.insert(row.key.id);
+        row
+    }
+
+    /// The transaction that wrote a row under this id is over.
+    pub(super) fn ended(&mut self, id: i64) {
+        self.open.remove(&id);
     }
 
     pub(super) fn commit(&mut self, row: MemoryRow) -> RowKey {

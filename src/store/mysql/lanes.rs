@@ -236,6 +236,7 @@ impl QueryableByName<Mysql> for EntryRow {
             key: row.get_value::<Nullable<Text>, _, _>(3)?,
             bytes: count(row.get_value::<BigInt, _, _>(4)?),
             age: duration(row.get_value::<BigInt, _, _>(5)?),
+            horizon: None,
         }))
     }
 }

@@ -19,7 +19,7 @@ use crate::store::session::{Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit};
 use crate::store::stored::kept_text;
 use crate::store::{
-    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey,
+    Dead, Failed, Held, Horizon, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey,
     StoreError,
 };
 
@@ -207,12 +207,18 @@ impl QueryableByName<Pg> for EntryRow {
         let bytes: i32 = row.get_value::<Integer, _, _>(4)?;
         let created_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(5)?;
         let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(6)?;
+        let (ended_below, begun_below): (i64, i64) =
+            (row.get_value::<BigInt, _, _>(7)?, row.get_value::<BigInt, _, _>(8)?);
         Ok(Self(LaneEntry {
             scan: count(place.saturating_sub(1)),
             row: key(row, 1)?,
             key: row.get_value::<Nullable<Text>, _, _>(3)?,
             bytes: usize::try_from(bytes).unwrap_or(0),
             age: micros(now.0.saturating_sub(created_at.0)),
+            horizon: Some(Horizon {
+                ended_below: ended_below.cast_unsigned(),
+                begun_below: begun_below.cast_unsigned(),
+            }),
         }))
     }
 }

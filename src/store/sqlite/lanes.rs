@@ -219,6 +219,7 @@ impl QueryableByName<Sqlite> for EntryRow {
             bytes: count(row.get_value::<BigInt, _, _>(4)?),
             // One transaction writes at a time.
             age: Duration::MAX,
+            horizon: None,
         }))
     }
 }

@@ -90,6 +90,7 @@ macro_rules! __store_cases {
             lane_is_taken_over_when_its_lease_ends,
             leaving_node_is_no_longer_counted,
             lane_entries_come_by_id,
+            lane_horizon_follows_open_transactions,
             lane_rows_are_those_still_there,
             lane_rows_are_no_claims,
             lane_failure_leaves_the_row_in_its_place,

@@ -4,7 +4,7 @@ use super::{Lane, MemoryRow, Micros, State};
 use crate::lane::NodeId;
 use crate::store::lanes::{LaneChange, counted, decide, misplaced};
 use crate::store::{
-    Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneView, Loaded, RowKey,
+    Dead, Failed, Held, Horizon, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneView, Loaded, RowKey,
     StoreError,
 };
 
@@ -66,6 +66,9 @@ impl State {
 
     pub(in crate::store::memory) fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Vec<LaneEntry> {
         let now = self.clock.now().as_system_time();
+        // A transaction has the number of its row.
+        let begun_below = (self.last_id + 1).cast_unsigned();
+        let ended_below = self.open.first().map_or(begun_below, |first| first.cast_unsigned());
         let of_scan = |(place, scan): (usize, &LaneScan)| {
             let (lane, after) = (Some(scan.lane), scan.after);
             let rows = self.rows.values().filter(move |row| row.lane == lane && row.envelope.topic == *topic);
@@ -75,6 +78,7 @@ impl State {
                 key: row.envelope.key.clone(),
                 bytes: row.envelope.payload.as_ref().map_or(0, Vec::len),
                 age: now.duration_since(row.envelope.created_at).unwrap_or_default(),
+                horizon: Some(Horizon { ended_below, begun_below }),
             };
             rows.filter(move |row| row.key.id > after).take(scan.rows_max).map(entry)
         };

@@ -1,0 +1,41 @@
+//! What a read of lanes tells of transactions that are open.
+
+use crate::lane::lane_of;
+use crate::limits::LANES;
+use crate::store::{Horizon, InsertOptions, LaneScan, LaneStore};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::{TOPIC, eventually, message};
+
+const KEY: &str = "a";
+
+async fn horizon(lanes: &dyn LaneStore) -> Option<Horizon> {
+    let scan = LaneScan { lane: lane_of(KEY, LANES), after: 0, rows_max: 9 };
+    let entries = lanes.lane_entries(&TOPIC.into(), &[scan]).await.expect("entries");
+    entries.first().expect("a row").horizon
+}
+
+/// A store that tells which transactions are open counts one until it has ended, whichever way, and no longer.
+pub async fn lane_horizon_follows_open_transactions(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = under_test.store().lanes() else { return };
+    let mut envelope = message(TOPIC);
+    envelope.key = Some(KEY.to_owned());
+    under_test.insert(&envelope, InsertOptions::default().in_lane(lane_of(KEY, LANES))).await;
+    if horizon(lanes).await.is_none() {
+        return;
+    }
+    for commits in [true, false] {
+        let (_, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;
+        let open = horizon(lanes).await.expect("it told before");
+        assert!(open.ended_below < open.begun_below, "{open:?}");
+        if commits {
+            transaction.commit().await;
+        } else {
+            transaction.roll_back().await;
+        }
+        // Whoever else uses the server has transactions, too.
+        eventually("it is known to have ended", async || {
+            horizon(lanes).await.filter(|now| now.ended_below >= open.begun_below)
+        })
+        .await;
+    }
+}
