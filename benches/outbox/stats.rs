@@ -36,7 +36,8 @@ impl Waits {
 
 /// Zero where there is nothing.
 pub(crate) fn mean(samples: &[f64]) -> f64 {
-    samples.iter().sum::<f64>() / samples.len().max(1) as f64
+    // The sum of nothing is -0.
+    (samples.iter().sum::<f64>() + 0.0) / samples.len().max(1) as f64
 }
 
 fn sorted(samples: &[f64]) -> Vec<f64> {

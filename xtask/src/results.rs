@@ -156,7 +156,8 @@ impl Machine {
             processors: std::thread::available_parallelism()?.get(),
             model: field(&read("/proc/cpuinfo")?, "model name"),
             memory_gib: memory_kib.context("/proc/meminfo is not as expected")? / f64::from(1 << 20),
-            kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            // What follows the dash names a distribution's or a host's build.
+            kernel: read("/proc/sys/kernel/osrelease")?.trim().split('-').next().unwrap_or_default().to_owned(),
         })
     }
 }

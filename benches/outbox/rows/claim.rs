@@ -9,6 +9,7 @@ use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::transport::MemoryTransport;
 use serde::Serialize;
+use xtask::results::short;
 
 use crate::application::{self, PAYLOAD_BYTES};
 use crate::arguments::{Place, Plan};
@@ -47,9 +48,9 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     let passing = plan.duration(PASSING_SECONDS);
     let cases = [
         (Beside::Nothing, "nothing beside".to_owned()),
-        (Beside::Delayed, format!("{rows} delayed messages")),
-        (Beside::History, format!("{} messages in the history", 10 * rows)),
-        (Beside::HeldTransaction, format!("{rows} passed a held transaction")),
+        (Beside::Delayed, format!("{} delayed messages", short(rows as f64))),
+        (Beside::History, format!("{} messages in the history", short(10.0 * rows as f64))),
+        (Beside::HeldTransaction, format!("{} passed a held transaction", short(rows as f64))),
     ];
     let (mut figures, mut nothing) = (Vec::new(), None);
     for (beside, name) in cases {

@@ -1,9 +1,10 @@
 //! What a message costs the database: statements and bytes of its log, beyond those of the business.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use diesel_async::SimpleAsyncConnection;
 use serde::Serialize;
 
+use super::idle::{self, Statement};
 use crate::arguments::{Place, Plan};
 use crate::database;
 use crate::load::{self, Enqueue, Load, Relayed, Throughput};
@@ -21,6 +22,7 @@ const LEGS: [Load; 4] = [
 struct Leg {
     statements_per_tx: Option<f64>,
     wal_bytes_per_tx: f64,
+    statements: Vec<Statement>,
     #[serde(flatten)]
     throughput: Throughput,
 }
@@ -38,10 +40,15 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
             }
             let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, plan.duration(6.0)).await?;
             let transactions = throughput.transactions as f64;
-            let statements_per_tx =
-                if counts_statements { Some(calls(place).await? as f64 / transactions) } else { None };
+            let counted = if counts_statements { idle::statements(&mut conn).await? } else { Vec::new() };
+            let calls: i64 = counted.iter().map(|statement| statement.calls).sum();
+            let statements_per_tx = counts_statements.then_some(calls as f64 / transactions);
             let wal_bytes_per_tx = (written(place).await? - written_before) as f64 / transactions;
-            journal.leg(load.name(), cpu, Leg { statements_per_tx, wal_bytes_per_tx, throughput })?;
+            journal.leg(
+                load.name(),
+                cpu,
+                Leg { statements_per_tx, wal_bytes_per_tx, statements: counted, throughput },
+            )?;
             statements[number].extend(statements_per_tx);
             bytes[number].push(wal_bytes_per_tx);
         }
@@ -64,10 +71,4 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
 async fn written(place: &Place) -> Result<i64> {
     let query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint AS count";
     database::count(&mut database::connect(&place.postgres).await?, query).await
-}
-
-/// Statements since the reset, BEGIN and COMMIT among them.
-async fn calls(place: &Place) -> Result<i64> {
-    let query = "SELECT sum(calls)::bigint AS count FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_%'";
-    database::count(&mut database::connect(&place.postgres).await?, query).await.context("count the statements")
 }

@@ -24,10 +24,11 @@ struct Leg {
     statements: Vec<Statement>,
 }
 
+/// One that the database counted.
 #[derive(Debug, Serialize, QueryableByName)]
-struct Statement {
+pub(super) struct Statement {
     #[diesel(sql_type = BigInt)]
-    calls: i64,
+    pub(super) calls: i64,
     #[diesel(sql_type = Text)]
     query: String,
 }
@@ -68,7 +69,7 @@ async fn leg(place: &Place, duration: Duration) -> Result<(Leg, CpuShare)> {
     Ok((Leg { statements_per_second: count as f64 / duration.as_secs_f64(), by, statements }, cpu))
 }
 
-async fn statements(conn: &mut AsyncPgConnection) -> Result<Vec<Statement>> {
+pub(super) async fn statements(conn: &mut AsyncPgConnection) -> Result<Vec<Statement>> {
     let query = "SELECT calls, query FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_%' ORDER BY calls DESC";
     Ok(sql_query(query).load(conn).await?)
 }

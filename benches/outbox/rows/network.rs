@@ -32,8 +32,8 @@ const PINGS: usize = 300;
 const LEGS: [(Load, f64); 4] = [
     (Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory }, 0.72),
     (Load { enqueue: Enqueue::Hook, relayed: Relayed::ToKafka }, 0.72),
-    (Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToMemory }, 0.90),
-    (Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToKafka }, 0.90),
+    (Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToMemory }, 0.93),
+    (Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToKafka }, 0.93),
 ];
 
 #[derive(Serialize)]

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
+use xtask::results::short;
 
 use crate::application::PAYLOAD_BYTES;
 use crate::arguments::{Place, Plan};
@@ -49,7 +50,12 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     }
     let mut figures = Vec::new();
     for (relays, drains) in RELAYS.iter().zip(drains) {
-        figures.push(Figure::new(format!("drain of {rows} x 500 B, relays: {relays}"), "msg/s", drains, Floor::None));
+        figures.push(Figure::new(
+            format!("drain of {} x 500 B, relays: {relays}", short(rows as f64)),
+            "msg/s",
+            drains,
+            Floor::None,
+        ));
     }
     for (relays, rounds) in RELAYS.iter().zip(&business) {
         figures.push(rounds.figure(&format!("business tx/s, relays: {relays}"), BUSINESS, Floor::None));
