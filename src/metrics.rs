@@ -77,6 +77,10 @@ metrics! {
     LANE_LATE = "outbox_lane_late_total", Counter, Count, "Rows of an ordered topic that became visible after a later row of their key was sent, by `topic`.";
     LANE_READ_FAILED = "outbox_lane_read_failed_total", Counter, Count, "Reads of lanes that failed.";
     LANE_KEEP_FAILED = "outbox_lane_keep_failed_total", Counter, Count, "Times that lanes could not be looked at, renewed or taken.";
+    NOTICES = "outbox_notices_total", Counter, Count, "Statements that told other relays in which of their lanes this process committed, by `outcome`: sent, failed.";
+    NOTICES_HEARD = "outbox_notices_heard_total", Counter, Count, "Notices heard of other relays, and of itself.";
+    NOTICES_HEARING = "outbox_notices_hearing", Gauge, Count, "1 while the relay hears notices, 0 while it relies on its poll.";
+    NOTICES_LOST = "outbox_notices_lost_total", Counter, Count, "Times that the connection for notices could not be opened, broke, or heard nothing.";
     BLOCKED_KEYS = "outbox_blocked_keys", Gauge, Count, "Keys of an ordered topic that wait behind a failed message, by `topic`; of this node's lanes.";
     QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed, by `transport`.";
     IN_FLIGHT = "outbox_in_flight", Gauge, Count, "Messages sent and not yet settled, by `transport`.";

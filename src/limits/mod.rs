@@ -4,12 +4,14 @@
 
 mod lanes;
 mod messages;
+mod notices;
 mod relay;
 mod retention;
 mod transports;
 
 pub use self::lanes::*;
 pub use self::messages::*;
+pub use self::notices::*;
 pub use self::relay::*;
 pub use self::retention::*;
 pub use self::transports::*;

@@ -13,6 +13,7 @@ use super::lanes::all::Lanes;
 use super::lanes::{fencer as lane_fencer, keeper as lane_keeper, reader as lane_reader};
 use super::ledger::Ledger;
 use super::meters::BacklogMeters;
+use super::notices::{crier, hearer};
 use super::preparation::{
     accept, check_delivery_timeout, check_fences, check_limits, prepare, prepare_history, prepare_lanes,
 };
@@ -172,9 +173,20 @@ impl RelayBuilder {
             })
         };
         let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
-        let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::new(self.gauges));
-        let engines =
-            Arc::new(Engines { node, all, store, clock, limits, stop, wakes, teller, store_health, backlog_meters });
+        let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::new(self.gauges.clone()));
+        let engines = Arc::new(Engines {
+            node,
+            all,
+            store,
+            clock,
+            limits,
+            stop,
+            wakes,
+            teller,
+            store_health,
+            gauges: self.gauges,
+            backlog_meters,
+        });
         prepare_lanes(&engines).await?;
         prepare_history(&engines).await?;
         let prepared =
@@ -230,6 +242,10 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
         others.spawn(supervised("prober", stop(), engine(), prober));
     }
     others.spawn(supervised("scout", stop(), Arc::clone(&engines), scout::run));
+    if engines.has_notices() && engines.all.iter().any(|engine| engine.lanes.iter().len() > 0) {
+        others.spawn(supervised("crier", stop(), Arc::clone(&engines), crier::run));
+        others.spawn(supervised("hearer", stop(), Arc::clone(&engines), hearer::run));
+    }
     if pruner::has_work(&engines) {
         others.spawn(supervised("pruner", stop(), Arc::clone(&engines), pruner::run));
     }

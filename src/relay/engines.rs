@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::engine::Engine;
+use super::gauges::Gauges;
 use super::health::StoreHealth;
+use super::lanes::topic::TopicLanes;
 use super::meters::BacklogMeters;
 use super::queue::Flush;
 use super::stop::Stop;
@@ -35,6 +37,7 @@ pub(crate) struct Engines {
     pub(crate) wakes: Arc<Wakes>,
     pub(crate) teller: Arc<Teller>,
     pub(crate) store_health: StoreHealth,
+    pub(crate) gauges: Gauges,
     pub(crate) backlog_meters: BacklogMeters,
 }
 
@@ -46,6 +49,16 @@ impl Engines {
     /// The topics of all transports.
     pub(crate) fn topic_names(&self) -> Vec<Arc<str>> {
         self.topics().map(|topic| topic.name()).collect()
+    }
+
+    /// The lanes of an ordered topic.
+    pub(crate) fn lanes_of(&self, topic: &str) -> Option<&Arc<TopicLanes>> {
+        self.all.iter().find_map(|engine| engine.lanes.get(topic))
+    }
+
+    /// Whether owners of lanes in other processes can be told of commits.
+    pub(crate) fn has_notices(&self) -> bool {
+        self.store.notices().is_some()
     }
 
     /// Rows handed over and not yet looked at.
@@ -66,8 +79,11 @@ impl Flush for Engines {
     }
 
     fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>) {
-        if let Some(lanes) = self.all.iter().find_map(|engine| engine.lanes.get(topic)) {
-            lanes.woken(lane, id);
+        let Some(lanes) = self.lanes_of(topic) else { return };
+        lanes.woken(lane, id);
+        if self.has_notices() {
+            lanes.is_untold(lane, id);
+            self.wakes.crier.notify_one();
         }
     }
 

@@ -18,15 +18,19 @@ impl Gauges {
     }
 
     pub(crate) fn of_transport(&self, metric: &'static str, transport: &Arc<str>) -> Gauge {
-        self.gauge(metric, Label::new("transport", Arc::clone(transport)))
+        self.gauge(metric, Some(Label::new("transport", Arc::clone(transport))))
     }
 
     pub(crate) fn of_topic(&self, metric: &'static str, topic: &Arc<str>) -> Gauge {
-        self.gauge(metric, Label::new("topic", Arc::clone(topic)))
+        self.gauge(metric, Some(Label::new("topic", Arc::clone(topic))))
     }
 
-    fn gauge(&self, metric: &'static str, label: Label) -> Gauge {
+    pub(crate) fn of_relay(&self, metric: &'static str) -> Gauge {
+        self.gauge(metric, None)
+    }
+
+    fn gauge(&self, metric: &'static str, label: Option<Label>) -> Gauge {
         let relay = self.relay.iter().map(|relay| Label::new("relay", Arc::clone(relay)));
-        metrics::gauge!(metric, std::iter::once(label).chain(relay).collect::<Vec<_>>())
+        metrics::gauge!(metric, label.into_iter().chain(relay).collect::<Vec<_>>())
     }
 }

@@ -28,6 +28,7 @@ mod lanes;
 mod ledger;
 mod listening;
 mod meters;
+mod notices;
 mod outgoing;
 mod pace;
 mod panicked;

@@ -12,6 +12,8 @@ pub(crate) struct Wakes {
     pub(crate) scout: Notify,
     /// Claim workers may find a due topic.
     pub(crate) sweepers: Notify,
+    /// The crier may have something to tell.
+    pub(crate) crier: Notify,
     /// When the scout looks next by itself; `None` while it is looking.
     next_look_at: Mutex<Option<BootInstant>>,
 }

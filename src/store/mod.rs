@@ -24,6 +24,7 @@ pub(crate) mod lanes;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
+mod notices;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod pause_table;
 #[cfg(feature = "postgres")]
@@ -50,10 +51,11 @@ pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, Lane
 pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlStore;
-#[cfg(feature = "postgres")]
-pub use postgres::PostgresStore;
+pub use notices::{NoticeStore, Notices};
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::pg_instant;
+#[cfg(feature = "postgres")]
+pub use postgres::{NoticeConnection, PostgresStore};
 pub use row::{Confirmed, Dead, Failed, Held, Loaded, Locking, Poisoned, Row, RowKey, RowRef};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use session::Sessions;
@@ -144,6 +146,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The part of the port that topics need which keep what was sent, or age dead letters out; `None` in a store that keeps
     /// nothing, with which a relay of such a topic does not start.
     fn history(&self) -> Option<&dyn HistoryStore> {
+        None
+    }
+
+    /// The part of the port by which relays wake each other; `None` in a store whose relays find what others committed by
+    /// their poll.
+    fn notices(&self) -> Option<&dyn NoticeStore> {
         None
     }
 

@@ -16,6 +16,7 @@ pub(crate) const CHOICES: &[&str] = &[
     "http",
     "testing",
     "postgres,r2d2",
+    "libpq",
     "postgres,deadpool,kafka-ssl",
     "mysql,bb8",
     "sqlite,mobc,r2d2",

@@ -23,3 +23,4 @@ pub(crate) mod page;
 pub(crate) mod reader;
 pub(crate) mod recent;
 pub(crate) mod topic;
+pub(crate) mod woken;

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::lane::{Lane, Way};
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
+use super::woken::Woken;
 use crate::clock::BootInstant;
 use crate::metrics;
 use crate::relay::topics::TopicState;
@@ -21,9 +22,10 @@ use crate::transport::{FailureClass, FencedLane, Run};
 pub(crate) struct TopicLanes {
     pub(crate) topic: Arc<TopicState>,
     owned: Mutex<BTreeMap<u16, Lane>>,
-    /// Lanes with new rows, each with the lowest id where that is known. Apart from the lanes, because it is written by
-    /// whoever commits.
-    woken: Mutex<BTreeMap<u16, Option<i64>>>,
+    /// What was committed, here or elsewhere. Apart from the lanes, because it is written by whoever commits.
+    woken: Woken,
+    /// What was committed here and its owners elsewhere were not told yet.
+    untold: Woken,
     view: Mutex<LaneView>,
     /// The reader may find something to do.
     pub(crate) wake: Notify,
@@ -67,7 +69,8 @@ impl TopicLanes {
         Self {
             topic,
             owned: Mutex::default(),
-            woken: Mutex::default(),
+            woken: Woken::default(),
+            untold: Woken::default(),
             view: Mutex::default(),
             wake: Notify::new(),
             keep: Notify::new(),
@@ -116,17 +119,35 @@ impl TopicLanes {
 
     /// Rows were committed to a lane. Called by whoever commits: never waits for more than another such call.
     pub(crate) fn woken(&self, lane: u16, id: Option<i64>) {
-        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = woken.entry(lane).or_insert(id);
-        // Where one is not known, neither is the lowest.
-        *first = first.zip(id).map(|(one, other)| one.min(other));
-        drop(woken);
+        self.woken.note(lane, id);
+        self.wake.notify_one();
+    }
+
+    /// Rows were committed to a lane in this process, of which its owner is to be told where that is another. Never waits,
+    /// either.
+    pub(crate) fn is_untold(&self, lane: u16, id: Option<i64>) {
+        self.untold.note(lane, id);
+    }
+
+    /// What to tell of, without what is this node's own by now.
+    pub(crate) fn take_untold(&self) -> Vec<(u16, Option<i64>)> {
+        let mut untold = self.untold.take();
+        if !untold.is_empty() {
+            let owned = self.owned();
+            untold.retain(|lane, _| !owned.contains_key(lane));
+        }
+        untold.into_iter().collect()
+    }
+
+    /// Anything may have been committed to any lane.
+    pub(crate) fn look_again(&self) {
+        self.owned().values_mut().for_each(|lane| lane.woken(None));
         self.wake.notify_one();
     }
 
     /// Brings new rows to the lanes' knowledge, and blocked keys whose time has come.
     pub(crate) fn refresh(&self, now: BootInstant) {
-        let woken = std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner));
+        let woken = self.woken.take();
         let mut owned = self.owned();
         for (lane, id) in woken {
             if let Some(lane) = owned.get_mut(&lane) {
@@ -256,8 +277,7 @@ impl TopicLanes {
     pub(crate) fn is_idle(&self) -> bool {
         let nothing_new = {
             let owned = self.owned();
-            let woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
-            woken.keys().all(|lane| !owned.contains_key(lane))
+            !self.woken.any(|lane| owned.contains_key(&lane))
         };
         nothing_new && self.owned().values().all(Lane::is_idle)
     }

@@ -13,6 +13,8 @@ mod history;
 mod history_texts;
 mod lane_texts;
 mod lanes;
+mod notice_connection;
+mod notices;
 mod partitions;
 mod port;
 mod rows;
@@ -27,6 +29,8 @@ use self::admin_texts::AdminTexts;
 use self::half_texts::half_texts;
 use self::history_texts::HistoryTexts;
 use self::lane_texts::LaneTexts;
+pub use self::notice_connection::NoticeConnection;
+use self::notices::NoticeSide;
 pub(crate) use self::rows::instant as pg_instant;
 use self::texts::Texts;
 use super::half_marks::HalfTexts;
@@ -66,6 +70,7 @@ pub struct PostgresStore<P: Sessions<Pg>> {
     admin_texts: AdminTexts,
     pause_table: PauseTable,
     history_texts: HistoryTexts,
+    notices: Option<NoticeSide>,
 }
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
@@ -76,7 +81,28 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
         let (admin_texts, history_texts) = (AdminTexts::new(&names), HistoryTexts::new(&names));
         let pause_table = PauseTable::default();
-        Self { connections, texts, lane_texts, half_texts, admin_texts, history_texts, pause_table, names }
+        Self {
+            connections,
+            texts,
+            lane_texts,
+            half_texts,
+            admin_texts,
+            history_texts,
+            pause_table,
+            notices: None,
+            names,
+        }
+    }
+
+    /// Lets relays of ordered topics wake each other by NOTIFY, so that a commit to a lane which another process owns is sent at
+    /// once and not at that one's next poll. docs/ordering.md has what it costs and what it needs.
+    ///
+    /// Each relay that is to hear needs it, and each that is to be heard. `connection` is one more to the server, beside the pool's;
+    /// where it cannot be had, or hears nothing, the poll does it all.
+    #[must_use]
+    pub fn notices_over(mut self, connection: NoticeConnection) -> Self {
+        self.notices = Some(NoticeSide::new(connection, &self.names));
+        self
     }
 
     /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).

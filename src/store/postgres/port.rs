@@ -11,6 +11,7 @@ use super::bind::Bind;
 use super::half_texts::half_texts;
 use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
+use super::notices::NoticeSide;
 use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::clock::millis;
@@ -21,7 +22,7 @@ use crate::store::statement::Statement;
 use crate::store::stored::kept_text;
 use crate::store::{
     AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,
-    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    NoticeStore, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -32,6 +33,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         self.half_texts = half_texts(names);
         self.admin_texts = AdminTexts::new(names);
         self.history_texts = HistoryTexts::new(names);
+        self.notices = self.notices.take().map(|side| NoticeSide::new(side.connection, names));
         self.names = names.clone();
     }
 
@@ -119,6 +121,10 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
 
     fn history(&self) -> Option<&dyn HistoryStore> {
         Some(self)
+    }
+
+    fn notices(&self) -> Option<&dyn NoticeStore> {
+        self.notices.as_ref().map(|_| self as &dyn NoticeStore)
     }
 
     fn admin(&self) -> Option<&dyn AdminStore> {

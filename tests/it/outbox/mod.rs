@@ -12,6 +12,7 @@ mod enqueue;
 mod events;
 mod lost;
 mod names;
+mod notices;
 mod ordered;
 mod ordered_relay;
 mod own_transaction;

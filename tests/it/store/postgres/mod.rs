@@ -4,6 +4,7 @@ mod async_pool;
 mod connections;
 mod history;
 mod plans;
+mod plans_at_size;
 mod regressions;
 mod sync_pool;
 mod under_test;

@@ -26,10 +26,16 @@ const CALLS: usize = 8;
 const BACKLOG: i32 = 20_000;
 
 /// What was read of the tables.
-struct Reads {
-    table_scans: i32,
-    due_entries: i32,
+pub(super) struct Reads {
+    pub(super) table_scans: i32,
+    /// Rows that scans of whole tables went over: of an empty partition that is the way to read it.
+    pub(super) scanned_rows: i32,
+    pub(super) due_entries: i32,
     dead_entries: i32,
+    /// Pages of the live messages and their indexes, in shared buffers or not.
+    pub(super) live_pages: i32,
+    /// Of the history, of each partition.
+    pub(super) history_pages: i32,
 }
 
 impl Reads {
@@ -39,8 +45,12 @@ impl Reads {
             let sql = format!("SELECT {column}::int AS number FROM {view} WHERE schemaname = '{schema}' AND {which}");
             numbers(side, &sql)[0]
         };
+        let pages = "sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))";
         Self {
             table_scans: number("sum(seq_scan)", "pg_stat_user_tables", "relname ~ '^outbox_'"),
+            scanned_rows: number("sum(seq_tup_read)", "pg_stat_user_tables", "relname ~ '^outbox_'"),
+            live_pages: number(pages, "pg_statio_user_tables", "relname = 'outbox_messages'"),
+            history_pages: number(pages, "pg_statio_user_tables", "relname ~ '^outbox_history'"),
             due_entries: number("idx_tup_read", "pg_stat_user_indexes", "indexrelname = 'outbox_messages_due'"),
             dead_entries: number("idx_tup_read", "pg_stat_user_indexes", "indexrelname = 'outbox_dead_letters_topic'"),
         }
@@ -48,7 +58,9 @@ impl Reads {
 }
 
 /// A store whose reads are counted from here on.
-async fn counted(fill: impl FnOnce(&PostgresUnderTest<Pool<AsyncPgConnection>>)) -> Option<(Counted, Reads)> {
+pub(super) async fn counted(
+    fill: impl FnOnce(&PostgresUnderTest<Pool<AsyncPgConnection>>),
+) -> Option<(Counted, Reads)> {
     let test = Named::open(deadpool)?;
     fill(&test.inner);
     // Making an index scans the table, too.
@@ -64,13 +76,13 @@ async fn counted(fill: impl FnOnce(&PostgresUnderTest<Pool<AsyncPgConnection>>))
     Some((Counted { test, schema }, before))
 }
 
-struct Counted {
-    test: Named<Pool<AsyncPgConnection>>,
+pub(super) struct Counted {
+    pub(super) test: Named<Pool<AsyncPgConnection>>,
     schema: String,
 }
 
 impl Counted {
-    async fn since(self, before: Reads) -> Reads {
+    pub(super) async fn since(self, before: Reads) -> Reads {
         let Self { test: Named { inner, name }, schema } = self;
         let side = inner.drop_store();
         eventually("the sessions end", || {
@@ -81,13 +93,16 @@ impl Counted {
         let after = Reads::so_far(&side, &schema);
         Reads {
             table_scans: after.table_scans - before.table_scans,
+            scanned_rows: after.scanned_rows - before.scanned_rows,
+            live_pages: after.live_pages - before.live_pages,
+            history_pages: after.history_pages - before.history_pages,
             due_entries: after.due_entries - before.due_entries,
             dead_entries: after.dead_entries - before.dead_entries,
         }
     }
 }
 
-async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
+pub(super) async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
     let envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
     test.insert(&envelope, InsertOptions::default()).await
 }

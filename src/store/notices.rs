@@ -1,0 +1,34 @@
+//! The part of the port by which relays wake each other.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::StoreError;
+
+/// A database that passes notices from one relay to the others of the same tables. From [`Store::notices`](super::Store::notices).
+///
+/// Notices may be lost, doubled or delayed: whoever hears one looks for itself, and whoever hears none looks at its poll.
+/// They never stand in a transaction of the application.
+#[async_trait]
+pub trait NoticeStore: fmt::Debug + Send + Sync {
+    /// Passes on `notices`, each of [`NOTICE_BYTES_MAX`](crate::limits::NOTICE_BYTES_MAX) bytes at most, to every relay that
+    /// listens, the caller's own included.
+    async fn tell(&self, notices: &[String]) -> Result<(), StoreError>;
+
+    /// Listens from now on, over a connection of its own.
+    async fn listen(&self) -> Result<Box<dyn Notices>, StoreError>;
+}
+
+/// Notices as they come. Dropping it closes its connection.
+#[async_trait]
+pub trait Notices: fmt::Debug + Send {
+    /// Waits for the next one, however long that takes.
+    ///
+    /// # Errors
+    /// The connection is lost; nothing comes any more.
+    ///
+    /// # Cancel safety
+    /// No notice is lost by it.
+    async fn next(&mut self) -> Result<String, StoreError>;
+}
