@@ -88,7 +88,7 @@ metrics! {
     LIVE_ROWS = "outbox_live_rows", Gauge, Count, "Rows not settled yet, by `topic`; set when `Relay::backlog` is called, up to its bound.";
     DUE_ROWS = "outbox_due_rows", Gauge, Count, "Rows that are due, by `topic`; set when `Relay::backlog` is called, up to its bound.";
     DEAD_LETTERS = "outbox_dead_letters", Gauge, Count, "Dead letters, by `topic`; set when `Relay::backlog` is called, up to its bound.";
-    COMMIT_TO_ACK = "outbox_commit_to_ack_seconds", Histogram, Seconds, "From the end of COMMIT to the broker's acknowledgement, of messages the hook handed over, by `topic`.";
+    COMMIT_TO_ACK = "outbox_commit_to_ack_seconds", Histogram, Seconds, "From the end of COMMIT to the broker's acknowledgement, of messages the hook handed over and, of ordered topics, named in the process that owns their lane; by `topic`.";
     CONFIRM_ROWS = "outbox_confirm_rows", Histogram, Count, "Rows read by one confirm.";
     SETTLE_ROWS = "outbox_settle_rows", Histogram, Count, "Rows removed by one settle.";
 }

@@ -65,5 +65,9 @@ pub const LANE_AGAIN_ROWS_MAX: usize = 10_000;
 /// Steps in which that follows the clock: of a sixteenth of it.
 pub const LANE_FLOORS_MAX: usize = 16;
 
+/// Commits to the lanes of a topic whose time is remembered until their rows are sent, 24 bytes each, and once more as many:
+/// half a second at the rate at which one process commits. Only measured by it.
+pub const LANE_COMMITS_MAX: usize = 4_096;
+
 /// How soon a row in hand from an earlier time is looked at again, and a lane of which much is read again.
 pub const LANE_RECHECK: Duration = Duration::from_millis(100);

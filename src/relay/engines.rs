@@ -80,7 +80,7 @@ impl Flush for Engines {
 
     fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>) {
         let Some(lanes) = self.lanes_of(topic) else { return };
-        lanes.woken(lane, id);
+        lanes.committed(lane, id, self.clock.now());
         if self.has_notices() {
             lanes.is_untold(lane, id);
             self.wakes.crier.notify_one();

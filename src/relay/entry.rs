@@ -29,9 +29,9 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether the hook handed it over; otherwise the sweeper found it.
+    /// Whether the hook handed it over; otherwise the sweeper found it, or it was read from its lane.
     pub(crate) fn is_handed_over(&self) -> bool {
-        self.committed_at.is_some()
+        matches!(self.path, Path::Direct | Path::Confirmed)
     }
 }
 

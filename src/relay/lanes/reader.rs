@@ -281,7 +281,7 @@ fn offer(
         way,
         term_ends_at,
         path: Path::Lane,
-        committed_at: None,
+        committed_at: lanes.committed_at(key),
         alone,
         again,
     };

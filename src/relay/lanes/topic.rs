@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::lane::{Lane, Way};
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
-use super::woken::Woken;
+use super::woken::{Commits, Woken};
 use crate::clock::BootInstant;
 use crate::metrics;
 use crate::relay::topics::TopicState;
@@ -26,6 +26,8 @@ pub(crate) struct TopicLanes {
     woken: Woken,
     /// What was committed here and its owners elsewhere were not told yet.
     untold: Woken,
+    /// When it was.
+    commits: Commits,
     view: Mutex<LaneView>,
     /// The reader may find something to do.
     pub(crate) wake: Notify,
@@ -71,6 +73,7 @@ impl TopicLanes {
             owned: Mutex::default(),
             woken: Woken::default(),
             untold: Woken::default(),
+            commits: Commits::default(),
             view: Mutex::default(),
             wake: Notify::new(),
             keep: Notify::new(),
@@ -121,6 +124,19 @@ impl TopicLanes {
     pub(crate) fn woken(&self, lane: u16, id: Option<i64>) {
         self.woken.note(lane, id);
         self.wake.notify_one();
+    }
+
+    /// A row was committed to a lane in this process at `at`, as its hook says. Never waits, either.
+    pub(crate) fn committed(&self, lane: u16, id: Option<i64>, at: BootInstant) {
+        if let Some(id) = id {
+            self.commits.note(id, at);
+        }
+        self.woken(lane, id);
+    }
+
+    /// When a row was committed, where that was lately and in this process; once.
+    pub(crate) fn committed_at(&self, row: RowKey) -> Option<BootInstant> {
+        self.commits.take(row.id)
     }
 
     /// Rows were committed to a lane in this process, of which its owner is to be told where that is another. Never waits,

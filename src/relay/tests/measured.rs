@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
-use super::World;
+use super::{World, lanes};
+use crate::limits::LANES;
 use crate::metrics;
 use crate::relay::Relays;
 use crate::store::RowKey;
@@ -115,6 +116,23 @@ fn a_message_counts_as_delivered_by_the_path_of_the_copy_that_got_through() {
     is(metrics::SENT, "swept", 2.0);
     is(metrics::DELIVERED, "confirmed", 1.0);
     is(metrics::DELIVERED, "swept", 2.0);
+}
+
+#[test]
+fn an_ordered_message_is_timed_where_the_hook_named_it() {
+    let figures = measured(async || {
+        let world = lanes::world();
+        let relay = world.start().await;
+        world.until("every lane is owned", || lanes::owned(&relay) == usize::from(LANES)).await;
+        world.commit_keyed("found");
+        for (key, tells_id) in [("named", true), ("unnamed", false)] {
+            let row = world.commit_keyed(key);
+            world.hand_over_keyed(row, key, tells_id);
+        }
+        world.drained().await;
+    });
+    let delivered = figures.get(&format!("{}/lane", metrics::DELIVERED)).copied();
+    assert_eq!((delivered, figures[metrics::COMMIT_TO_ACK]), (Some(3.0), 1.0));
 }
 
 #[test]
