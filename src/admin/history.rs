@@ -205,9 +205,9 @@ impl Admin {
             let rows_max = paced.rows_max.min(REDRIVE_ROWS_MAX);
             // What was settled since this began is not asked for, also where nothing is too young.
             let past = past.saturating_add(began.elapsed());
-            let page = port.unprocessed(&which.topic, past, after.as_ref(), rows_max).await?;
-            let Some(last) = page.last().map(SentMessage::mark) else { return Ok(moved) };
-            let messages: Vec<MessageId> = page.iter().map(|sent| sent.message_id).collect();
+            let marks = port.unprocessed_marks(&which.topic, past, after.as_ref(), rows_max).await?;
+            let Some(last) = marks.last().copied() else { return Ok(moved) };
+            let messages: Vec<MessageId> = marks.iter().map(|mark| mark.message_id).collect();
             let went = self.send_these_again(port, &messages).await?;
             paced.went(went);
             moved += went;

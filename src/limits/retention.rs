@@ -11,6 +11,10 @@ pub const PROCESSED_WITHIN_MIN: Duration = Duration::from_secs(1);
 /// Rows removed by one statement for their age: it is over in tens of milliseconds, and holds nothing up.
 pub const PRUNE_ROWS_MAX: usize = 1_000;
 
+/// Bytes of payload that one step removes on SQLite, where everybody who writes waits for it: that is over in tens of milliseconds,
+/// too.
+pub const PRUNE_BYTES_MAX: usize = 8 << 20;
+
 /// How many times as long as a round took the pruner rests before the next where more is left: it takes at most half of one
 /// connection's time, whatever the table's size.
 pub const PRUNE_REST: u32 = 1;

@@ -68,6 +68,15 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError>;
 
+    /// Where they are, without what they carry; otherwise as [`unprocessed`](Self::unprocessed).
+    async fn unprocessed_marks(
+        &self,
+        topic: &Arc<str>,
+        past: Duration,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Result<Vec<SentMark>, StoreError>;
+
     /// Counts the messages of a topic, and those of them that await processing and are not marked; each up to `count_max`.
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError>;
 

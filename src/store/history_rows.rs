@@ -10,7 +10,7 @@ use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
 use super::admin_rows::Columns;
 use super::statement::count;
-use super::{Marking, SentCount, SentMessage};
+use super::{Marking, SentCount, SentMark, SentMessage};
 use crate::message::MessageId;
 
 /// A sent message: `message_id, topic, lane, key, kind, headers, payload, created_at, sent_at, attempts, failures,
@@ -46,6 +46,15 @@ where
             awaits_processing: awaits != 0,
             processed_at,
         }))
+    }
+}
+
+/// Where a sent message is: `message_id, sent_at`.
+pub(crate) struct SentMarkRow(pub(crate) SentMark);
+
+impl<DB: Columns> QueryableByName<DB> for SentMarkRow {
+    fn build<'a>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        Ok(Self(SentMark { message_id: DB::message_id(row, 0)?, sent_at: DB::instant(row, 1)? }))
     }
 }
 

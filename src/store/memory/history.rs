@@ -67,6 +67,16 @@ impl HistoryStore for MemoryStore {
         self.call(Call::History, |state| state.unprocessed(topic, past, after, rows_max)).await
     }
 
+    async fn unprocessed_marks(
+        &self,
+        topic: &Arc<str>,
+        past: Duration,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Result<Vec<SentMark>, StoreError> {
+        Ok(self.unprocessed(topic, past, after, rows_max).await?.iter().map(SentMessage::mark).collect())
+    }
+
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError> {
         self.call(Call::History, |state| state.count_sent(topic, count_max)).await
     }

@@ -12,7 +12,7 @@ use super::history_texts::HistoryTexts;
 use super::texts::{COMMIT, begin};
 use crate::message::MessageId;
 use crate::store::history::not_migrated;
-use crate::store::history_rows::{MarkingRow, SentCountRow, SentRow};
+use crate::store::history_rows::{MarkingRow, SentCountRow, SentMarkRow, SentRow};
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{
@@ -110,9 +110,19 @@ impl<P: Sessions<Mysql>> HistoryStore for MysqlStore<P> {
         after: Option<&SentMark>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError> {
-        let late = [Bind::Text(Arc::clone(topic)), Bind::BigInt(micros(past))];
-        let binds: Vec<Bind> = late.into_iter().chain(page(after, rows_max)).collect();
-        self.read_sent(&self.history_texts.unprocessed, binds).await
+        self.read_sent(&self.history_texts.unprocessed, late(topic, past, after, rows_max)).await
+    }
+
+    async fn unprocessed_marks(
+        &self,
+        topic: &Arc<str>,
+        past: Duration,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Result<Vec<SentMark>, StoreError> {
+        let statement = Statement::new(&self.history_texts.unprocessed_marks, late(topic, past, after, rows_max));
+        let rows: Vec<SentMarkRow> = self.connections.load(statement).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError> {
@@ -198,6 +208,12 @@ fn ascending(messages: impl Iterator<Item = MessageId>) -> Bind {
 
 fn of(locked: &[RowKey]) -> Bind {
     ascending(locked.iter().map(|key| key.message_id))
+}
+
+/// A page of those that await processing for longer than `past`.
+fn late(topic: &Arc<str>, past: Duration, after: Option<&SentMark>, rows_max: usize) -> Vec<Bind> {
+    let late = [Bind::Text(Arc::clone(topic)), Bind::BigInt(micros(past))];
+    late.into_iter().chain(page(after, rows_max)).collect()
 }
 
 fn page(after: Option<&SentMark>, rows_max: usize) -> [Bind; 4] {

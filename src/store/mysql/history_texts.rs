@@ -18,6 +18,7 @@ pub(super) struct HistoryTexts {
     pub(super) sent: Arc<str>,
     pub(super) sent_of_key: Arc<str>,
     pub(super) unprocessed: Arc<str>,
+    pub(super) unprocessed_marks: Arc<str>,
     pub(super) count: Arc<str>,
     pub(super) lock_sent: Arc<str>,
     pub(super) mark: Arc<str>,
@@ -47,6 +48,7 @@ impl HistoryTexts {
             sent: text(SENT_ONE),
             sent_of_key: text(SENT_OF_KEY),
             unprocessed: text(UNPROCESSED),
+            unprocessed_marks: text(&UNPROCESSED.replace("{sent}", SENT_MARK)),
             count: text(COUNT),
             lock_sent: text(LOCK_SENT),
             mark: text(MARK),
@@ -116,6 +118,10 @@ SELECT h.message_id, h.topic, h.lane, h.`key`, h.kind, h.headers, h.payload,
   TIMESTAMPDIFF(MICROSECOND, {epoch}, h.created_at), TIMESTAMPDIFF(MICROSECOND, {epoch}, h.sent_at), h.attempts, h.failures,
   CAST(h.awaits_processing AS SIGNED), CAST(COALESCE(h.processed_at, p.marked_at) IS NOT NULL AS SIGNED),
   TIMESTAMPDIFF(MICROSECOND, {epoch}, COALESCE(h.processed_at, p.marked_at, h.sent_at))
+FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
+
+const SENT_MARK: &str = "
+SELECT h.message_id, TIMESTAMPDIFF(MICROSECOND, {epoch}, h.sent_at)
 FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
 
 const SENT_ONE: &str = "{sent} WHERE h.message_id = UNHEX(?)";

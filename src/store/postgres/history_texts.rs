@@ -19,6 +19,7 @@ pub(super) struct HistoryTexts {
     pub(super) sent: Arc<str>,
     pub(super) sent_of_key: Arc<str>,
     pub(super) unprocessed: Arc<str>,
+    pub(super) unprocessed_marks: Arc<str>,
     pub(super) count: Arc<str>,
     pub(super) mark: Arc<str>,
     pub(super) send_again: Arc<str>,
@@ -43,6 +44,7 @@ impl HistoryTexts {
             sent: text(SENT_ONE),
             sent_of_key: text(SENT_OF_KEY),
             unprocessed: text(UNPROCESSED),
+            unprocessed_marks: text(&UNPROCESSED.replace("{sent}", SENT_MARK)),
             count: text(COUNT),
             mark: text(MARK),
             send_again: text(&SEND_AGAIN.replace("{back}", BACK)),
@@ -139,6 +141,10 @@ const SENT: &str = "
 SELECT h.message_id, h.topic, h.lane, h.key, h.kind, h.headers, h.payload, h.created_at, h.sent_at, h.attempts, h.failures,
   h.awaits_processing::int::bigint, (coalesce(h.processed_at, p.marked_at) IS NOT NULL)::int::bigint,
   coalesce(h.processed_at, p.marked_at, h.sent_at)
+FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
+
+const SENT_MARK: &str = "
+SELECT h.message_id, h.sent_at
 FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
 
 const SENT_ONE: &str = "{sent} WHERE h.message_id = $1 ORDER BY h.sent_at DESC LIMIT 1";

@@ -8,12 +8,13 @@ use super::SqliteStore;
 use super::bind::Bind;
 use super::call::BEGIN;
 use super::keeping::keeping;
-use super::rows::KeyRow;
+use super::rows::{FallenRow, KeyRow};
 use crate::clock::millis;
+use crate::limits::PRUNE_BYTES_MAX;
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
 use crate::store::history::not_migrated;
-use crate::store::history_rows::{MarkingRow, SentCountRow, SentRow};
+use crate::store::history_rows::{MarkingRow, SentCountRow, SentMarkRow, SentRow};
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit};
 use crate::store::{
@@ -53,9 +54,14 @@ impl<P: Sessions<Sqlite>> HistoryStore for SqliteStore<P> {
     }
 
     async fn prune(&self, rows_max: usize) -> Result<Pruned, StoreError> {
-        let statement = Statement::new(&self.history_texts.prune, [Bind::BigInt(limit(rows_max))]);
+        let bounds = [Bind::BigInt(limit(rows_max)), Bind::BigInt(limit(PRUNE_BYTES_MAX))];
+        let fallen: Vec<FallenRow> = self.caller().load(Statement::new(&self.history_texts.fallen, bounds)).await?;
+        let Some(FallenRow { found, fitting }) = fallen.into_iter().next().filter(|fallen| fallen.found > 0) else {
+            return Ok(Pruned::default());
+        };
+        let statement = Statement::new(&self.history_texts.prune, [Bind::BigInt(limit(fitting))]);
         let rows = self.caller().execute(statement).await?;
-        Ok(Pruned { rows, more: rows == rows_max })
+        Ok(Pruned { rows, more: found == rows_max || fitting < found })
     }
 
     async fn prune_dead(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
@@ -96,9 +102,19 @@ impl<P: Sessions<Sqlite>> HistoryStore for SqliteStore<P> {
         after: Option<&SentMark>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError> {
-        let late = [Bind::Text(Arc::clone(topic)), Bind::BigInt(millis(past))];
-        let binds: Vec<Bind> = late.into_iter().chain(page(after, rows_max)).collect();
-        self.read_sent(&self.history_texts.unprocessed, binds).await
+        self.read_sent(&self.history_texts.unprocessed, late(topic, past, after, rows_max)).await
+    }
+
+    async fn unprocessed_marks(
+        &self,
+        topic: &Arc<str>,
+        past: Duration,
+        after: Option<&SentMark>,
+        rows_max: usize,
+    ) -> Result<Vec<SentMark>, StoreError> {
+        let statement = Statement::new(&self.history_texts.unprocessed_marks, late(topic, past, after, rows_max));
+        let rows: Vec<SentMarkRow> = self.caller().load(statement).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError> {
@@ -163,6 +179,12 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
         });
         written.await
     }
+}
+
+/// A page of those that await processing for longer than `past`.
+fn late(topic: &Arc<str>, past: Duration, after: Option<&SentMark>, rows_max: usize) -> Vec<Bind> {
+    let late = [Bind::Text(Arc::clone(topic)), Bind::BigInt(millis(past))];
+    late.into_iter().chain(page(after, rows_max)).collect()
 }
 
 fn page(after: Option<&SentMark>, rows_max: usize) -> [Bind; 3] {

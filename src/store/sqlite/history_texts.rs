@@ -11,6 +11,7 @@ pub(super) struct HistoryTexts {
     pub(super) keep_dead: Arc<str>,
     pub(super) take_marks: Arc<str>,
     pub(super) remove_letters: Arc<str>,
+    pub(super) fallen: Arc<str>,
     pub(super) prune: Arc<str>,
     pub(super) prune_dead: Arc<str>,
     pub(super) fold_marks: Arc<str>,
@@ -18,6 +19,7 @@ pub(super) struct HistoryTexts {
     pub(super) sent: Arc<str>,
     pub(super) sent_of_key: Arc<str>,
     pub(super) unprocessed: Arc<str>,
+    pub(super) unprocessed_marks: Arc<str>,
     pub(super) count: Arc<str>,
     pub(super) look_for_marks: Arc<str>,
     pub(super) mark: Arc<str>,
@@ -40,6 +42,7 @@ impl HistoryTexts {
             keep_dead: text(KEEP_DEAD),
             take_marks: text(TAKE_MARKS),
             remove_letters: text(REMOVE_LETTERS),
+            fallen: text(FALLEN),
             prune: text(PRUNE),
             prune_dead: text(PRUNE_DEAD),
             fold_marks: text(FOLD_MARKS),
@@ -47,6 +50,7 @@ impl HistoryTexts {
             sent: text(SENT_ONE),
             sent_of_key: text(SENT_OF_KEY),
             unprocessed: text(UNPROCESSED),
+            unprocessed_marks: text(&UNPROCESSED.replace("{sent}", SENT_MARK)),
             count: text(COUNT),
             look_for_marks: text(LOOK_FOR_MARKS),
             mark: text(MARK),
@@ -94,9 +98,22 @@ DELETE FROM outbox_processed_marks WHERE message_id IN ({ids}) AND message_id IN
 
 const REMOVE_LETTERS: &str = "DELETE FROM outbox_dead_letters WHERE message_id IN ({ids})";
 
+// Of the first ?1 rows to be removed, how many begin within ?2 bytes: the first whatever its size. The length of a payload stands in
+// front of it, so that none is read.
+const FALLEN: &str = "
+SELECT count(*), count(*) FILTER (WHERE coalesce(bytes_before, 0) < ?2)
+FROM (
+  SELECT sum(coalesce(length(payload), 0)) OVER (
+    ORDER BY falls_on, place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  ) AS bytes_before
+  FROM (
+    SELECT falls_on, rowid AS place, payload FROM outbox_history WHERE falls_on <= {today} ORDER BY falls_on, rowid LIMIT ?1
+  )
+)";
+
 const PRUNE: &str = "
-DELETE FROM outbox_history WHERE message_id IN (
-  SELECT message_id FROM outbox_history WHERE falls_on <= {today} ORDER BY falls_on LIMIT ?1
+DELETE FROM outbox_history WHERE rowid IN (
+  SELECT rowid FROM outbox_history WHERE falls_on <= {today} ORDER BY falls_on, rowid LIMIT ?1
 )";
 
 const PRUNE_DEAD: &str = "
@@ -120,6 +137,10 @@ DELETE FROM outbox_processed_marks WHERE message_id IN ({old_marks}) AND NOT EXI
 const SENT: &str = "
 SELECT h.message_id, h.topic, h.lane, h.key, h.kind, h.headers, h.payload, h.created_at, h.sent_at, h.attempts, h.failures,
   h.awaits_processing, coalesce(h.processed_at, p.marked_at) IS NOT NULL, coalesce(h.processed_at, p.marked_at, h.sent_at)
+FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
+
+const SENT_MARK: &str = "
+SELECT h.message_id, h.sent_at
 FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
 
 const SENT_ONE: &str = "{sent} WHERE h.message_id = ?1";

@@ -56,6 +56,19 @@ impl QueryableByName<Sqlite> for LiveRow {
     }
 }
 
+/// What is to be removed for its age: of the rows that were looked at, how many there are, and how many fit into one step.
+pub(super) struct FallenRow {
+    pub(super) found: usize,
+    pub(super) fitting: usize,
+}
+
+impl QueryableByName<Sqlite> for FallenRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
+        let number = |column| row.get_value::<BigInt, i64, _>(column).map(count);
+        Ok(Self { found: number(0)?, fitting: number(1)? })
+    }
+}
+
 /// Which row was written.
 pub(super) struct KeyRow(pub(super) RowKey);
 

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::message::MessageId;
-use crate::store::{HistoryStore, InsertOptions, Keep, Kept, Locking, Marking, RowKey, SentMark};
+use crate::store::{HistoryStore, InsertOptions, Keep, Kept, Locking, Marking, RowKey, SentMark, SentMessage};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -123,8 +123,10 @@ pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
     assert_eq!(unprocessed(history, DAY * 3).await, []);
     let (mut seen, mut after): (Vec<_>, Option<SentMark>) = (Vec::new(), None);
     loop {
+        let marks = history.unprocessed_marks(&TOPIC.into(), DAY, after.as_ref(), 2).await.expect("their marks");
         let page = history.unprocessed(&TOPIC.into(), DAY, after.as_ref(), 2).await.expect("unprocessed");
         let Some(last) = page.last() else { break };
+        assert_eq!(page.iter().map(SentMessage::mark).collect::<Vec<_>>(), marks);
         after = Some(last.mark());
         seen.extend(page.iter().map(|sent| (sent.sent_at, sent.message_id)));
         assert!(seen.len() <= late.len(), "a page is told twice");

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use diesel_outbox::store::{Failed, Held, Loaded, Locking, Store};
+use diesel_outbox::limits;
+use diesel_outbox::store::{Failed, Held, HistoryStore, Keep, Kept, Loaded, Locking, Pruned, Store};
 use diesel_outbox::testing::store::StoreUnderTest;
 
 use super::{insert, open, spec};
@@ -83,4 +84,22 @@ async fn errors_that_are_no_json_fail_no_group() {
     for row in under_test.live_rows().await {
         assert_eq!(row.errors.iter().map(|kept| &*kept.error).collect::<Vec<_>>(), ["timed out"]);
     }
+}
+
+/// Everybody who writes waits for a step, and what it costs is bytes.
+#[tokio::test]
+async fn large_messages_are_removed_few_at_a_time() {
+    let under_test = open().await;
+    for _ in 0..5 {
+        let key = insert(&under_test).await;
+        let keep = Keep { days: 1, awaits_processing: false };
+        assert_eq!(under_test.store.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle"), [key]);
+    }
+    let third = limits::PRUNE_BYTES_MAX / 3;
+    under_test.run(&format!("UPDATE outbox_history SET falls_on = 0, payload = zeroblob({third})"));
+    let mut steps = Vec::new();
+    while steps.last().is_none_or(|step: &Pruned| step.more) {
+        steps.push(under_test.store.prune(100).await.expect("prune"));
+    }
+    assert_eq!(steps.iter().map(|step| step.rows).collect::<Vec<_>>(), [4, 1]);
 }
