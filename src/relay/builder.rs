@@ -16,6 +16,7 @@ use super::meters::BacklogMeters;
 use super::notices::{crier, hearer};
 use super::preparation::{
     accept, check_delivery_timeout, check_fences, check_limits, prepare, prepare_history, prepare_lanes,
+    refuse_left_in_lanes,
 };
 use super::queue::{Link, Queue, Queues};
 use super::routes::{Route, Transports, shares};
@@ -188,6 +189,9 @@ impl RelayBuilder {
             backlog_meters,
         });
         prepare_lanes(&engines).await?;
+        if has_database {
+            refuse_left_in_lanes(&engines).await?;
+        }
         prepare_history(&engines).await?;
         let prepared =
             try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;

@@ -12,7 +12,7 @@ use super::routes::Route;
 use super::start_error::{LimitsProblem, StartError};
 use super::teller::Listeners;
 use crate::limits::{Limits, PREPARE_TIMEOUT};
-use crate::store::{StoreError, StoreWarning};
+use crate::store::{SchemaProblem, StoreError, StoreWarning};
 use crate::transport::{FailureClass, TransportError};
 
 /// What the check of the tables means for the start.
@@ -46,6 +46,18 @@ pub(super) async fn prepare_lanes(engines: &Engines) -> Result<(), StartError> {
         lanes.iter().for_each(|lanes| lanes.set_prepared());
     }
     accept(prepared.map(|()| Vec::new()))
+}
+
+/// Refuses topics that were ordered and have messages of that time left: their rows are read through lanes, and in no other way.
+pub(super) async fn refuse_left_in_lanes(engines: &Engines) -> Result<(), StartError> {
+    let Some(store) = engines.store.lanes() else { return Ok(()) };
+    for topic in engines.topics().filter(|topic| topic.topic.lane_count().is_none()) {
+        let topic = topic.name();
+        let has_rows = store.has_ordered_rows(&topic).await;
+        let problem = |topic: &str| StoreError::Schema(SchemaProblem::OrderedRows { topic: topic.to_owned() });
+        accept(has_rows.and_then(|has_rows| if has_rows { Err(problem(&topic)) } else { Ok(Vec::new()) }))?;
+    }
+    Ok(())
 }
 
 /// Looks for the tables of the history, and makes room for what will be kept before the first of it comes.

@@ -95,6 +95,11 @@ pub enum SchemaProblem {
         /// The lanes it is to have.
         configured: u16,
     },
+    /// A topic without order has rows in lanes, which nobody would read.
+    OrderedRows {
+        /// The topic.
+        topic: String,
+    },
     /// A setting under which statements would do something else than they say.
     Setting {
         /// What was found.
@@ -135,6 +140,10 @@ impl fmt::Display for SchemaProblem {
                 f,
                 "the ordered topic {topic:?} has messages that were enqueued for another number of lanes than {configured}: \
                  they would never be sent in order. Configure the number they were enqueued with, and let a relay drain them"
+            ),
+            Self::OrderedRows { topic } => write!(
+                f,
+                "the topic {topic:?} is not ordered, and has messages that were enqueued while it was: nobody would send them. Let a                  relay with .ordered_by_key() drain them; or give their order up, and set lane = -1 where topic = '{topic}' in the                  table of messages"
             ),
             Self::Setting { found, remedy } => write!(f, "{found}: {remedy}"),
         }

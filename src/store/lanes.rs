@@ -26,6 +26,9 @@ pub trait LaneStore: fmt::Debug + Send + Sync {
     /// that of their key, so they were written with another number.
     async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError>;
 
+    /// Whether any row of a topic has a lane, of the table of messages alone.
+    async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError>;
+
     /// Who owns what of a topic, and which nodes share it. Reads, and writes nothing.
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError>;
 

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::lanes::{TOPIC, owned, world};
+use super::lanes::{TOPIC, owned, world, world_with};
 use super::{DEADLINE, World, envelope};
 use crate::lane::lane_of;
 use crate::limits::{LANE_OPEN_DURATION, LANE_OPEN_DURATION_MAX, LANES};
-use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow};
+use crate::relay::StartError;
+use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow, SchemaProblem};
+use crate::topic::Topic;
 
 impl World {
     fn begin_keyed(&self, key: &str) -> PendingRow {
@@ -151,4 +153,22 @@ async fn a_lane_is_not_handed_over_with_what_is_in_flight_from_before() {
     world.until("it is handed over", || owned(&other) == usize::from(LANES / 2)).await;
     world.drained().await;
     assert_eq!(world.broker.sends(), 1);
+}
+
+/// Its rows would stay where they are, and nobody would say so.
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_is_ordered_no_more_leaves_no_row_behind() {
+    let (ordered, plain) = (world(), world_with(Topic::new(TOPIC)));
+    let unordered = World { store: ordered.store.clone(), ..plain };
+    let row = ordered.commit_keyed("a");
+    match unordered.relay().start().await {
+        Err(StartError::Schema(problem @ SchemaProblem::OrderedRows { .. })) => {
+            assert!(problem.to_string().contains("ordered_by_key()"), "{problem}");
+        }
+        other => panic!("row {row:?} would be left: {other:?}"),
+    }
+    let relay = ordered.start().await;
+    ordered.drained().await;
+    assert!(relay.shutdown(Duration::from_secs(30)).await.is_clean());
+    unordered.start().await;
 }

@@ -15,6 +15,10 @@ impl LaneStore for MemoryStore {
         self.call(Call::PrepareLanes, |state| topics.iter().try_for_each(|topic| state.prepare_lanes(topic))).await?
     }
 
+    async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
+        self.call(Call::PrepareLanes, |state| state.has_ordered_rows(topic)).await
+    }
+
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         self.call(Call::LookAtLanes, |state| state.look_at_lanes(topic)).await
     }

@@ -38,6 +38,12 @@ impl<P: Sessions<Mysql>> LaneStore for MysqlStore<P> {
         Ok(())
     }
 
+    async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
+        let binds = [Bind::Text(Arc::clone(topic)), Bind::BigInt(1)];
+        let found: Vec<LaneKeyRow> = self.connections.load(Statement::new(&self.lane_texts.keys, binds)).await?;
+        Ok(!found.is_empty())
+    }
+
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         let binds = [Bind::Text(Arc::clone(topic)), Bind::Text(Arc::clone(topic))];
         Ok(LaneView::of(self.connections.poll(Statement::new(&self.lane_texts.look, binds)).await?))

@@ -23,6 +23,10 @@ impl State {
         counted(wanted, count(self))
     }
 
+    pub(in crate::store::memory) fn has_ordered_rows(&self, topic: &Arc<str>) -> bool {
+        self.rows.values().any(|row| row.envelope.topic == *topic && row.lane.is_some())
+    }
+
     pub(in crate::store::memory) fn look_at_lanes(&self, topic: &Arc<str>) -> LaneView {
         let now = self.clock.now();
         let lanes = self.lanes.lanes.iter().filter(|((of, _), _)| of == topic);

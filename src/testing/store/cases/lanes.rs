@@ -123,6 +123,9 @@ pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
 /// A topic with rows that were enqueued for another number of lanes gets none.
 pub async fn lanes_fit_the_rows_that_wait(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = under_test.store().lanes() else { return };
+    insert(under_test, DUE).await;
+    let has_ordered_rows = async || lanes.has_ordered_rows(&TOPIC.into()).await.expect("look for rows");
+    assert!(!has_ordered_rows().await, "the row is in no lane");
     for key in 0..20 {
         insert_keyed(under_test, &key.to_string()).await;
     }
@@ -131,6 +134,7 @@ pub async fn lanes_fit_the_rows_that_wait(under_test: &dyn StoreUnderTest) {
         answer => panic!("rows of {LANES} lanes in {}: {answer:?}", LANES + 1),
     }
     lanes.prepare_lanes(&[count(LANES)]).await.expect("the number that they were enqueued with");
+    assert!(has_ordered_rows().await);
 }
 
 /// Each node takes its share of what is free, and no more.
