@@ -1,6 +1,7 @@
 //! SQLite.
 
 mod lock;
+mod plans;
 mod pools;
 mod rows;
 mod tables;

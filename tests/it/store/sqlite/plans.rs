@@ -1,0 +1,95 @@
+//! How SQLite says that it runs the statements that a store sends: by an index, and over no table as a whole.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use diesel::connection::{Connection as _, InstrumentationEvent};
+use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
+use diesel::sql_types::Text;
+use diesel::{QueryableByName, RunQueryDsl as _, SqliteConnection};
+use diesel_outbox::MessageId;
+use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, RowRef, SqliteStore, Store};
+
+use super::under_test::SqliteUnderTest;
+use super::{R2d2Pool, insert, spec};
+
+#[derive(Debug, Clone, Default)]
+struct Texts(Arc<Mutex<Vec<String>>>);
+
+impl CustomizeConnection<SqliteConnection, diesel::r2d2::Error> for Texts {
+    fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), diesel::r2d2::Error> {
+        let texts = Arc::clone(&self.0);
+        conn.set_instrumentation(move |event: InstrumentationEvent<'_>| {
+            if let InstrumentationEvent::StartQuery { query, .. } = event {
+                let query = query.to_string();
+                let text = query.split(" -- binds").next().unwrap_or_default().trim().to_owned();
+                texts.lock().expect("unpoisoned").push(text);
+            }
+        });
+        Ok(())
+    }
+}
+
+#[derive(QueryableByName)]
+struct Step {
+    #[diesel(sql_type = Text)]
+    detail: String,
+}
+
+/// Scans of a table that grows, under any of the names that statements give it.
+fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
+    let steps = diesel::sql_query(format!("EXPLAIN QUERY PLAN {text}")).load::<Step>(conn);
+    let steps = steps.unwrap_or_else(|error| panic!("{text}: {error}"));
+    let is_ours = |name: &str| ["m", "h", "d", "p"].contains(&name) || name.starts_with("outbox_");
+    let scanned =
+        |step: &Step| step.detail.strip_prefix("SCAN ").is_some_and(|of| of.split(' ').next().is_some_and(is_ours));
+    steps.into_iter().filter(scanned).map(|step| format!("{}: {text}", step.detail)).collect()
+}
+
+async fn live(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>) {
+    let [key, other] = [insert(test).await, insert(test).await];
+    let row = RowRef { id: Some(key.id), message_id: key.message_id };
+    assert_eq!(store.confirm(&[row]).await.expect("confirm").len(), 1);
+    assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+    let claim = store.claim(&spec()).await.expect("claim");
+    claim.batch.close(&[key], &[]).await.expect("close");
+    assert_eq!(store.settle(&[other], Locking::Skip).await.expect("settle"), [other]);
+}
+
+async fn history(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>) {
+    let (key, orders) = (insert(test).await, "orders".into());
+    let keep = Keep { days: 3, awaits_processing: true };
+    assert_eq!(store.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle"), [key]);
+    assert!(store.sent(key.message_id).await.expect("sent").is_some());
+    store.sent_of_key(&orders, &"a".into(), None, 10).await.expect("sent of a key");
+    store.unprocessed(&orders, Duration::ZERO, None, 10).await.expect("unprocessed");
+    store.unprocessed_marks(&orders, Duration::ZERO, None, 10).await.expect("their marks");
+    store.count_sent(&orders, 10).await.expect("count");
+    store.mark_processed(&[MessageId::new()]).await.expect("mark");
+    store.send_again(&[key.message_id]).await.expect("send again");
+    store.prune(10).await.expect("prune");
+    test.run("UPDATE outbox_history SET falls_on = 0");
+    store.prune(10).await.expect("prune");
+    store.prune_dead(&orders, Duration::ZERO, 10).await.expect("prune dead letters");
+    store.fold_marks(Duration::from_secs(3_600), 10).await.expect("fold");
+}
+
+#[tokio::test]
+async fn no_statement_goes_over_a_whole_table() {
+    let texts = Texts::default();
+    let customizer = texts.clone();
+    let pool = |file: &str| {
+        let pool = Pool::builder().max_size(2).connection_customizer(Box::new(customizer));
+        pool.build(ConnectionManager::new(file)).expect("a pool")
+    };
+    let test = SqliteUnderTest::open(async |file| pool(file)).await;
+    live(&test.store, &test).await;
+    history(&test.store, &test).await;
+    let mut sent: Vec<String> = texts.0.lock().expect("unpoisoned").clone();
+    sent.sort();
+    sent.dedup();
+    sent.retain(|text| text.contains("outbox_") && !text.contains("sqlite_"));
+    assert!(sent.len() > 15, "{sent:?}");
+    let scanned: Vec<String> = sent.iter().flat_map(|text| scans(&mut test.side(), text)).collect();
+    assert!(scanned.is_empty(), "{}", scanned.join("\n"));
+}
