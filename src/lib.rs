@@ -80,6 +80,7 @@
 //! | `r2d2` | sync connections for the relay |
 //! | `async` | diesel-async |
 //! | `deadpool`, `bb8`, `mobc` | async connections for the relay, from one of these pools |
+//! | `libpq` | notices between relays (ordered topics on PostgreSQL) over Diesel's sync connection; needs libpq |
 //! | `kafka` | the Kafka transport |
 //! | `kafka-ssl` | TLS and SASL for it; needs OpenSSL's headers to build |
 //! | `rocketmq` | the RocketMQ transport; a hundred crates more to build, no C library |

@@ -16,7 +16,6 @@ use super::meters::BacklogMeters;
 use super::notices::{crier, hearer};
 use super::preparation::{
     accept, check_delivery_timeout, check_fences, check_limits, prepare, prepare_history, prepare_lanes,
-    refuse_left_in_lanes,
 };
 use super::queue::{Link, Queue, Queues};
 use super::routes::{Route, Transports, shares};
@@ -174,24 +173,10 @@ impl RelayBuilder {
             })
         };
         let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
-        let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::new(self.gauges.clone()));
-        let engines = Arc::new(Engines {
-            node,
-            all,
-            store,
-            clock,
-            limits,
-            stop,
-            wakes,
-            teller,
-            store_health,
-            gauges: self.gauges,
-            backlog_meters,
-        });
-        prepare_lanes(&engines).await?;
-        if has_database {
-            refuse_left_in_lanes(&engines).await?;
-        }
+        let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::new(self.gauges));
+        let engines =
+            Arc::new(Engines { node, all, store, clock, limits, stop, wakes, teller, store_health, backlog_meters });
+        prepare_lanes(&engines, has_database).await?;
         prepare_history(&engines).await?;
         let prepared =
             try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;

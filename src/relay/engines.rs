@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::engine::Engine;
-use super::gauges::Gauges;
 use super::health::StoreHealth;
 use super::lanes::topic::TopicLanes;
 use super::meters::BacklogMeters;
@@ -37,7 +36,6 @@ pub(crate) struct Engines {
     pub(crate) wakes: Arc<Wakes>,
     pub(crate) teller: Arc<Teller>,
     pub(crate) store_health: StoreHealth,
-    pub(crate) gauges: Gauges,
     pub(crate) backlog_meters: BacklogMeters,
 }
 

@@ -84,6 +84,11 @@ impl BacklogMeters {
         Self { gauges, told: Mutex::default() }
     }
 
+    /// Those of the whole relay.
+    pub(crate) fn gauges(&self) -> &Gauges {
+        &self.gauges
+    }
+
     pub(crate) fn set(&self, topics: &[TopicBacklog]) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let now: HashSet<Arc<str>> = topics.iter().map(|of| Arc::clone(&of.topic)).collect();

@@ -33,8 +33,11 @@ pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(),
     }
 }
 
-/// Makes or compares the lanes of ordered topics; where the database cannot be asked, their keeper does it later.
-pub(super) async fn prepare_lanes(engines: &Engines) -> Result<(), StartError> {
+/// Makes or compares the lanes of ordered topics, and looks that no other has any; where the database cannot be asked, their keeper does it later.
+pub(super) async fn prepare_lanes(engines: &Engines, has_database: bool) -> Result<(), StartError> {
+    if has_database {
+        refuse_left_in_lanes(engines).await?;
+    }
     let lanes: Vec<_> = engines.all.iter().flat_map(|engine| engine.lanes.iter()).collect();
     if lanes.is_empty() {
         return Ok(());
@@ -49,7 +52,7 @@ pub(super) async fn prepare_lanes(engines: &Engines) -> Result<(), StartError> {
 }
 
 /// Refuses topics that were ordered and have messages of that time left: their rows are read through lanes, and in no other way.
-pub(super) async fn refuse_left_in_lanes(engines: &Engines) -> Result<(), StartError> {
+async fn refuse_left_in_lanes(engines: &Engines) -> Result<(), StartError> {
     let Some(store) = engines.store.lanes() else { return Ok(()) };
     for topic in engines.topics().filter(|topic| topic.topic.lane_count().is_none()) {
         let topic = topic.name();

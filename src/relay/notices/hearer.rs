@@ -17,7 +17,7 @@ use crate::store::{NoticeStore, Notices, StoreError};
 pub(crate) async fn run(engines: Arc<Engines>) {
     let Some(store) = engines.store.notices() else { return };
     let mut trouble = Trouble { is_known: false, pause: NOTICE_RETRY_MIN };
-    let hearing = engines.gauges.of_relay(metrics::NOTICES_HEARING);
+    let hearing = engines.backlog_meters.gauges().of_relay(metrics::NOTICES_HEARING);
     loop {
         hearing.set(0.0);
         let ended = tokio::select! {

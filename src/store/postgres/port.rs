@@ -11,7 +11,7 @@ use super::bind::Bind;
 use super::half_texts::half_texts;
 use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
-use super::notices::NoticeSide;
+use super::notice_texts::NoticeSide;
 use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::clock::millis;

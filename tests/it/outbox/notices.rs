@@ -8,8 +8,9 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use diesel::connection::{Connection, Instrumentation as _, InstrumentationEvent, SimpleConnection as _};
+use diesel::connection::{Connection, InstrumentationEvent, SimpleConnection as _};
 use diesel::pg::PgConnection;
+use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
 use diesel::sql_types::{Integer, Text};
 use diesel::{QueryableByName, RunQueryDsl as _};
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
@@ -41,10 +42,7 @@ fn patient() -> Limits {
     limits
 }
 
-fn sync_store(
-    url: &str,
-    notices: NoticeConnection,
-) -> PostgresStore<impl diesel_outbox::store::Sessions<diesel::pg::Pg>> {
+fn sync_store(url: &str, notices: NoticeConnection) -> PostgresStore<R2d2Pool<ConnectionManager<PgConnection>>> {
     PostgresStore::new(pool::<PgConnection>(url)).notices_over(notices)
 }
 

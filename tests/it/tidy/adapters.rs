@@ -37,6 +37,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "store::postgres::history_texts",
     "store::postgres::texts",
     "store::postgres::notice_connection",
+    "store::postgres::notice_texts",
     "store::postgres",
     "store::postgres::bind",
     "store::postgres::check",
