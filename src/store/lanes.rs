@@ -199,8 +199,7 @@ pub struct InLane<T> {
     pub what: T,
 }
 
-/// Rows whose lane is compared with that of their key before a topic gets its lanes. Enough to meet another number of lanes
-/// with certainty, where it was changed: two keys in three are in another lane then, or more.
+/// Rows that are compared before a topic gets its lanes: had it another number, two keys in three are in another lane, or more.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) const KEYS_LOOKED_AT_MAX: usize = 1_000;
 
