@@ -36,10 +36,11 @@ fn outbox(lanes: u16) -> Outbox {
 }
 
 fn patient() -> Limits {
-    let mut limits = Limits::default();
-    limits.poll_interval = Duration::from_secs(600);
-    limits.lane_lease_duration = Duration::from_secs(1_800);
-    limits
+    Limits {
+        poll_interval: Duration::from_secs(600),
+        lane_lease_duration: Duration::from_secs(1_800),
+        ..Limits::default()
+    }
 }
 
 fn sync_store(url: &str, notices: NoticeConnection) -> PostgresStore<R2d2Pool<ConnectionManager<PgConnection>>> {
@@ -305,8 +306,7 @@ async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl 
     let logger = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
     let _logging = logger.finish().set_default();
     let (outbox, broker) = (self::outbox(4), MemoryTransport::new());
-    let mut limits = Limits::default();
-    limits.poll_interval = Duration::from_millis(50);
+    let limits = Limits { poll_interval: Duration::from_millis(50), ..Limits::default() };
     let relay = outbox.relay().store(sync_store(url, notices)).transport(broker.clone()).limits(limits);
     let relay = relay.start().await.expect("it starts");
     // By hand, of which nobody is told.

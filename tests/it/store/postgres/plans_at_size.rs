@@ -79,7 +79,7 @@ fn fill_history(test: &PostgresUnderTest<impl diesel_outbox::store::Sessions<die
 /// By id and by key, whatever else is kept; and moving a message there, or back, reads none of the others.
 #[tokio::test]
 async fn the_history_is_read_by_its_indexes() {
-    let filled = counted(|test| fill_history(test));
+    let filled = counted(fill_history);
     let Some((counted, before)) = filled.await else { return };
     let (store, orders) = (&counted.test.inner.store, "orders".into());
     for call in 0..CALLS {
