@@ -84,7 +84,8 @@ impl Journal {
         });
         if !is_known {
             let (name, application) = ("machine too busy", Some(application));
-            windows.push(Window { name, application, from_ms, until_ms, lasts_ms: 500, doubles: true, kind: None });
+            // As long as behind a stop by us: what the client had is sent when it runs again.
+            windows.push(Window { name, application, from_ms, until_ms, lasts_ms: 3_000, doubles: true, kind: None });
         }
     }
 

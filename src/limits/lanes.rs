@@ -54,16 +54,23 @@ pub const LANE_WAKE_SLACK_IDS: i64 = 1_000;
 /// read, at no cost where rows are settled. docs/ordering.md has more.
 pub const LANE_OPEN_DURATION: Duration = Duration::from_secs(2);
 
-/// The same in one that tells (PostgreSQL): as long as a transaction that writes anything is open, and no longer, so that a day's
-/// batch does not have each page read a day again. A process that hangs in the middle of one may do so for several leases of
-/// its locks' waiters.
+/// The same in one that tells (PostgreSQL): as long as a transaction that writes anything is open, and no longer, because a day's
+/// batch would have each page read a day again. Long enough for a process that hangs in the middle of one.
 pub const LANE_OPEN_DURATION_MAX: Duration = Duration::from_secs(30);
+
+/// So far back at most, in ids of the table, a lane is read for one that is open for longer than [`LANE_OPEN_DURATION`]: as much as
+/// one page may read again, so that each still reaches what is new; and what was settled meanwhile is walked over by every
+/// page, a few milliseconds for so many.
+pub const LANE_OPEN_IDS_MAX: i64 = 10_000;
 
 /// Rows that one page of a lane reads again, 100 bytes each. Where more are that young, new ones wait until they are older.
 pub const LANE_AGAIN_ROWS_MAX: usize = 10_000;
 
-/// Steps in which that follows the clock: of a sixteenth of it.
-pub const LANE_FLOORS_MAX: usize = 16;
+/// The steps in which that follows the clock: a sixteenth of what it waits at least.
+pub const LANE_OPEN_STEP: Duration = Duration::from_millis(125);
+
+/// Steps that are kept of a lane, 48 bytes each: those of [`LANE_OPEN_DURATION_MAX`], and some.
+pub const LANE_FLOORS_MAX: usize = 256;
 
 /// Commits to the lanes of a topic whose time is remembered until their rows are sent, 24 bytes each, and once more as many:
 /// half a second at the rate at which one process commits. Only measured by it.

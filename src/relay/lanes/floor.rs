@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::clock::BootInstant;
-use crate::limits::{LANE_FLOORS_MAX, LANE_OPEN_DURATION, LANE_OPEN_DURATION_MAX};
+use crate::limits::{LANE_FLOORS_MAX, LANE_OPEN_DURATION, LANE_OPEN_DURATION_MAX, LANE_OPEN_IDS_MAX, LANE_OPEN_STEP};
 use crate::store::Horizon;
 
 /// An id is given before its row can be seen, so a page may go past rows of transactions that are still open. Read from
@@ -15,13 +15,31 @@ pub(crate) struct Floor {
     id: i64,
     /// Transactions with lower numbers have ended.
     ended_below: u64,
-    /// Ids that become the floor, each at its time.
+    /// Ids that become the floor, by id.
     ahead: VecDeque<Ahead>,
+}
+
+/// A page that begins at the floor or before it, as the floor looks at it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Covered {
+    /// The last id read, where there was a row.
+    pub(crate) last: Option<i64>,
+    /// Everything up to here was read that was there.
+    pub(crate) end: i64,
+    /// How long ago the youngest of its rows was enqueued.
+    pub(crate) youngest: Duration,
+    /// Which transactions it could see, where that is known.
+    pub(crate) horizon: Option<Horizon>,
+    /// When it was asked for: it saw what was committed by then.
+    pub(crate) began_at: BootInstant,
+    /// When it was there.
+    pub(crate) ended_at: BootInstant,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Ahead {
     id: i64,
+    noted_at: BootInstant,
     /// Not before then: an id may be drawn a moment before its transaction has a number.
     from: BootInstant,
     /// Not while one is open that began below this number: in a process that hangs, for instance.
@@ -31,14 +49,11 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn is_reached(&self, now: BootInstant, ended_below: u64) -> bool {
-        now >= self.at_last || (now >= self.from && self.begun_below <= ended_below)
-    }
-
     /// One for two: later than it might be, and never sooner.
     fn or_later(&self, other: &Self) -> Self {
         Self {
             id: self.id.max(other.id),
+            noted_at: self.noted_at.min(other.noted_at),
             from: self.from.max(other.from),
             begun_below: self.begun_below.max(other.begun_below),
             at_last: self.at_last.max(other.at_last),
@@ -47,29 +62,42 @@ impl Ahead {
 }
 
 impl Floor {
-    /// Notes a page that was there at `now`: its last id, how long ago the youngest of its rows was enqueued, and which
-    /// transactions it could see, where that is known.
-    pub(crate) fn note(&mut self, last: i64, youngest: Duration, horizon: Option<Horizon>, now: BootInstant) {
-        self.ended_below = horizon.map_or(self.ended_below, |horizon| self.ended_below.max(horizon.ended_below));
-        self.id = self.at(now);
-        self.ahead.retain(|ahead| !ahead.is_reached(now, self.ended_below) && ahead.id > self.id);
-        let ahead = Ahead {
-            id: last,
-            from: now + LANE_OPEN_DURATION.saturating_sub(youngest),
-            begun_below: horizon.map_or(0, |horizon| horizon.begun_below),
-            at_last: now + LANE_OPEN_DURATION_MAX.saturating_sub(youngest),
+    /// The id below which no row is expected to appear any more.
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// Notes a page. Only that raises the floor, and no further than the page goes: what a transaction that ended meanwhile
+    /// has written below is in it, and in no page before.
+    pub(crate) fn note(&mut self, page: Covered) {
+        self.ended_below = page.horizon.map_or(0, |horizon| horizon.ended_below).max(self.ended_below);
+        let newest = self.ahead.back().map_or(0, |ahead| ahead.id).max(page.last.unwrap_or(0));
+        let is_reached = |ahead: &&Ahead| {
+            let is_closed = ahead.begun_below <= self.ended_below || newest - ahead.id >= LANE_OPEN_IDS_MAX;
+            page.began_at >= ahead.at_last || (page.began_at >= ahead.from && is_closed)
         };
-        let is_full = self.ahead.len() >= LANE_FLOORS_MAX;
-        match self.ahead.back_mut() {
-            Some(newest) if is_full => *newest = newest.or_later(&ahead),
-            _ => self.ahead.push_back(ahead),
+        let reached = self.ahead.iter().filter(is_reached).map(|ahead| ahead.id.min(page.end));
+        self.id = reached.fold(self.id, i64::max);
+        self.ahead.retain(|ahead| ahead.id > self.id);
+        if let Some(last) = page.last {
+            self.put_ahead(Ahead {
+                id: last,
+                noted_at: page.ended_at,
+                from: page.ended_at + LANE_OPEN_DURATION.saturating_sub(page.youngest),
+                begun_below: page.horizon.map_or(0, |horizon| horizon.begun_below),
+                at_last: page.ended_at + LANE_OPEN_DURATION_MAX.saturating_sub(page.youngest),
+            });
         }
     }
 
-    /// The id below which no row is expected to appear any more.
-    pub(crate) fn at(&self, now: BootInstant) -> i64 {
-        let reached = self.ahead.iter().filter(|ahead| ahead.is_reached(now, self.ended_below)).map(|ahead| ahead.id);
-        reached.fold(self.id, i64::max)
+    fn put_ahead(&mut self, ahead: Ahead) {
+        let is_full = self.ahead.len() >= LANE_FLOORS_MAX;
+        match self.ahead.back_mut() {
+            Some(newest) if is_full || ahead.noted_at < newest.noted_at + LANE_OPEN_STEP => {
+                *newest = newest.or_later(&ahead);
+            }
+            _ => self.ahead.push_back(ahead),
+        }
     }
 }
 
@@ -79,14 +107,56 @@ mod tests {
 
     const START: BootInstant = BootInstant::from_boot(Duration::from_secs(100));
 
+    fn page(last: i64, horizon: Option<(u64, u64)>, at: BootInstant) -> Covered {
+        let horizon = horizon.map(|(ended_below, begun_below)| Horizon { ended_below, begun_below });
+        let (youngest, end) = (Duration::ZERO, i64::MAX);
+        Covered { last: Some(last), end, youngest, horizon, began_at: at, ended_at: at }
+    }
+
+    fn empty(at: BootInstant) -> Covered {
+        Covered { last: None, youngest: Duration::MAX, ..page(0, None, at) }
+    }
+
     #[test]
     fn it_follows_when_the_youngest_row_is_old_enough() {
         let mut floor = Floor::default();
-        floor.note(7, LANE_OPEN_DURATION / 2, None, START);
-        assert_eq!(floor.at(START), 0);
-        assert_eq!(floor.at(START + LANE_OPEN_DURATION / 2), 7);
-        floor.note(9, Duration::MAX, None, START);
-        assert_eq!(floor.at(START), 9, "a backlog is not read twice");
+        floor.note(Covered { youngest: LANE_OPEN_DURATION / 2, ..page(7, None, START) });
+        assert_eq!(floor.id(), 0);
+        floor.note(empty(START + LANE_OPEN_DURATION / 2));
+        assert_eq!(floor.id(), 7);
+    }
+
+    #[test]
+    fn an_old_backlog_is_not_read_twice() {
+        let mut floor = Floor::default();
+        let old = |last| Covered { youngest: Duration::MAX, ..page(last, Some((1, 9)), START) };
+        floor.note(old(9));
+        floor.note(old(18));
+        assert_eq!(floor.id(), 9);
+    }
+
+    #[test]
+    fn it_goes_no_further_than_the_page_that_raises_it() {
+        let mut floor = Floor::default();
+        floor.note(page(8_000, Some((10, 15)), START));
+        let later = START + LANE_OPEN_DURATION;
+        floor.note(Covered { end: 2_250, ..page(2_250, Some((20, 20)), later) });
+        assert_eq!(floor.id(), 2_250, "what ended has more rows behind it");
+        floor.note(Covered { end: 7_000, ..page(7_000, Some((20, 20)), later) });
+        assert_eq!(floor.id(), 7_000);
+        floor.note(page(8_001, Some((20, 20)), later));
+        assert_eq!(floor.id(), 8_000);
+    }
+
+    #[test]
+    fn a_page_that_was_asked_for_too_early_raises_nothing() {
+        let mut floor = Floor::default();
+        floor.note(page(7, None, START));
+        let later = START + LANE_OPEN_DURATION;
+        floor.note(Covered { began_at: START + LANE_OPEN_DURATION / 2, ..empty(later) });
+        assert_eq!(floor.id(), 0);
+        floor.note(empty(later));
+        assert_eq!(floor.id(), 7);
     }
 
     #[test]
@@ -96,41 +166,36 @@ mod tests {
         let mut now = START;
         for id in 1..5_000 {
             now = now + tick;
-            floor.note(id, Duration::ZERO, None, now);
-            assert!(floor.at(now) <= (id - 1_000).max(0), "{id}");
+            floor.note(page(id, None, now));
+            assert!(floor.id() <= (id - 1_000).max(0), "{id}");
             assert!(floor.ahead.len() <= LANE_FLOORS_MAX);
         }
-        assert!(floor.at(now) > 2_000, "it stands still: {floor:?}");
-    }
-
-    fn horizon(ended_below: u64, begun_below: u64) -> Option<Horizon> {
-        Some(Horizon { ended_below, begun_below })
+        assert!(floor.id() > 3_800, "it lags: {floor:?}");
     }
 
     #[test]
     fn it_waits_for_transactions_that_were_open_and_for_no_others() {
         let mut floor = Floor::default();
-        floor.note(7, Duration::ZERO, horizon(10, 15), START);
+        floor.note(page(7, Some((10, 15)), START));
         let later = START + LANE_OPEN_DURATION;
-        assert_eq!(floor.at(later), 0, "one below 15 is open");
-        floor.note(9, Duration::ZERO, horizon(14, 20), later);
-        assert_eq!(floor.at(later), 0);
-        floor.note(9, Duration::ZERO, horizon(15, 30), later);
-        assert_eq!(floor.at(later), 7);
-        assert_eq!(floor.at(later + LANE_OPEN_DURATION), 7, "one below 20 is open");
-        assert_eq!(floor.at(later + LANE_OPEN_DURATION_MAX), 9, "and keeps it for so long at most");
+        floor.note(page(9, Some((14, 20)), later));
+        assert_eq!(floor.id(), 0, "one below 15 is open");
+        floor.note(page(9, Some((15, 30)), later));
+        assert_eq!(floor.id(), 7);
+        floor.note(page(9, Some((15, 40)), later + LANE_OPEN_DURATION));
+        assert_eq!(floor.id(), 7, "one below 20 is open");
+        floor.note(empty(later + LANE_OPEN_DURATION_MAX));
+        assert_eq!(floor.id(), 9, "and keeps it for so long at most");
     }
 
     #[test]
     fn it_waits_no_less_where_nothing_is_open() {
         let mut floor = Floor::default();
-        floor.note(7, Duration::ZERO, horizon(15, 15), START);
-        assert_eq!(
-            floor.at(START + LANE_OPEN_DURATION / 2),
-            0,
-            "an id may be drawn before its transaction has a number"
-        );
-        assert_eq!(floor.at(START + LANE_OPEN_DURATION), 7);
+        floor.note(page(7, Some((15, 15)), START));
+        floor.note(page(7, Some((16, 16)), START + LANE_OPEN_DURATION / 2));
+        assert_eq!(floor.id(), 0, "an id may be drawn before its transaction has a number");
+        floor.note(page(7, Some((16, 16)), START + LANE_OPEN_DURATION));
+        assert_eq!(floor.id(), 7);
     }
 
     #[test]
@@ -139,11 +204,25 @@ mod tests {
         let mut now = START;
         for id in 1..1_000 {
             now = now + LANE_OPEN_DURATION_MAX / 100;
-            floor.note(id, Duration::ZERO, horizon(1, id.cast_unsigned() + 1), now);
-            assert!(floor.at(now) <= (id - 100).max(0), "{id}: {floor:?}");
+            floor.note(page(id, Some((1, id.cast_unsigned() + 1)), now));
+            assert!(floor.id() <= (id - 100).max(0), "{id}: {floor:?}");
+            assert!(floor.id() >= id - 101, "{id}: {floor:?}");
             assert!(floor.ahead.len() <= LANE_FLOORS_MAX);
         }
-        floor.note(1_000, Duration::ZERO, horizon(2_000, 2_000), now);
-        assert!(floor.at(now + LANE_OPEN_DURATION) >= 999, "it stands still: {floor:?}");
+        now = now + LANE_OPEN_DURATION;
+        floor.note(page(1_000, Some((2_000, 2_000)), now));
+        assert_eq!(floor.id(), 999);
+    }
+
+    #[test]
+    fn one_that_stays_open_has_no_more_read_again_than_a_page_may() {
+        let mut floor = Floor::default();
+        let mut now = START;
+        for id in (0..100).map(|page| page * LANE_OPEN_IDS_MAX / 5) {
+            now = now + LANE_OPEN_DURATION / 4;
+            floor.note(page(id, Some((1, 1_000)), now));
+            assert!(floor.id() >= id - LANE_OPEN_IDS_MAX * 3, "{id}: {floor:?}");
+        }
+        assert!(floor.id() > 0);
     }
 }

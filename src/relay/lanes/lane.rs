@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::floor::Floor;
+use super::floor::{Covered, Floor};
 use super::key::Key;
 use super::page::{Found, KeyHash, Page, Scan, ScanKind, Waiting};
 use super::recent::Recent;
@@ -111,7 +111,7 @@ impl Lane {
             return None;
         }
         let has_room = self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX;
-        let base = self.front.min(self.floor.at(now));
+        let base = self.front.min(self.floor.id());
         let scan = |kind, after| Scan { kind, after, again: 0, front: self.front, is_complete: after <= base };
         let wants_front = self.has_more && has_room && now >= self.front_at;
         let front = wants_front.then(|| Scan { again: self.again, ..scan(ScanKind::Front, base) });
@@ -143,10 +143,10 @@ impl Lane {
         if matches!(self.way, Way::Plain) { 1 } else { LANE_KEY_UNDER_WAY_MAX }
     }
 
-    /// Takes in a page that was there at `now`. Returns how many of its rows became visible behind a later one of their key
+    /// Takes in a page. Returns how many of its rows became visible behind a later one of their key
     /// that was sent already.
-    pub(crate) fn note(&mut self, scan: Scan, page: &Page, now: BootInstant, late_at: BootInstant) -> usize {
-        let end = if page.is_full { page.last } else { i64::MAX };
+    pub(crate) fn note(&mut self, scan: Scan, page: &Page, late_at: BootInstant) -> usize {
+        let (end, now) = (page.end(), page.read_at.1);
         let covered = |&&(from, _): &&(i64, KeyHash)| scan.after < from && from <= end;
         let resumed: Vec<KeyHash> = self.hungry.iter().filter(covered).map(|(_, key)| *key).collect();
         for key in &resumed {
@@ -169,15 +169,18 @@ impl Lane {
             }
             self.refresh(key);
         }
-        self.advance(scan, page, now, late_at);
+        self.advance(scan, page, late_at);
         late
     }
 
-    fn advance(&mut self, scan: Scan, page: &Page, now: BootInstant, late_at: BootInstant) {
-        let Page { read, last, is_full, youngest, horizon, .. } = *page;
+    fn advance(&mut self, scan: Scan, page: &Page, late_at: BootInstant) {
+        let Page { read, last, is_full, youngest, horizon, read_at: (began_at, now), .. } = *page;
         self.last_scan = scan.kind;
         self.read_to = self.read_to.max(last);
-        self.floor.note(last, youngest, horizon, now);
+        if scan.is_complete {
+            let last = (read > 0).then_some(last);
+            self.floor.note(Covered { last, end: page.end(), youngest, horizon, began_at, ended_at: now });
+        }
         match scan.kind {
             // Not beyond where a wake set it back to meanwhile.
             ScanKind::Front if scan.front == self.front => {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::clock::BootInstant;
 use crate::store::{Horizon, RowKey};
 
 /// A key by its hash. Two keys with the same one count as one: they wait for each other, and nothing else.
@@ -62,4 +63,13 @@ pub(crate) struct Page {
     pub(crate) last: i64,
     /// Whether more may follow behind it.
     pub(crate) is_full: bool,
+    /// When it was asked for, and when it was there.
+    pub(crate) read_at: (BootInstant, BootInstant),
+}
+
+impl Page {
+    /// Everything up to here was read that was there.
+    pub(crate) fn end(&self) -> i64 {
+        if self.is_full { self.last } else { i64::MAX }
+    }
 }

@@ -104,7 +104,7 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes) -> Res
     };
     let scans: Vec<LaneScan> = wanted.iter().map(scan).collect();
     let entries = store.lane_entries(&lanes.name(), &scans).await?;
-    let read_at = (engine.clock.now(), now + engine.limits.poll_interval);
+    let read_at = (now, engine.clock.now());
     let (mut rest, mut late) = (&entries[..], 0);
     for (place, scan) in wanted.iter().enumerate() {
         let (page, behind) = rest.split_at(rest.partition_point(|entry| entry.scan <= place));
@@ -125,7 +125,8 @@ fn note(
     is_full: bool,
     read_at: (BootInstant, BootInstant),
 ) -> usize {
-    lanes.note(scan, page, is_full, read_at, |row| {
+    let late_at = read_at.0 + engine.limits.poll_interval;
+    lanes.note(scan, page, is_full, read_at, late_at, |row| {
         engine.ledger.progress(row).map(|progress| progress == Progress::Delivered)
     })
 }

@@ -187,7 +187,8 @@ impl TopicLanes {
         (held, scan): (HeldLane, Scan),
         entries: &[LaneEntry],
         is_full: bool,
-        (now, late_at): (BootInstant, BootInstant),
+        read_at: (BootInstant, BootInstant),
+        late_at: BootInstant,
         is_delivered: impl Fn(RowKey) -> Option<bool>,
     ) -> usize {
         let found = |entry: &LaneEntry| {
@@ -207,8 +208,9 @@ impl TopicLanes {
             horizon: entries.first().and_then(|entry| entry.horizon),
             last: entries.last().map_or(scan.after, |entry| entry.row.id),
             is_full,
+            read_at,
         };
-        lane.note(scan, &page, now, late_at)
+        lane.note(scan, &page, late_at)
     }
 
     /// Takes rows whose turn it is, from one lane after the other, beginning behind the lane at `turn`.

@@ -87,7 +87,7 @@ SET l.fence = k.fence, l.owner = IF(k.`change` = 3, NULL, UNHEX(?)),
 const SCAN: &str = "
 SELECT * FROM (
   SELECT {scan} AS scan, CAST(id AS SIGNED), message_id, `key`, COALESCE(OCTET_LENGTH(payload), 0),
-    TIMESTAMPDIFF(MICROSECOND, created_at, UTC_TIMESTAMP(6))
+    CASE WHEN epoch = 0 THEN TIMESTAMPDIFF(MICROSECOND, created_at, UTC_TIMESTAMP(6)) ELSE 0 END
   FROM outbox_messages FORCE INDEX (outbox_messages_due)
   WHERE topic = ? AND lane = ? AND due_at = '1970-01-01 00:00:00' AND id > ? ORDER BY id LIMIT ?
 ) s{scan}";

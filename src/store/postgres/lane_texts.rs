@@ -77,16 +77,18 @@ UPDATE outbox_lanes l SET fence = k.fence,
   quiet_until = CASE WHEN k.change = 2 THEN clock_timestamp() + $7 * interval '1 millisecond' ELSE l.quiet_until END
 FROM unnest($3, $4, $5) AS k(lane, fence, change) WHERE l.topic = $1 AND l.lane = k.lane";
 
+// The age of one that was sent back is not that of its id, which is new: it counts as young.
 // Behind it: which transactions the snapshot of this very statement saw ended, and which number the next one gets, asked for once
 // and not for each row. The snapshot's own upper end tells that not: those that run above the last one that ended are beyond it.
 // A number is given when a transaction first writes, which for one that enqueues is before it draws an id or in that statement.
 const ENTRIES: &str = "
-SELECT k.scan, m.id, m.message_id, m.key, coalesce(octet_length(m.payload), 0), m.created_at, clock_timestamp(),
+SELECT k.scan, m.id, m.message_id, m.key, coalesce(octet_length(m.payload), 0),
+  CASE WHEN m.epoch = 0 THEN m.created_at ELSE clock_timestamp() END, clock_timestamp(),
   (SELECT txid_snapshot_xmin(txid_current_snapshot())),
   (SELECT s.upper + age((s.upper % 4294967296)::text::xid)
    FROM (SELECT txid_snapshot_xmax(txid_current_snapshot()) AS upper OFFSET 0) s)
 FROM unnest($2, $3, $4) WITH ORDINALITY AS k(lane, after, rows_max, scan) CROSS JOIN LATERAL (
-  SELECT id, message_id, key, payload, created_at FROM outbox_messages
+  SELECT id, message_id, key, payload, created_at, epoch FROM outbox_messages
   WHERE topic = $1 AND lane = k.lane AND due_at = 'epoch' AND id > k.after ORDER BY id LIMIT k.rows_max
 ) m ORDER BY k.scan, m.id";
 

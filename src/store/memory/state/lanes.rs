@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Lane, MemoryRow, Micros, State};
 use crate::lane::NodeId;
@@ -81,7 +82,11 @@ impl State {
                 row: row.key,
                 key: row.envelope.key.clone(),
                 bytes: row.envelope.payload.as_ref().map_or(0, Vec::len),
-                age: now.duration_since(row.envelope.created_at).unwrap_or_default(),
+                // One that was sent back has an id of its own, younger than itself.
+                age: match row.epoch {
+                    0 => now.duration_since(row.envelope.created_at).unwrap_or_default(),
+                    _ => Duration::ZERO,
+                },
                 horizon: Some(Horizon { ended_below, begun_below }),
             };
             rows.filter(move |row| row.key.id > after).take(scan.rows_max).map(entry)
