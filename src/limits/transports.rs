@@ -59,8 +59,13 @@ pub const KAFKA_TRANSACTION_MESSAGES_MAX: usize = 1_000;
 /// Bytes of one Kafka transaction: what goes again where one of its messages is refused.
 pub const KAFKA_TRANSACTION_BYTES_MAX: usize = 4 << 20;
 
-/// How long a Kafka lane waits for an answer before it looks at the time.
-pub const KAFKA_LANE_POLL: Duration = Duration::from_millis(100);
+/// How long a Kafka lane waits before it looks whether it was answered. The client's wait does not end with an answer, so that this
+/// is what each transaction waits too long. It counts whole milliseconds and spins through what is left of one: a tenth above one,
+/// it sleeps for that one.
+pub const KAFKA_LANE_POLL: Duration = Duration::from_micros(1_100);
+
+/// How long a Kafka lane listens to its client before it says why it ended: the cause may be behind log lines.
+pub const KAFKA_LANE_DRAIN: Duration = Duration::from_millis(10);
 
 /// How often a Kafka lane with nothing to send looks at what its client has to say.
 pub const KAFKA_LANE_IDLE: Duration = Duration::from_secs(1);

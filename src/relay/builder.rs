@@ -149,7 +149,10 @@ impl RelayBuilder {
         let teller = Arc::new(Teller::new(self.listeners, Arc::clone(&self.clock)));
         let wanted = |route: &Route| (route.transport.in_flight_max() / self.sharers).max(1);
         let wanted: Vec<usize> = routes.iter().map(wanted).collect();
-        let outbox: Arc<str> = self.tables.messages().into();
+        let outbox: Arc<str> = match self.gauges.relay() {
+            Some(relay) => format!("{}-{relay}", self.tables.messages()).into(),
+            None => self.tables.messages().into(),
+        };
         let engine = |(route, limits): (&Route, Limits)| {
             let gauge = |metric| self.gauges.of_transport(metric, &route.name);
             let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_refs_max, Arc::clone(&self.clock));

@@ -27,7 +27,7 @@ use crate::transport::{FailureClass, Outcome, ReceiptSink, Transport};
 pub(crate) struct Engine {
     /// The name of the transport.
     pub(crate) name: Arc<str>,
-    /// What tells the outbox from others: its table of live messages.
+    /// What tells the outbox from others: its table of live messages, and the relay's name where there are several in the process.
     pub(crate) outbox: Arc<str>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) transport: Arc<dyn Transport>,

@@ -17,6 +17,11 @@ impl Gauges {
         Self { relay }
     }
 
+    /// The relay's name, where it has neighbours.
+    pub(crate) fn relay(&self) -> Option<&str> {
+        self.relay.as_deref()
+    }
+
     pub(crate) fn of_transport(&self, metric: &'static str, transport: &Arc<str>) -> Gauge {
         self.gauge(metric, Some(Label::new("transport", Arc::clone(transport))))
     }

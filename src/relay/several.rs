@@ -106,6 +106,9 @@ impl RelaysBuilder {
 
     /// A relay with its store. Of the [`Limits`](crate::Limits) that it was given, each gets its equal share of what may be in
     /// flight; of the other limits it has all. Its gauges have the name as the label `relay`.
+    ///
+    /// The name is part of what brokers know the lanes of [fenced](crate::Topic::fenced) topics by: it has to be the same on every
+    /// node that relays from this database.
     pub fn relay(mut self, name: impl Into<Arc<str>>, relay: RelayBuilder) -> Self {
         self.relays.push((name.into(), relay));
         self

@@ -11,7 +11,8 @@ use crate::message::Envelope;
 /// A lane of an ordered topic, as the broker is to know it: the same on every node, and of no other lane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LaneName {
-    /// The outbox: its table of live messages, with its schema where one is named.
+    /// The outbox: its table of live messages, with its schema where one is named; and the relay's name where it is one of
+    /// [`Relays`](crate::relay::Relays).
     pub outbox: Arc<str>,
     /// The topic.
     pub topic: Arc<str>,

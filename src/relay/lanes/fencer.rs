@@ -1,12 +1,13 @@
 //! The fencer of one fenced topic: makes the broker refuse what earlier owners of this node's lanes still send.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 
+use super::lane::Lane;
 use super::topic::TopicLanes;
 use crate::limits::{LANE_FENCE_WAIT_MIN, LANE_FENCES_AT_ONCE_MAX};
 use crate::metrics;
@@ -16,30 +17,38 @@ use crate::relay::stop::Stage;
 use crate::store::HeldLane;
 use crate::transport::{FailureClass, FencedLane, LaneName, TransportError};
 
-type Fenced = (HeldLane, Result<Arc<dyn FencedLane>, TransportError>);
+type Fenced = Result<Arc<dyn FencedLane>, TransportError>;
 
-/// Runs until the relay drains.
+/// What is asked of the broker.
+struct Asked {
+    engine: Arc<Engine>,
+    lanes: Arc<TopicLanes>,
+    fencing: JoinSet<Fenced>,
+    of: HashMap<Id, HeldLane>,
+}
+
+/// Runs until the relay drains, and what was begun has ended.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let (mut asked, mut fencing) = (HashSet::new(), JoinSet::new());
+    // Of one that panicked nothing is waited for any more.
+    lanes.owned().values_mut().filter(|lane| lane.is_asked()).for_each(|lane| lane.unfence(engine.clock.now()));
+    let mut asked = Asked { engine, lanes, fencing: JoinSet::new(), of: HashMap::new() };
+    let (engine, lanes) = (Arc::clone(&asked.engine), Arc::clone(&asked.lanes));
     while !engine.stop.has_reached(Stage::Draining) {
         let told = lanes.fence.notified();
-        ask(&engine, &lanes, &mut asked, &mut fencing);
+        asked.ask();
         tokio::select! {
-            Some(fenced) = fencing.join_next() => match fenced {
-                Ok((held, fenced)) => {
-                    asked.remove(&held);
-                    book(&engine, &lanes, held, fenced);
-                }
-                // It panicked: its lane is asked for again, with all the others.
-                Err(_) => {
-                    fencing.abort_all();
-                    asked.clear();
-                }
-            },
+            Some(fenced) = asked.fencing.join_next_with_id() => asked.answered(fenced),
             () = told => {}
             () = sleep(pause(&engine, &lanes)) => {}
             () = engine.stop.reached(Stage::Draining) => {}
         }
+    }
+    while !asked.of.is_empty() {
+        tokio::select! {
+            Some(fenced) = asked.fencing.join_next_with_id() => asked.answered(fenced),
+            () = engine.stop.reached(Stage::Ending) => return,
+        }
+        lanes.keep.notify_one();
     }
 }
 
@@ -48,24 +57,36 @@ fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
     if lanes.has_unfenced() { LANE_FENCE_WAIT_MIN } else { engine.limits.poll_interval }
 }
 
-fn ask(engine: &Arc<Engine>, lanes: &TopicLanes, asked: &mut HashSet<HeldLane>, fencing: &mut JoinSet<Fenced>) {
-    let now = engine.clock.now();
-    let is_down = matches!(engine.breaker.state(), BreakerState::Open { .. });
-    if is_down || !lanes.topic.may_begin(now) {
-        return;
-    }
-    // Begun while the lane is ours: later, it would fence the next owner.
-    for held in lanes.to_fence(now) {
-        if fencing.len() >= LANE_FENCES_AT_ONCE_MAX || !asked.insert(held) {
-            continue;
+impl Asked {
+    fn ask(&mut self) {
+        let (engine, lanes) = (&self.engine, &self.lanes);
+        let now = engine.clock.now();
+        let is_down = matches!(engine.breaker.state(), BreakerState::Open { .. });
+        if is_down || !lanes.topic.may_begin(now) {
+            return;
         }
-        let transport = Arc::clone(&engine.transport);
-        let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: held.lane };
-        fencing.spawn(async move { (held, transport.fence(name).await) });
+        // Begun while the lane is ours: later, it would fence the next owner.
+        let room = LANE_FENCES_AT_ONCE_MAX.saturating_sub(self.of.len());
+        for held in lanes.to_fence(now).into_iter().take(room) {
+            let transport = Arc::clone(&engine.transport);
+            let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: held.lane };
+            lanes.with_lane(held, Lane::ask);
+            let task = self.fencing.spawn(async move { transport.fence(name).await });
+            self.of.insert(task.id(), held);
+        }
+    }
+
+    fn answered(&mut self, fenced: Result<(Id, Fenced), JoinError>) {
+        let id = fenced.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let Some(held) = self.of.remove(&id) else { return };
+        match fenced {
+            Ok((_, fenced)) => book(&self.engine, &self.lanes, held, fenced),
+            Err(_panicked) => self.lanes.with_lane(held, |lane| lane.unfence(self.engine.clock.now())),
+        }
     }
 }
 
-fn book(engine: &Engine, lanes: &TopicLanes, held: HeldLane, fenced: Result<Arc<dyn FencedLane>, TransportError>) {
+fn book(engine: &Engine, lanes: &TopicLanes, held: HeldLane, fenced: Fenced) {
     let now = engine.clock.now();
     match fenced {
         Ok(by) => {

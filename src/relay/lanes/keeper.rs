@@ -126,7 +126,7 @@ fn drained(engine: &Engine, lanes: &TopicLanes) -> Vec<HeldLane> {
     let owned = lanes.owned();
     let is_free =
         |lane: &Lane| planted(Mistake::LaneLeftInFlight) || (!lane.is_sending() && !in_use.contains(&lane.held.lane));
-    let idle = owned.values().filter(|lane| lane.is_given_up && is_free(lane));
+    let idle = owned.values().filter(|lane| lane.is_given_up && !lane.is_asked() && is_free(lane));
     idle.map(|lane| lane.held).collect()
 }
 
@@ -195,7 +195,7 @@ fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInst
         let held = HeldLane { lane: of.lane, fence: of.fence };
         let lane = owned.entry(of.lane).or_insert_with(|| {
             tracing::info!(topic = %lanes.name(), lane = of.lane, fence = of.fence, quiet = ?of.quiet_for, "a lane is taken");
-            let way = if is_fenced { Way::Unfenced { from: now, tries: 0 } } else { Way::Plain };
+            let way = if is_fenced { lanes.way_anew(of.lane, now) } else { Way::Plain };
             Lane::new(held, way, valid_until, now + of.quiet_for, now)
         });
         lane.valid_until = valid_until;

@@ -59,10 +59,25 @@ pub(crate) struct Lane {
 pub(crate) enum Way {
     /// One of a key after the other; what an earlier owner sends late may come in between.
     Plain,
-    /// Nothing leaves before the lane is fenced; not to be tried before then, after so many times in vain.
-    Unfenced { from: BootInstant, tries: u32 },
+    /// Nothing leaves before the lane is fenced; not to be tried before then, after so many times in vain. What is asked of the broker
+    /// ends before the lane is handed over: later, it would fence the next owner.
+    Unfenced { from: BootInstant, tries: u32, is_asked: bool },
     /// Several of a key at once.
     Fenced { by: Arc<dyn FencedLane>, tries: u32 },
+}
+
+impl Way {
+    /// To be fenced.
+    pub(crate) fn unfenced(now: BootInstant) -> Self {
+        Self::Unfenced { from: now, tries: 0, is_asked: false }
+    }
+
+    /// To be fenced anew after a while, where it is of those that are.
+    pub(crate) fn anew(&self, now: BootInstant) -> Option<Self> {
+        let (Self::Unfenced { tries, .. } | Self::Fenced { tries, .. }) = *self else { return None };
+        let wait = if tries == 0 { Duration::ZERO } else { FENCE_RETRY.wait(tries) };
+        Some(Self::Unfenced { from: now + wait, tries: tries.saturating_add(1), is_asked: false })
+    }
 }
 
 impl Lane {
@@ -267,9 +282,16 @@ impl Lane {
 
     /// Notes that the lane could not be fenced, or sends nothing more as it is; it is tried anew after a while.
     pub(crate) fn unfence(&mut self, now: BootInstant) {
-        let (Way::Unfenced { tries, .. } | Way::Fenced { tries, .. }) = self.way else { return };
-        let wait = if tries == 0 { Duration::ZERO } else { FENCE_RETRY.wait(tries) };
-        self.way = Way::Unfenced { from: now + wait, tries: tries.saturating_add(1) };
+        if let Some(way) = self.way.anew(now) {
+            self.way = way;
+        }
+    }
+
+    /// Notes that the broker is asked to fence the lane.
+    pub(crate) fn ask(&mut self) {
+        if let Way::Unfenced { is_asked, .. } = &mut self.way {
+            *is_asked = true;
+        }
     }
 
     /// Notes that the way out works.
@@ -346,6 +368,11 @@ impl Lane {
     /// Whether a row is under way: being read, sent, or its failure is being written.
     pub(crate) fn is_sending(&self) -> bool {
         self.keys.values().any(Key::is_sending)
+    }
+
+    /// Whether the broker may still fence the lane on this node's behalf.
+    pub(crate) fn is_asked(&self) -> bool {
+        matches!(self.way, Way::Unfenced { is_asked: true, .. })
     }
 
     /// Whether everything that was committed before was read, sent and answered, but for keys that are blocked.

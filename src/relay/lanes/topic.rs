@@ -22,6 +22,8 @@ use crate::transport::{FailureClass, FencedLane, Run};
 pub(crate) struct TopicLanes {
     pub(crate) topic: Arc<TopicState>,
     owned: Mutex<BTreeMap<u16, Lane>>,
+    /// How lanes go on that somebody else fenced, should they be taken anew.
+    fenced_out: Mutex<BTreeMap<u16, Way>>,
     /// What was committed, here or elsewhere. Apart from the lanes, because it is written by whoever commits.
     woken: Woken,
     /// What was committed here and its owners elsewhere were not told yet.
@@ -71,6 +73,7 @@ impl TopicLanes {
         Self {
             topic,
             owned: Mutex::default(),
+            fenced_out: Mutex::default(),
             woken: Woken::default(),
             untold: Woken::default(),
             commits: Commits::default(),
@@ -268,7 +271,9 @@ impl TopicLanes {
     /// Lanes that are to be fenced now: nothing of them is under way, so that what goes next is the first of each key.
     pub(crate) fn to_fence(&self, now: BootInstant) -> Vec<HeldLane> {
         let is_due = |lane: &Lane| match lane.way {
-            Way::Unfenced { from, .. } => from <= now && now < lane.valid_until && !lane.is_given_up,
+            Way::Unfenced { from, is_asked, .. } => {
+                !is_asked && from <= now && now < lane.valid_until && !lane.is_given_up
+            }
             Way::Plain | Way::Fenced { .. } => false,
         };
         let owned = self.owned();
@@ -281,14 +286,25 @@ impl TopicLanes {
     }
 
     /// Gives up a lane that somebody else fenced: it is theirs, or will be taken anew.
-    pub(crate) fn lose(&self, held: HeldLane) -> bool {
-        let mut owned = self.owned();
-        let is_held = owned.get(&held.lane).is_some_and(|lane| lane.held == held);
-        if is_held {
-            owned.remove(&held.lane);
-            self.keep.notify_one();
+    pub(crate) fn lose(&self, held: HeldLane, now: BootInstant) -> bool {
+        let lost = {
+            let mut owned = self.owned();
+            let is_held = owned.get(&held.lane).is_some_and(|lane| lane.held == held);
+            is_held.then(|| owned.remove(&held.lane)).flatten()
+        };
+        let Some(lost) = lost else { return false };
+        // Two that fence each other would do so without a wait, if each began as if it were the first time.
+        if let Some(way) = lost.way.anew(now) {
+            self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).insert(held.lane, way);
         }
-        is_held
+        self.keep.notify_one();
+        true
+    }
+
+    /// How a fenced lane begins that is taken.
+    pub(crate) fn way_anew(&self, lane: u16, now: BootInstant) -> Way {
+        let fenced_out = self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).remove(&lane);
+        fenced_out.unwrap_or_else(|| Way::unfenced(now))
     }
 
     /// Whether everything handed over so far was read, sent and answered, as far as this process owns its lane.
@@ -327,7 +343,7 @@ impl LaneHold {
     pub(crate) fn failed(&self, class: Option<FailureClass>, now: BootInstant) {
         let Some(run) = &self.run else { return };
         run.fail();
-        if class == Some(FailureClass::Fenced) && self.lanes.lose(self.held) {
+        if class == Some(FailureClass::Fenced) && self.lanes.lose(self.held, now) {
             ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
             tracing::warn!(topic = %self.lanes.name(), lane = self.held.lane,
                 "the lane was fenced by somebody else: another node has it, or another outbox goes by the same name");

@@ -1,19 +1,24 @@
 //! Fenced topics.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
 use super::World;
 use super::lanes::{TOPIC, owned, world_with};
-use super::several::Few;
+use super::several::{Few, both};
 use crate::lane::lane_of;
 use crate::limits::LANES;
-use crate::message::MessageId;
+use crate::message::{Envelope, MessageId};
 use crate::relay::StartError;
 use crate::store::{Call, RowKey};
 use crate::topic::{OnFailedKey, Topic};
-use crate::transport::{Answer, FailureClass, LaneName, MemoryTransport, Transport as _};
+use crate::transport::{
+    Answer, FailureClass, FencedLane, LaneName, MemoryTransport, Receipt, Transport, TransportError,
+};
 
 fn topic() -> Topic {
     Topic::new(TOPIC).ordered_by_key().fenced()
@@ -209,4 +214,93 @@ async fn a_transport_that_cannot_fence_refuses_to_start() {
         }
         answer => panic!("{answer:?}"),
     }
+}
+
+/// They have one transport, and tables and topics of the same names.
+#[tokio::test(start_paused = true)]
+async fn relays_of_several_databases_do_not_fence_each_other() {
+    let (north, mut south) = (world(), world());
+    south.broker = north.broker.clone();
+    let relays = both(&north, &south).start().await.unwrap();
+    north.until("each owns all", || relays.iter().all(|(_, relay)| owned(relay) == 16)).await;
+    for _ in 0..3 {
+        commit(&north, 1);
+        commit(&south, 1);
+        north.drained().await;
+        south.drained().await;
+    }
+    assert_eq!(north.broker.sends(), 6, "nothing was refused");
+}
+
+/// Takes its time to fence, and panics before.
+#[derive(Debug)]
+struct Slow {
+    broker: MemoryTransport,
+    takes: Duration,
+    panics: AtomicU32,
+}
+
+#[async_trait]
+impl Transport for Slow {
+    fn delivery_timeout(&self) -> Duration {
+        self.broker.delivery_timeout()
+    }
+
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        self.broker.prepare(topics).await
+    }
+
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        self.broker.send(envelope, receipt);
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.broker.probe().await
+    }
+
+    fn can_fence(&self) -> bool {
+        true
+    }
+
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let panics = self.panics.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
+        assert!(!panics, "a defect of the transport");
+        sleep(self.takes).await;
+        self.broker.fence(lane).await
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.broker.flush(within).await
+    }
+}
+
+/// Later, it would fence the next owner.
+#[tokio::test(start_paused = true)]
+async fn a_lane_is_not_handed_over_while_it_is_being_fenced() {
+    let world = world();
+    let other = world.neighbour();
+    let slow = Slow { broker: world.broker.clone(), takes: Duration::from_secs(5), panics: AtomicU32::new(0) };
+    let first = world.relay().transport(slow).start().await.unwrap();
+    world.until("one owns all", || owned(&first) == 16).await;
+    let second = other.start().await;
+    world.until("both own a half", || owned(&first) == 8 && owned(&second) == 8).await;
+    // Until what is still under way has come.
+    sleep(Duration::from_secs(10)).await;
+    for key in 0..40 {
+        world.commit_keyed(&key.to_string());
+    }
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 40, "nothing was refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fence_that_panics_is_tried_anew_and_keeps_no_other_waiting() {
+    let world = world();
+    let slow = Slow { broker: world.broker.clone(), takes: Duration::from_secs(1), panics: AtomicU32::new(2) };
+    for key in 0..40 {
+        world.commit_keyed(&key.to_string());
+    }
+    let _relay = world.relay().transport(slow).start().await.unwrap();
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 40);
 }

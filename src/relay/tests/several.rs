@@ -28,7 +28,7 @@ fn relay(world: &World) -> RelayBuilder {
         .clock(VirtualClock(Instant::now()))
 }
 
-fn both(north: &World, south: &World) -> RelaysBuilder {
+pub(super) fn both(north: &World, south: &World) -> RelaysBuilder {
     Relays::builder().transport(north.broker.clone()).relay("north", relay(north)).relay("south", relay(south))
 }
 

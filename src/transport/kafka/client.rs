@@ -135,7 +135,11 @@ impl Client {
     }
 
     pub(super) fn config_error(&self, error: KafkaError) -> TransportError {
-        TransportError::new(FailureClass::Fatal, KafkaConfigError::from_client(error, &self.secrets))
+        TransportError::new(FailureClass::Fatal, self.config_problem(error))
+    }
+
+    pub(super) fn config_problem(&self, error: KafkaError) -> KafkaConfigError {
+        KafkaConfigError::from_client(error, &self.secrets)
     }
 
     /// The class and cause of a request that another client made in vain.

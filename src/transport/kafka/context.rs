@@ -69,7 +69,7 @@ impl Context {
 }
 
 /// Whether failures of the class are answers of a broker, about a message or its topic.
-fn is_answer(class: FailureClass) -> bool {
+pub(super) fn is_answer(class: FailureClass) -> bool {
     matches!(class, FailureClass::RecordRefused | FailureClass::Record | FailureClass::Topic)
 }
 

@@ -63,7 +63,8 @@ use crate::topic::Topic;
 /// [`partition_with`](KafkaTransportBuilder::partition_with). Messages without key go to partitions with a leader anyhow.
 ///
 /// **The end.** Dropping it gives up what the client still holds: receipts report it as failed, from another thread,
-/// within two seconds. [`flush`](Transport::flush) before; the relay's `shutdown` does.
+/// within two seconds. [`flush`](Transport::flush) before; the relay's `shutdown` does. The lanes of fenced topics have clients of their
+/// own, and send what they were given: they end with the relay.
 #[derive(Debug)]
 pub struct KafkaTransport {
     client: Arc<Client>,
@@ -105,6 +106,11 @@ impl Transport for KafkaTransport {
     /// A topic that the cluster does not have and that is to be neither made nor checked is no error: its messages
     /// fail as [`FailureClass::Topic`].
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        if topics.iter().any(Topic::is_fenced) {
+            // Before anybody is asked: it is wrong whether the brokers are there or not.
+            let (client, within) = (Arc::clone(&self.client), self.delivery_timeout);
+            blocking(move || fenced::check(&client, within)).await??;
+        }
         self.probe().await?;
         topics::prepare(&self.client, &self.topics).await?;
         let names: Vec<Arc<str>> = topics.iter().map(Topic::shared_name).collect();
@@ -189,11 +195,12 @@ impl KafkaTransportBuilder {
         self
     }
 
-    /// What the transactional ids of [fenced](Topic::fenced) topics begin with; `diesel-outbox` by default. Table, topic and lane
-    /// follow.
+    /// What the transactional ids of [fenced](Topic::fenced) topics begin with; `diesel-outbox` by default. Table, name of the relay
+    /// where it is one of [`Relays`](crate::relay::Relays), topic and lane follow.
     ///
     /// Has to be the same on every node of an outbox, and another for each outbox that sends to the same cluster with tables
-    /// and topics of the same names: they would fence each other.
+    /// and topics of the same names: they would fence each other. Nodes with one and nodes with another do not fence each other, so
+    /// that it is changed like a topic is made fenced: stop every relay, wait for the delivery time-out, start them all.
     #[must_use]
     pub fn fence_prefix(mut self, prefix: impl Into<Arc<str>>) -> Self {
         self.fence_prefix = prefix.into();

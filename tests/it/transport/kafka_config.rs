@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use diesel_outbox::transport::{KafkaConfig, KafkaConfigError, KafkaTransport, Transport};
+use diesel_outbox::Topic;
+use diesel_outbox::transport::{FailureClass, KafkaConfig, KafkaConfigError, KafkaTransport, Transport};
 
 /// Nobody listens there.
 const NOWHERE: &str = "127.0.0.1:1";
@@ -50,6 +51,21 @@ fn names_and_values_that_the_client_does_not_know_are_named() {
     assert!(matches!(&unknown, KafkaConfigError::Invalid { name, .. } if name == "lingr.ms"), "{unknown}");
     let invalid = made(&[("linger.ms", "soon")]).expect_err("invalid");
     assert!(invalid.to_string().contains("linger.ms"), "{invalid}");
+}
+
+/// Nobody is asked for that, and no plain topic suffers.
+#[tokio::test]
+async fn what_the_client_of_a_fenced_topic_does_not_take_is_said_at_the_start() {
+    let fenced = [Topic::new("ledger").ordered_by_key().fenced()];
+    for (settings, expected) in [
+        (&[("socket.timeout.ms", "60000")][..], "socket.timeout.ms"),
+        (&[("transaction.timeout.ms", "1000"), ("message.timeout.ms", "5000")], "message.timeout.ms"),
+    ] {
+        let error = made(settings).expect("a plain client").prepare(&fenced).await.expect_err("refused");
+        assert_eq!(error.class(), FailureClass::Topic, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(expected) && text.contains("transaction.timeout.ms"), "{text}");
+    }
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Kafka against librdkafka's mock cluster: the suite, and faults that a real broker does not have to order.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use diesel_outbox::store::RowKey;
-use diesel_outbox::testing::transport::{Outcomes, Stored, TransportUnderTest};
-use diesel_outbox::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport};
+use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
+use diesel_outbox::transport::{FailureClass, FencedLane, LaneName, Outcome, Receipt, ReceiptSink, Run, Transport};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer as _};
-use rdkafka::types::RDKafkaRespErr;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
 use super::broker::{self, config, envelope, fresh, transport};
 
@@ -156,4 +156,42 @@ async fn the_last_outcome_may_drop_the_transport() {
     assert_eq!(outcomes.count(), 0);
     *sink.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(kafka);
     outcomes.wait_for(100, broker::PATIENCE).await;
+}
+
+async fn fenced(kafka: &dyn Transport, topic: &str) -> Arc<dyn FencedLane> {
+    let lane = LaneName { outbox: "outbox_messages".into(), topic: topic.into(), lane: 0 };
+    kafka.fence(lane).await.expect("the lane is fenced")
+}
+
+/// The fastest of several, because a busy machine makes some of them slow.
+#[tokio::test]
+async fn a_fenced_message_does_not_wait_for_the_clients_poll_to_end() {
+    let mock = Mock::start(1);
+    let (kafka, topic, outcomes) = (mock.transport(), mock.topic("quick", 1), Outcomes::new());
+    let lane = fenced(&*kafka, &topic).await;
+    let mut fastest = Duration::MAX;
+    for id in 0..30_i32 {
+        let began = Instant::now();
+        outcomes.send_fenced(&*lane, &Run::new(), [(id.into(), envelope(&topic, Some("key")))]);
+        outcomes.wait_for(usize::try_from(id).expect("small") + 1, broker::PATIENCE).await;
+        fastest = fastest.min(began.elapsed());
+    }
+    // The client's wait was a tenth of a second.
+    assert!(fastest < Duration::from_millis(50), "{fastest:?}");
+}
+
+/// The client drops the messages, and tells of none why.
+#[tokio::test]
+async fn a_missing_right_to_write_to_a_fenced_topic_is_of_the_topic() {
+    let mock = Mock::start(1);
+    let (kafka, topic, outcomes) = (mock.transport(), mock.topic("forbidden", 1), Outcomes::new());
+    let lane = fenced(&*kafka, &topic).await;
+    let forbidden = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    mock.cluster().request_errors(RDKafkaApiKey::AddPartitionsToTxn, &[forbidden]);
+    outcomes.send_fenced(&*lane, &Run::new(), [(0, envelope(&topic, Some("key"))), (1, envelope(&topic, Some("key")))]);
+    let seen = outcomes.wait_for(2, broker::PATIENCE).await;
+    assert!(seen.iter().all(|(_, seen)| seen.class() == Some(FailureClass::Topic)), "{seen:?}");
+    outcomes.send_fenced(&*fenced(&*kafka, &topic).await, &Run::new(), [(2, envelope(&topic, Some("key")))]);
+    outcomes.wait_for(3, broker::PATIENCE).await;
+    assert_eq!(outcomes.of(2), Some(Seen::Delivered));
 }

@@ -1,4 +1,4 @@
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -7,13 +7,17 @@ use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
+use crate::transport::kafka::client::Client;
 use crate::transport::kafka::context::Context;
+use crate::transport::{FailureClass, TransportError};
 
 pub(super) type LaneProducer = BaseProducer<LaneContext>;
 
 /// What the client of one lane calls back. What became of a message is kept until its transaction asks for it.
 pub(super) struct LaneContext {
     pub(super) inner: Context,
+    /// The client of all other topics.
+    shared: Arc<Client>,
     reports: Mutex<Vec<Report>>,
 }
 
@@ -21,8 +25,16 @@ pub(super) struct LaneContext {
 pub(super) type Report = (usize, Result<(), Code>);
 
 impl LaneContext {
-    pub(super) fn new(inner: Context) -> Self {
-        Self { inner, reports: Mutex::default() }
+    pub(super) fn new(shared: Arc<Client>) -> Self {
+        Self { inner: shared.context(), shared, reports: Mutex::default() }
+    }
+
+    /// Why nothing reaches any broker. One broker that is away is the trouble of its partitions, and this client that broke is
+    /// dropped: neither is of the transport.
+    pub(super) fn outage(&self) -> Option<TransportError> {
+        let health = &self.inner.health;
+        let own = || health.outage().filter(|outage| health.is_all_down() && outage.class() != FailureClass::Fatal);
+        self.shared.outage().or_else(own)
     }
 
     pub(super) fn take_reports(&self) -> Vec<Report> {

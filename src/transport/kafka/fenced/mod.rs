@@ -18,10 +18,16 @@ use self::transaction::{Cause, Job, code_of};
 use self::worker::Worker;
 use super::classify::class_of;
 use super::client::Client;
+use super::config::KafkaConfigError;
 use super::error::Answer;
 use super::placing::Placing;
-use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_FENCE_TIMEOUT};
+use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_LANE_DRAIN};
 use crate::transport::{FailureClass, FencedLane, FencedMessage, TransportError};
+
+/// Whether the client of a lane can be made with these settings: it refuses some that the plain one takes. Blocks, for no broker.
+pub(super) fn check(client: &Arc<Client>, delivery_timeout: Duration) -> Result<(), TransportError> {
+    producer(client, "diesel-outbox-check", delivery_timeout).map(drop)
+}
 
 /// Makes the producer of a lane, which has the brokers refuse those before it and end what they left open. Blocks.
 pub(super) fn fence(
@@ -39,7 +45,7 @@ pub(super) fn fence(
     Ok(Arc::new(KafkaLane { id, placing, jobs: sender, is_open }))
 }
 
-fn producer(client: &Client, id: &str, delivery_timeout: Duration) -> Result<LaneProducer, TransportError> {
+fn producer(client: &Arc<Client>, id: &str, delivery_timeout: Duration) -> Result<LaneProducer, TransportError> {
     let mut config = client.config().clone();
     config.set("transactional.id", id).set("enable.idempotence", "true");
     if config.get("transaction.timeout.ms").is_none() {
@@ -47,23 +53,31 @@ fn producer(client: &Client, id: &str, delivery_timeout: Duration) -> Result<Lan
         let timeout = delivery_timeout + 2 * KAFKA_COMMIT_TIMEOUT;
         config.set("transaction.timeout.ms", timeout.as_millis().to_string());
     }
-    config.create_with_context(LaneContext::new(client.context())).map_err(|error| client.config_error(error))
+    let context = LaneContext::new(Arc::clone(client));
+    // Of the fenced topics alone: plain ones go on.
+    let refused = |error| TransportError::new(FailureClass::Topic, NoLane(client.config_problem(error)));
+    config.create_with_context(context).map_err(refused)
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("a fenced topic's client, which has a transactional id, takes no such settings: {0}")]
+struct NoLane(#[source] KafkaConfigError);
 
 /// Why a lane could not be fenced.
 fn failed(producer: &LaneProducer, error: &KafkaError) -> TransportError {
     // What the brokers' connections died of is among its events.
-    producer.poll(Duration::ZERO);
+    producer.poll(KAFKA_LANE_DRAIN);
     let code = code_of(error);
-    if let Some(outage) = producer.context().inner.health.outage() {
-        return outage;
-    }
     let class = match class_of(code) {
-        // Said of the id: a right that is missing, or a time-out above the cluster's.
-        FailureClass::Record | FailureClass::RecordRefused => FailureClass::Topic,
-        // This client is dropped, and no other is the worse for it.
-        FailureClass::Fatal => FailureClass::Temporary,
-        class => class,
+        // Said of the id: a right that is missing, or a time-out above the cluster's. It breaks this client as well, which is no
+        // outage.
+        FailureClass::Record | FailureClass::RecordRefused | FailureClass::Topic => FailureClass::Topic,
+        class => match producer.context().outage() {
+            Some(outage) => return outage,
+            // This client is dropped, and no other is the worse for it.
+            None if class == FailureClass::Fatal || class == FailureClass::Connection => FailureClass::Temporary,
+            None => class,
+        },
     };
     TransportError::new(class, Answer { code })
 }

@@ -7,8 +7,10 @@ use rdkafka::producer::{Producer as _, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::context::LaneProducer;
-use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_POLL};
+use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_DRAIN, KAFKA_LANE_POLL};
 use crate::message::Envelope;
+use crate::transport::kafka::classify::class_of;
+use crate::transport::kafka::context::is_answer;
 use crate::transport::kafka::error::Answer;
 use crate::transport::kafka::partitions::Place;
 use crate::transport::kafka::record;
@@ -50,20 +52,26 @@ impl Cause {
         Self { class: FailureClass::Aborted, text: "a message of its key before it failed".into() }
     }
 
-    /// What ended the client's work: another fenced the lane, the brokers are away, or it is merely to be begun anew.
+    /// What ended the client's work: another fenced the lane, the topic is refused, the brokers are away, or it is merely to be begun
+    /// anew.
     fn of(producer: &LaneProducer, error: &KafkaError) -> Self {
         // What the brokers' connections died of may still be among its events.
-        producer.poll(Duration::ZERO);
+        producer.poll(KAFKA_LANE_DRAIN);
         let code = code_of(error);
         let fatal = producer.client().fatal_error();
         let codes = [Some(code), fatal.as_ref().map(|(code, _)| *code)];
         if codes.into_iter().flatten().any(is_of_a_fence) {
             return Self { class: FailureClass::Fenced, text: code.to_string().into() };
         }
-        match producer.context().inner.health.outage().filter(|_| fatal.is_none()) {
-            Some(outage) => Self { class: outage.class(), text: outage.to_string().into() },
-            None => Self { class: FailureClass::Aborted, text: code.to_string().into() },
+        if class_of(code) == FailureClass::Topic {
+            return Self { class: FailureClass::Topic, text: code.to_string().into() };
         }
+        let aborted = || Self { class: FailureClass::Aborted, text: code.to_string().into() };
+        producer.context().outage().map_or_else(aborted, Self::outage)
+    }
+
+    fn outage(outage: TransportError) -> Self {
+        Self { class: outage.class(), text: outage.to_string().into() }
     }
 
     pub(super) fn error(&self) -> TransportError {
@@ -91,7 +99,7 @@ pub(super) fn code_of(error: &KafkaError) -> Code {
 pub(super) type Ending = (Vec<Job>, Cause);
 
 /// Delivers messages in their order, all that can be. One that is refused is reported, with those of its run behind it; the
-/// others go again without it at once, so that no message waits for one of another key, whatever waits that one has.
+/// others go again without it at once: they wait for its refusal, and for none of the waits that it has then.
 pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Duration) -> Result<(), Ending> {
     loop {
         let (next, stopped): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::may_go);
@@ -138,21 +146,23 @@ impl Transaction<'_> {
         }
         let mut told = vec![Told::Nothing; jobs.len()];
         let handed = self.hand_over(&jobs, &mut told);
-        let is_whole = self.await_answers(handed, &mut told);
-        let ended = if is_whole && handed > 0 { self.commit() } else { self.abort(&mut told) };
-        for (job, told) in jobs.iter().zip(&told) {
-            if let (Some(place), Told::Taken | Told::Refused(_)) = (&job.place, told) {
-                place.answered(*told == Told::Taken);
-            }
+        let is_whole = handed.is_some_and(|handed| self.await_answers(handed, &jobs, &mut told));
+        if is_whole && handed > Some(0) {
+            return match self.commit() {
+                Ok(()) => self.report(jobs, told, None),
+                Err(cause) => Err((jobs, cause)),
+            };
         }
-        match ended {
+        // Afterwards it is forgotten.
+        let why = self.why_it_ended();
+        match self.abort(&jobs, &mut told) {
+            Ok(()) => self.report(jobs, told, (handed != Some(0)).then_some(why)),
             Err(cause) => Err((jobs, cause)),
-            Ok(()) => self.report(jobs, told, is_whole),
         }
     }
 
-    /// Hands the messages to the client; returns how many it took.
-    fn hand_over(&self, jobs: &[Job], told: &mut [Told]) -> usize {
+    /// Hands the messages to the client; returns how many it took, where it did not end the transaction meanwhile.
+    fn hand_over(&self, jobs: &[Job], told: &mut [Told]) -> Option<usize> {
         let mut handed = 0;
         for (place, job) in jobs.iter().enumerate() {
             if !job.may_go() {
@@ -161,6 +171,8 @@ impl Transaction<'_> {
             }
             match self.hand(job, place) {
                 Ok(()) => handed += 1,
+                // Said of the transaction, or of the client; of the message it says nothing.
+                Err(Code::State | Code::Fatal | Code::Fenced) => return None,
                 Err(code) => {
                     // Said of this message alone, which is not in the transaction.
                     job.run.fail();
@@ -168,7 +180,7 @@ impl Transaction<'_> {
                 }
             }
         }
-        handed
+        Some(handed)
     }
 
     fn hand(&self, job: &Job, place: usize) -> Result<(), Code> {
@@ -186,11 +198,11 @@ impl Transaction<'_> {
     }
 
     /// Waits until the client has told of all that it took; says whether the brokers have all of it.
-    fn await_answers(&self, handed: usize, told: &mut [Told]) -> bool {
+    fn await_answers(&self, handed: usize, jobs: &[Job], told: &mut [Told]) -> bool {
         let mut answered = 0;
         while answered < handed && Instant::now() < self.ends_at {
             self.producer.poll(KAFKA_LANE_POLL);
-            let (answers, is_whole) = self.take_answers(told);
+            let (answers, is_whole) = self.take_answers(jobs, told);
             answered += answers;
             // One that is refused spoils the transaction, and the others are not waited for.
             if !is_whole {
@@ -200,12 +212,30 @@ impl Transaction<'_> {
         answered == handed
     }
 
-    fn take_answers(&self, told: &mut [Told]) -> (usize, bool) {
+    fn take_answers(&self, jobs: &[Job], told: &mut [Told]) -> (usize, bool) {
         let reports = self.producer.context().take_reports();
         let is_whole = reports.iter().all(|(_, answer)| answer.is_ok());
         let answers = reports.len();
-        reports.into_iter().for_each(|(place, answer)| told[place] = Told::of(answer));
+        for (place, answer) in reports {
+            told[place] = Told::of(answer);
+            if let Some(partition) = &jobs[place].place {
+                match told[place] {
+                    Told::Taken => partition.answered(true),
+                    Told::Refused(code) => partition.answered(is_answer(class_of(code))),
+                    Told::Nothing | Told::Stopped => {}
+                }
+            }
+        }
         (answers, is_whole)
+    }
+
+    /// What the client says of a transaction that is only to be aborted. Of one that may go on it says nothing.
+    fn why_it_ended(&self) -> Code {
+        match self.producer.begin_transaction().map_err(|error| code_of(&error)) {
+            Err(code) if code != Code::State => code,
+            // Not in time, then.
+            Ok(()) | Err(_) => Code::OperationTimedOut,
+        }
     }
 
     fn commit(&self) -> Result<(), Cause> {
@@ -221,39 +251,46 @@ impl Transaction<'_> {
     }
 
     /// What is under way is waited for before, because the client wants it so, and counts: with it there may be another reason.
-    fn abort(&self, told: &mut [Told]) -> Result<(), Cause> {
+    fn abort(&self, jobs: &[Job], told: &mut [Told]) -> Result<(), Cause> {
         self.producer.purge(PurgeConfig::default().queue());
-        let flushed = self.producer.flush(KAFKA_COMMIT_TIMEOUT);
-        self.take_answers(told);
+        let ends_at = Instant::now() + KAFKA_COMMIT_TIMEOUT;
+        while self.producer.in_flight_count() > 0 && Instant::now() < ends_at {
+            self.producer.poll(KAFKA_LANE_POLL);
+        }
+        let flushed = self.producer.flush(Duration::ZERO);
+        self.take_answers(jobs, told);
         let aborted = flushed.and_then(|()| self.producer.abort_transaction(KAFKA_COMMIT_TIMEOUT));
         aborted.map_err(|error| Cause::of(self.producer, &error))
     }
 
-    /// Reports what is decided. Of an aborted transaction that is what was refused, and what comes behind it.
-    fn report(&self, jobs: Vec<Job>, told: Vec<Told>, is_committed: bool) -> Result<Vec<Job>, Ending> {
+    /// Reports what is decided. Of a transaction that was aborted, for this reason where no message has one, that is what was refused,
+    /// and what comes behind it.
+    fn report(&self, jobs: Vec<Job>, told: Vec<Told>, aborted: Option<Code>) -> Result<Vec<Job>, Ending> {
         let refused = told.iter().find_map(|told| match told {
             Told::Refused(code) => Some(*code),
             Told::Nothing | Told::Taken | Told::Stopped => None,
         });
-        // The client told of no reason in time, or of one that is the lane's.
-        let ended = refused.map_or(Some(Code::OperationTimedOut), |code| is_of_a_fence(code).then_some(code));
-        if let Some(code) = ended.filter(|_| !is_committed) {
-            return Err((jobs, Cause::of(self.producer, &KafkaError::MessageProduction(code))));
-        }
-        if !is_committed && let Some(outage) = self.producer.context().inner.health.outage() {
-            return Err((jobs, Cause { class: outage.class(), text: outage.to_string().into() }));
+        if let Some(why) = aborted {
+            // The reason is the lane's, and no message's.
+            let ended = refused.map_or(Some(why), |code| is_of_a_fence(code).then_some(code));
+            if let Some(code) = ended {
+                return Err((jobs, Cause::of(self.producer, &KafkaError::MessageProduction(code))));
+            }
+            if let Some(outage) = self.producer.context().outage() {
+                return Err((jobs, Cause::outage(outage)));
+            }
         }
         let (mut again, mut failed) = (Vec::new(), HashSet::new());
         for (mut job, told) in jobs.into_iter().zip(told) {
             match told {
-                Told::Taken if is_committed => job.receipt.settle(Outcome::Delivered),
+                Told::Taken if aborted.is_none() => job.receipt.settle(Outcome::Delivered),
+                _ if failed.contains(&job.run) => job.fail(Cause::behind().error()),
                 Told::Refused(code) => {
                     failed.insert(job.run.clone());
                     let error = self.refusal(code, &job);
                     job.fail(error);
                 }
                 Told::Stopped => job.fail(Cause::behind().error()),
-                Told::Nothing | Told::Taken if failed.contains(&job.run) => job.fail(Cause::behind().error()),
                 Told::Nothing | Told::Taken => {
                     job.is_ahead = true;
                     again.push(job);
@@ -264,9 +301,11 @@ impl Transaction<'_> {
     }
 
     fn refusal(&self, code: Code, job: &Job) -> TransportError {
-        match code {
-            Code::QueueFull => TransportError::new(FailureClass::Temporary, Answer { code }),
-            code => self.producer.context().inner.failure(code, &job.envelope.topic),
+        match class_of(code) {
+            class if is_answer(class) => self.producer.context().inner.failure(code, &job.envelope.topic),
+            // There is no outage, as was asked before: one broker that is away is the trouble of its partitions.
+            FailureClass::Connection => TransportError::new(FailureClass::Temporary, Answer { code }),
+            class => TransportError::new(class, Answer { code }),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::context::LaneProducer;
 use super::transaction::{Cause, Job, deliver};
-use crate::limits::{KAFKA_LANE_IDLE, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX};
+use crate::limits::{KAFKA_LANE_IDLE, KAFKA_LANE_POLL, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX};
 
 /// Sends what a lane is given, one transaction after the other, on a thread of its own: the client's calls wait.
 pub(super) struct Worker {
@@ -34,7 +34,7 @@ impl Worker {
             match self.jobs.recv_timeout(KAFKA_LANE_IDLE) {
                 Ok(jobs) => waiting.extend(jobs),
                 // Errors of connections and log lines, which nobody hears otherwise.
-                Err(RecvTimeoutError::Timeout) => self.producer.poll(Duration::ZERO),
+                Err(RecvTimeoutError::Timeout) => self.producer.poll(KAFKA_LANE_POLL),
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
