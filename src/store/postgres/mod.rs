@@ -19,6 +19,8 @@ mod notices;
 mod partitions;
 mod port;
 mod rows;
+#[cfg(any(feature = "async", feature = "libpq"))]
+mod secrets;
 mod texts;
 
 use std::fmt;

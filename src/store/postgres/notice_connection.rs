@@ -11,8 +11,10 @@ use async_trait::async_trait;
 #[cfg(any(feature = "async", feature = "libpq"))]
 use diesel::result::QueryResult;
 #[cfg(any(feature = "async", feature = "libpq"))]
-use diesel::{ConnectionResult, pg::PgNotification};
+use diesel::{ConnectionError, pg::PgNotification};
 
+#[cfg(any(feature = "async", feature = "libpq"))]
+use super::secrets::redacted;
 use crate::store::{Notices, StoreError};
 
 type Opening = Pin<Box<dyn Future<Output = Result<Box<dyn Notices>, StoreError>> + Send>>;
@@ -45,18 +47,21 @@ impl NoticeConnection {
         let url = url.into();
         Self::opened_by(move || {
             let url = Arc::clone(&url);
-            async move { diesel_async::AsyncPgConnection::establish(&url).await }
+            async move {
+                let opened = diesel_async::AsyncPgConnection::establish(&url).await;
+                opened.map_err(|error| ConnectionError::BadConnection(redacted(&error.to_string(), &url)))
+            }
         })
     }
 
     /// A connection of diesel-async that `open` makes, with TLS for instance. Called again after each loss.
     ///
     /// It has to be one that diesel-async drives itself (`establish`, `try_from_client_and_connection`): of others it passes no
-    /// notices on.
+    /// notices on. What it says where it fails is logged.
     #[cfg(feature = "async")]
     pub fn opened_by<F>(open: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = ConnectionResult<diesel_async::AsyncPgConnection>> + Send + 'static,
+        F: Future<Output = diesel::ConnectionResult<diesel_async::AsyncPgConnection>> + Send + 'static,
     {
         use diesel_async::SimpleAsyncConnection as _;
         Self(Box::new(move |channel| {
@@ -71,27 +76,28 @@ impl NoticeConnection {
 
     /// A connection of libpq to `url`, for applications without diesel-async: with everything that libpq reads there, TLS included.
     ///
-    /// libpq cannot say that there is something to read, so it is asked every ten milliseconds, without a round trip.
+    /// libpq cannot say that there is something to read, so it is asked every ten milliseconds, without a round trip. It opens one
+    /// connection at a time, on a thread that lasts as long as that: give it a `connect_timeout`, without which libpq waits for a
+    /// server that accepts and says nothing, and nothing is heard meanwhile.
     ///
     /// ```no_run
     /// use diesel_outbox::store::NoticeConnection;
-    /// let notices = NoticeConnection::libpq("postgres://database/shop?sslmode=require");
+    /// let notices = NoticeConnection::libpq("postgres://database/shop?sslmode=require&connect_timeout=10");
     /// # let _ = notices;
     /// ```
     #[cfg(feature = "libpq")]
     pub fn libpq(url: impl Into<Arc<str>>) -> Self {
         use diesel::connection::{Connection as _, SimpleConnection as _};
-        let url = url.into();
+        let (url, opener): (Arc<str>, _) = (url.into(), Arc::new(Opener::default()));
         Self(Box::new(move |channel| {
-            let (url, listen) = (Arc::clone(&url), format!("LISTEN {channel}"));
-            Box::pin(async move {
-                let opened = tokio::task::spawn_blocking(move || {
-                    let mut connection = diesel::PgConnection::establish(&url).map_err(unreachable)?;
-                    connection.batch_execute(&listen).map_err(unreachable)?;
-                    Ok(Box::new(Polled(connection)) as Box<dyn Notices>)
-                });
-                opened.await.map_err(unreachable)?
-            })
+            let (url, opener, listen) = (Arc::clone(&url), Arc::clone(&opener), format!("LISTEN {channel}"));
+            let open = move || {
+                let mut connection =
+                    diesel::PgConnection::establish(&url).map_err(|error| without_secrets(&error, &url))?;
+                connection.batch_execute(&listen).map_err(unreachable)?;
+                Ok(Box::new(Polled(connection)) as Box<dyn Notices>)
+            };
+            Box::pin(async move { opener.open(open).await })
         }))
     }
 
@@ -136,6 +142,43 @@ impl fmt::Debug for Driven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driven").finish_non_exhaustive()
     }
+}
+
+/// Opens one at a time: who waits for it may give up, which libpq cannot be told.
+#[cfg(feature = "libpq")]
+#[derive(Default)]
+struct Opener(tokio::sync::Mutex<Option<tokio::sync::oneshot::Receiver<Opened>>>);
+
+#[cfg(feature = "libpq")]
+type Opened = Result<Box<dyn Notices>, StoreError>;
+
+#[cfg(feature = "libpq")]
+impl Opener {
+    /// What `open` gives, or an earlier one that is still under way. On a thread of its own: one of the runtime's would be missed,
+    /// and waited for when the runtime ends.
+    ///
+    /// Cancel safe: the next call waits on.
+    async fn open(&self, open: impl FnOnce() -> Opened + Send + 'static) -> Opened {
+        let mut under_way = self.0.lock().await;
+        let waited_for = match under_way.take() {
+            Some(waited_for) => waited_for,
+            None => {
+                let (tell, told) = tokio::sync::oneshot::channel();
+                let thread = std::thread::Builder::new().name("outbox-notices".into());
+                // Where nobody waits any more, the connection is closed.
+                thread.spawn(move || drop(tell.send(open()))).map_err(unreachable)?;
+                told
+            }
+        };
+        let opened = under_way.insert(waited_for).await;
+        *under_way = None;
+        opened.unwrap_or_else(|_| Err(StoreError::Unreachable("the thread that opens connections panicked".into())))
+    }
+}
+
+#[cfg(feature = "libpq")]
+fn without_secrets(error: &ConnectionError, url: &str) -> StoreError {
+    StoreError::Unreachable(redacted(&error.to_string(), url).into())
 }
 
 #[cfg(feature = "libpq")]

@@ -328,6 +328,7 @@ async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl 
         "{}",
         String::from_utf8_lossy(&log.0.lock().expect("unpoisoned"))
     );
+    assert_eq!(log.times("swordfish"), 0, "the password is in the log");
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 
@@ -346,7 +347,7 @@ async fn a_connection_that_is_refused_leaves_it_to_the_poll() {
     let Some(url) = fresh_postgres() else { return };
     for notices in [NoticeConnection::to, NoticeConnection::libpq as fn(String) -> NoticeConnection] {
         let (port, tries) = refusing();
-        let notices = notices(format!("postgres://nobody:secret@127.0.0.1:{port}/nothing"));
+        let notices = notices(format!("postgres://nobody:swordfish@127.0.0.1:{port}/nothing"));
         polls(&url, notices, "notices are not heard", || *tries.lock().expect("unpoisoned") >= 2).await;
     }
 }
@@ -356,4 +357,39 @@ async fn a_connection_that_is_refused_leaves_it_to_the_poll() {
 async fn a_connection_that_hears_nothing_is_found_out() {
     let (Some(url), Some(elsewhere)) = (fresh_postgres(), fresh_postgres()) else { return };
     polls(&url, NoticeConnection::to(elsewhere), "did not hear its own notice", || true).await;
+}
+
+/// Their drivers repeat what they cannot read.
+#[tokio::test]
+async fn a_mistyped_url_keeps_its_password() {
+    let Some(url) = fresh_postgres() else { return };
+    let mistyped = "postgress://u:swordfish@h/db".to_owned();
+    let libpq = NoticeConnection::libpq(mistyped.clone());
+    polls(&url, libpq, "[redacted]", || true).await;
+    polls(&url, NoticeConnection::to(mistyped), "notices are not heard", || true).await;
+}
+
+/// As behind a load balancer whose server is gone. That this test ends shows that no thread of the runtime waits for it.
+#[tokio::test]
+async fn libpq_opens_one_connection_at_a_time() {
+    let Some(url) = fresh_postgres() else { return };
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    let notices = NoticeConnection::libpq(format!("postgres://u@{address}/db?sslmode=disable&gssencmode=disable"));
+    let store = sync_store(&url, notices);
+    let store = store.notices().expect("it passes notices on");
+    let listen = || tokio::time::timeout(Duration::from_millis(200), store.listen());
+    for _ in 0..3 {
+        assert!(listen().await.is_err(), "nobody answers");
+    }
+    let (first, _) = silent.accept().expect("a connection");
+    silent.set_nonblocking(true).expect("it is asked");
+    assert_eq!(silent.accept().map(drop).map_err(|error| error.kind()), Err(io::ErrorKind::WouldBlock));
+
+    // What it waited for ends, and the next try begins anew.
+    drop(first);
+    let ended = store.listen().await.expect_err("it was closed");
+    assert!(ended.is_retriable(), "{ended}");
+    assert!(listen().await.is_err(), "nobody answers");
+    silent.accept().expect("another connection");
 }

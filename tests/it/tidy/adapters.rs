@@ -36,6 +36,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "store::postgres::admin_texts",
     "store::postgres::history_texts",
     "store::postgres::texts",
+    "store::postgres::secrets",
     "store::postgres::notice_connection",
     "store::postgres::notice_texts",
     "store::postgres",
