@@ -99,15 +99,16 @@ DELETE FROM outbox_processed_marks WHERE message_id IN ({ids}) AND message_id IN
 const REMOVE_LETTERS: &str = "DELETE FROM outbox_dead_letters WHERE message_id IN ({ids})";
 
 // Of the first ?1 rows to be removed, how many begin within ?2 bytes: the first whatever its size. The length of a payload stands in
-// front of it, so that none is read.
+// front of it, so that none is read: it is asked for where the row is, because a subquery hands its columns up whole.
 const FALLEN: &str = "
 SELECT count(*), count(*) FILTER (WHERE coalesce(bytes_before, 0) < ?2)
 FROM (
-  SELECT sum(coalesce(length(payload), 0)) OVER (
+  SELECT sum(coalesce(bytes, 0)) OVER (
     ORDER BY falls_on, place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
   ) AS bytes_before
   FROM (
-    SELECT falls_on, rowid AS place, payload FROM outbox_history WHERE falls_on <= {today} ORDER BY falls_on, rowid LIMIT ?1
+    SELECT falls_on, rowid AS place, length(payload) AS bytes FROM outbox_history WHERE falls_on <= {today}
+    ORDER BY falls_on, rowid LIMIT ?1
   )
 )";
 
