@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
@@ -177,8 +178,19 @@ impl RelayBuilder {
         };
         let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
         let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::new(self.gauges));
-        let engines =
-            Arc::new(Engines { node, all, store, clock, limits, stop, wakes, teller, store_health, backlog_meters });
+        let engines = Arc::new(Engines {
+            node,
+            all,
+            store,
+            clock,
+            limits,
+            stop,
+            wakes,
+            teller,
+            store_health,
+            backlog_meters,
+            is_left_in_lanes_known: AtomicBool::new(false),
+        });
         prepare_lanes(&engines, has_database).await?;
         prepare_history(&engines).await?;
         let prepared =

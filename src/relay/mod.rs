@@ -26,6 +26,7 @@ mod inbox;
 mod keeper;
 mod lanes;
 mod ledger;
+mod left_in_lanes;
 mod listening;
 mod meters;
 mod notices;

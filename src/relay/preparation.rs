@@ -7,12 +7,12 @@ use tokio::time::timeout;
 
 use super::engine::Engine;
 use super::engines::Engines;
-use super::pruner;
 use super::routes::Route;
 use super::start_error::{LimitsProblem, StartError};
 use super::teller::Listeners;
+use super::{left_in_lanes, pruner};
 use crate::limits::{Limits, PREPARE_TIMEOUT};
-use crate::store::{SchemaProblem, StoreError, StoreWarning};
+use crate::store::{StoreError, StoreWarning};
 use crate::transport::{FailureClass, TransportError};
 
 /// What the check of the tables means for the start.
@@ -33,7 +33,8 @@ pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(),
     }
 }
 
-/// Makes or compares the lanes of ordered topics, and looks that no other has any; where the database cannot be asked, their keeper does it later.
+/// Makes or compares the lanes of ordered topics, and looks that no other has any; where the database cannot be asked, their keeper and
+/// the scout do it later.
 pub(super) async fn prepare_lanes(engines: &Engines, has_database: bool) -> Result<(), StartError> {
     if has_database {
         refuse_left_in_lanes(engines).await?;
@@ -51,16 +52,10 @@ pub(super) async fn prepare_lanes(engines: &Engines, has_database: bool) -> Resu
     accept(prepared.map(|()| Vec::new()))
 }
 
-/// Refuses topics that were ordered and have messages of that time left: their rows are read through lanes, and in no other way.
+/// Refuses topics that were ordered and have messages of that time left.
 async fn refuse_left_in_lanes(engines: &Engines) -> Result<(), StartError> {
-    let Some(store) = engines.store.lanes() else { return Ok(()) };
-    for topic in engines.topics().filter(|topic| topic.topic.lane_count().is_none()) {
-        let topic = topic.name();
-        let has_rows = store.has_ordered_rows(&topic).await;
-        let problem = |topic: &str| StoreError::Schema(SchemaProblem::OrderedRows { topic: topic.to_owned() });
-        accept(has_rows.and_then(|has_rows| if has_rows { Err(problem(&topic)) } else { Ok(Vec::new()) }))?;
-    }
-    Ok(())
+    let left = left_in_lanes::find(engines).await;
+    accept(left.and_then(|left| left.into_iter().next().map_or(Ok(Vec::new()), |of| Err(StoreError::Schema(of)))))
 }
 
 /// Looks for the tables of the history, and makes room for what will be kept before the first of it comes.

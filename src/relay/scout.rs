@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::engines::Engines;
+use super::left_in_lanes;
 use super::stop::Stage;
 use crate::metrics;
 use crate::store::StoreError;
@@ -19,7 +20,10 @@ pub(crate) async fn run(engines: Arc<Engines>) {
     loop {
         engines.wakes.looking();
         let pause = match look(&engines).await {
-            Ok(pause) => pause,
+            Ok(pause) => {
+                left_in_lanes::tell(&engines).await;
+                pause
+            }
             Err(error) => {
                 tracing::warn!(%error, "the outbox could not be read: looking again");
                 engines.limits.poll_interval

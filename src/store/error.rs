@@ -143,7 +143,9 @@ impl fmt::Display for SchemaProblem {
             ),
             Self::OrderedRows { topic } => write!(
                 f,
-                "the topic {topic:?} is not ordered, and has messages that were enqueued while it was: nobody would send them. Let a                  relay with .ordered_by_key() drain them; or give their order up, and set lane = -1 where topic = '{topic}' in the                  table of messages"
+                "the topic {topic:?} is not ordered, and has messages that were enqueued while it was: nobody would send them. \
+                 Let a relay with .ordered_by_key() drain them; or give their order up, and set lane = -1 where \
+                 topic = '{topic}' in the table of messages"
             ),
             Self::Setting { found, remedy } => write!(f, "{found}: {remedy}"),
         }

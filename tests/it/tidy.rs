@@ -111,6 +111,11 @@ fn no_file_names_a_path_of_somebodys_machine() {
     assert_tidy(&text::foreign_paths(&workspace()));
 }
 
+#[test]
+fn no_text_holds_a_run_of_spaces() {
+    assert_tidy(&text::runs_of_spaces(&workspace()));
+}
+
 /// A made-up file for the unit tests of the rules.
 fn file(path: &str, text: &str) -> Source {
     Source { path: path.to_owned(), text: text.to_owned() }

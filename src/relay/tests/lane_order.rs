@@ -1,8 +1,10 @@
 //! What the model found in the protocol of lanes, held to the engine.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::lanes::{TOPIC, owned, world, world_with};
 use super::{DEADLINE, World, envelope};
@@ -171,4 +173,27 @@ async fn a_topic_that_is_ordered_no_more_leaves_no_row_behind() {
     ordered.drained().await;
     assert!(relay.shutdown(Duration::from_secs(30)).await.is_clean());
     unordered.start().await;
+}
+
+/// The start could not ask.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_in_lanes_is_told_when_the_database_is_back() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let logger = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::clone(&log));
+    let _logging = logger.finish().set_default();
+    let times = || {
+        let log = log.lock().unwrap();
+        String::from_utf8_lossy(&log).matches("has messages that were enqueued while it was").count()
+    };
+    let (ordered, plain) = (world(), world_with(Topic::new(TOPIC)));
+    let unordered = World { store: ordered.store.clone(), ..plain };
+    ordered.commit_keyed("a");
+    ordered.store.set_down(true);
+    let _relay = unordered.start().await;
+    assert_eq!(times(), 0);
+    ordered.store.set_down(false);
+    unordered.until("it is told", || times() > 0).await;
+    let looks = ordered.store.calls(Call::Look);
+    unordered.until("it looks on", || ordered.store.calls(Call::Look) > looks + 2).await;
+    assert_eq!(times(), 1);
 }

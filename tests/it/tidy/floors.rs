@@ -94,6 +94,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::dispatcher",
             "relay::keeper",
             "relay::prober",
+            "relay::left_in_lanes",
             "relay::scout",
             "relay::notices::text",
             "relay::notices::crier",

@@ -35,6 +35,22 @@ pub(super) fn foreign_paths(sources: &[Source]) -> Vec<String> {
     complaints
 }
 
+/// Complains about runs of spaces within a line of the library's code: the formatter leaves none, so they stand in a text that was put
+/// on one line by hand, and people read them in an error.
+pub(super) fn runs_of_spaces(sources: &[Source]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for source in sources.iter().filter(|source| source.path.starts_with("src/") && source.is_rust()) {
+        for (at, line) in source.text.lines().enumerate() {
+            let line = line.trim();
+            let is_run = |line: &str| line.split("   ").skip(1).any(|rest| !rest.trim_start().starts_with("//"));
+            if !line.starts_with("//") && is_run(line) {
+                complaints.push(format!("{}:{}: a run of spaces", source.path, at + 1));
+            }
+        }
+    }
+    complaints
+}
+
 /// Three backticks and a list of words with `ignore` or `ignore-<target>`, perhaps in a comment.
 fn is_ignored_example(line: &str) -> bool {
     let line = line.trim_start();
@@ -88,5 +104,16 @@ mod tests {
     fn a_path_of_one_machine_is_named() {
         assert_one(&foreign_paths(&[file("docs/a.md", &format!("x\nsee {}b", concat!("/", "work/")))]), "docs/a.md:2");
         assert_eq!(foreign_paths(&[file("docs/a.md", "homework/b and /usr/lib")]), [""; 0]);
+    }
+
+    #[test]
+    fn a_text_put_on_one_line_is_seen() {
+        let of = |path: &str, line: &str| runs_of_spaces(&[file(path, &format!("fn a() {{\n        {line}\n}}"))]);
+        assert_one(&of("src/a.rs", "f(\"let a             relay\")"), "src/a.rs:2");
+        assert_one(&of("src/a.rs", "f(\"let a     relay\")    // why"), "src/a.rs:2");
+        for line in ["f(\"let a relay\")    // why", "/// | a    | b |", "f(\"let a \\"] {
+            assert_eq!(of("src/a.rs", line), [""; 0], "{line}");
+        }
+        assert_eq!(of("tests/a.rs", "f(\"a      b\")"), [""; 0]);
     }
 }
