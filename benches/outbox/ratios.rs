@@ -1,17 +1,33 @@
 //! Legs against the floor of their own round.
 
-use crate::load::Load;
+use crate::load::{Load, Relayed, Throughput};
 use crate::report::{Figure, Floor};
 
 /// Transactions a second, of each leg in the order they ran.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     legs: Vec<(Load, f64)>,
+    /// Of those whose messages a relay takes.
+    rows_left: Vec<(Load, f64)>,
 }
 
 impl Rounds {
     pub(crate) fn push(&mut self, load: Load, tx_per_second: f64) {
         self.legs.push((load, tx_per_second));
+    }
+
+    /// The same, with what the leg's relay had still to do at its end.
+    pub(crate) fn push_leg(&mut self, load: Load, leg: &Throughput) {
+        self.push(load, leg.tx_per_second);
+        if load.relayed != Relayed::Nowhere {
+            self.rows_left.push((load, leg.rows_left as f64));
+        }
+    }
+
+    /// What the leg's relay had still to do at its end: a business beside one that falls behind would be fast.
+    pub(crate) fn left(&self, what: &str, load: Load) -> Figure {
+        let rows = self.rows_left.iter().filter(|(of, _)| *of == load).map(|(_, rows)| *rows).collect();
+        Figure::new(format!("{what}, {}, rows left at the end", load.name()), "rows", rows, Floor::None)
     }
 
     /// The leg as a share of the floor.

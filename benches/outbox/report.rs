@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
 pub(crate) use xtask::results::{Figure, Floor};
-use xtask::results::{Machine, RowResult, Spread, short};
+use xtask::results::{Machine, Origin, RowResult, Spread, short};
 
 use crate::cpu::CpuShare;
 
@@ -40,6 +40,8 @@ impl Journal {
             figures,
             others: Spread::of(&self.others),
             seconds: self.started.elapsed().as_secs_f64(),
+            // The rest is known to who started us.
+            origin: Origin { version: env!("CARGO_PKG_VERSION").to_owned(), ..Origin::default() },
             machine: Machine::here()?,
             legs: self.legs,
         };

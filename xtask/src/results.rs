@@ -162,6 +162,45 @@ impl Machine {
     }
 }
 
+/// What was measured, and how long it was asked to take.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Of the library.
+    pub version: String,
+    /// Seven digits, and `-dirty` where files differed from it; `None` outside of a repository.
+    pub commit: Option<String>,
+    /// Of a leg; `None`, here and below, where it was the row's own choice.
+    pub seconds: Option<f64>,
+    /// How often each leg was run.
+    pub rounds: Option<u32>,
+    /// Of a backlog.
+    pub messages: Option<u64>,
+}
+
+impl Origin {
+    /// Why the figures are not those of a whole run of `commit`; empty where they are.
+    #[must_use]
+    pub fn doubts(&self, commit: Option<&str>) -> String {
+        let seconds = self.seconds.map(|seconds| format!("--seconds {seconds}"));
+        let rounds = self.rounds.map(|rounds| format!("--rounds {rounds}"));
+        let messages = self.messages.map(|messages| format!("--messages {messages}"));
+        let asked: Vec<String> = [seconds, rounds, messages].into_iter().flatten().collect();
+        let mut doubts = Vec::new();
+        if !asked.is_empty() {
+            doubts.push(format!("a run of other length than the default (`{}`)", asked.join(" ")));
+        }
+        match (&self.commit, commit) {
+            // Writing the report makes it differ.
+            (Some(of), Some(commit)) if of != commit.trim_end_matches("-dirty") => {
+                doubts.push(format!("of commit {of}"))
+            }
+            (None, Some(_)) => doubts.push("of an unknown commit".to_owned()),
+            _ => {}
+        }
+        doubts.join(", ")
+    }
+}
+
 /// A row with everything that its figures come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RowResult {
@@ -173,6 +212,9 @@ pub struct RowResult {
     pub others: Option<Spread>,
     /// How long the row took.
     pub seconds: f64,
+    /// Of which version, at which length. Results that are older than this do not say.
+    #[serde(default)]
+    pub origin: Origin,
     /// Where.
     pub machine: Machine,
     /// Every leg, in the order they ran.
@@ -246,6 +288,22 @@ mod tests {
             "0.000 0.250 12.3 999.0 1,000 94,012"
         );
         assert_eq!([-0.05, -1_234_567.0].map(short).join(" "), "-0.050 -1,234,567");
+    }
+
+    #[test]
+    fn only_a_whole_run_of_the_commit_at_hand_is_beyond_doubt() {
+        let whole = Origin { commit: Some("abc1234".to_owned()), ..Origin::default() };
+        for here in [Some("abc1234"), Some("abc1234-dirty"), None] {
+            assert_eq!(whole.doubts(here), "", "{here:?}");
+        }
+        assert_eq!(whole.doubts(Some("1234abc")), "of commit abc1234");
+        let dirty = Origin { commit: Some("abc1234-dirty".to_owned()), ..Origin::default() };
+        assert_eq!(dirty.doubts(Some("abc1234-dirty")), "of commit abc1234-dirty");
+        let short = Origin { seconds: Some(2.0), rounds: Some(1), ..whole };
+        let length = "a run of other length than the default (`--seconds 2 --rounds 1`)";
+        assert_eq!(short.doubts(Some("abc1234")), length);
+        assert_eq!(short.doubts(Some("1234abc")), format!("{length}, of commit abc1234"));
+        assert_eq!(Origin::default().doubts(Some("abc1234")), "of an unknown commit");
     }
 
     #[test]

@@ -31,15 +31,16 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
             for load in [Load::FLOOR, LEGS[(round + step) % LEGS.len()]] {
                 let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, duration).await?;
                 journal.leg(load.name(), cpu, &throughput)?;
-                rounds.push(load, throughput.tx_per_second);
+                rounds.push_leg(load, &throughput);
             }
         }
     }
     // The last leg wants a floor behind it, too.
     let (throughput, _) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
-    rounds.push(Load::FLOOR, throughput.tx_per_second);
+    rounds.push_leg(Load::FLOOR, &throughput);
     let mut figures = vec![rounds.absolute("business tx/s", Load::FLOOR)];
     figures.extend(LEGS.into_iter().zip(FLOORS).map(|(load, floor)| rounds.figure("business tx/s", load, floor)));
+    figures.extend(LEGS[..4].iter().map(|load| rounds.left("business", *load)));
     for (relayed, floor) in [(LEGS[0], Floor::AtLeast(0.93)), (LEGS[1], Floor::AtLeast(0.80))] {
         let enqueued = rounds.shares(LEGS[4]);
         let shares = rounds.shares(relayed).into_iter().zip(enqueued).map(|(with, without)| with / without);

@@ -21,7 +21,7 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
             by_hand::make_table(&mut database::connect(&place.postgres).await?).await?;
             let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, duration).await?;
             journal.leg(load.name(), cpu, &throughput)?;
-            rounds.push(load, throughput.tx_per_second);
+            rounds.push_leg(load, &throughput);
             if load == MANY {
                 messages.push(throughput.tx_per_second * BATCH as f64);
             }
@@ -32,6 +32,8 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
         rounds.figure("business tx/s", BY_HAND, Floor::None),
         rounds.figure("business tx/s", HOOK, Floor::None),
         rounds.figure("business tx/s", MANY, Floor::None),
+        rounds.left("business", HOOK),
+        rounds.left("business", MANY),
         Figure::new(format!("messages, {}", MANY.name()), "msg/s", messages, Floor::None),
     ])
 }

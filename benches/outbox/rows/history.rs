@@ -34,14 +34,15 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
                     throughput.rows_kept
                 );
                 journal.leg(load.name(), cpu, &throughput)?;
-                rounds.push(load, throughput.tx_per_second);
+                rounds.push_leg(load, &throughput);
             }
         }
     }
     let (throughput, _) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
-    rounds.push(Load::FLOOR, throughput.tx_per_second);
+    rounds.push_leg(Load::FLOOR, &throughput);
     let mut figures = vec![rounds.absolute("business tx/s", Load::FLOOR)];
-    figures.extend(legs.into_iter().map(|load| rounds.figure("business tx/s", load, Floor::None)));
+    figures.extend(legs.iter().map(|load| rounds.figure("business tx/s", *load, Floor::None)));
+    figures.extend(legs.iter().map(|load| rounds.left("business", *load)));
     for [deleted, kept] in PAIRS {
         let losses = rounds.shares(kept).into_iter().zip(rounds.shares(deleted));
         let losses = losses.map(|(kept, deleted)| kept - deleted).collect();

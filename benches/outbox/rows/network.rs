@@ -53,19 +53,20 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     let measure = async |load: Load, journal: &mut Journal| {
         let (leg, cpu) = at_a_distance(load, &proxy, place, recorder, plan.duration(10.0)).await?;
         journal.leg(load.name(), cpu, &leg)?;
-        anyhow::Ok(leg.throughput.tx_per_second)
+        anyhow::Ok(leg.throughput)
     };
     for round in 0..plan.rounds(5) {
         for step in 0..LEGS.len() {
             for load in [Load::FLOOR, LEGS[(round + step) % LEGS.len()].0] {
-                rounds.push(load, measure(load, journal).await?);
+                rounds.push_leg(load, &measure(load, journal).await?);
             }
         }
     }
     // The last leg wants a floor behind it, too.
-    rounds.push(Load::FLOOR, measure(Load::FLOOR, journal).await?);
+    rounds.push_leg(Load::FLOOR, &measure(Load::FLOOR, journal).await?);
     let mut figures = vec![rounds.absolute("1 ms away, tx/s", Load::FLOOR)];
     figures.extend(LEGS.map(|(load, floor)| rounds.figure("1 ms away, tx/s", load, Floor::AtLeast(floor))));
+    figures.extend(LEGS.map(|(load, _)| rounds.left("1 ms away", load)));
     Ok(figures)
 }
 

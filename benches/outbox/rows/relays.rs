@@ -59,6 +59,7 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     }
     for (relays, rounds) in RELAYS.iter().zip(&business) {
         figures.push(rounds.figure(&format!("business tx/s, relays: {relays}"), BUSINESS, Floor::None));
+        figures.push(rounds.left(&format!("business, relays: {relays}"), BUSINESS));
     }
     figures.push(Figure::new("second copies of a leg", "msg", copies, Floor::AtMost(0.0)));
     Ok(figures)
@@ -112,7 +113,7 @@ async fn business(
     let duration = plan.duration(6.0);
     let floor = async |rounds: &mut Rounds| {
         let (throughput, _) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
-        rounds.push(Load::FLOOR, throughput.tx_per_second);
+        rounds.push_leg(Load::FLOOR, &throughput);
         anyhow::Ok(())
     };
     floor(rounds).await?;
@@ -120,7 +121,7 @@ async fn business(
     let others = (1..relays).map(|_| RelayProcess::start(TOPIC, Role::Plain)).collect::<Result<Vec<_>>>()?;
     let (throughput, cpu) = load::run(BUSINESS, &place.postgres, place, recorder, duration).await?;
     journal.leg(&format!("business, relays: {relays}"), cpu, &throughput)?;
-    rounds.push(BUSINESS, throughput.tx_per_second);
+    rounds.push_leg(BUSINESS, &throughput);
     for other in others {
         other.end().await?;
     }

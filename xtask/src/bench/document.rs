@@ -14,13 +14,19 @@ const ROW: &str = "<!-- row ";
 
 /// `text` with the blocks of the measured rows anew, in the order of `rows` (name and what it is about). The block of a row
 /// that was not measured stays as it is; that of a row which is no more goes.
-pub(super) fn rewritten(text: &str, rows: &[(String, String)], measured: &[RowResult]) -> Result<String> {
+/// Of a row that is no whole run of `commit` it says so.
+pub(super) fn rewritten(
+    text: &str,
+    rows: &[(String, String)],
+    measured: &[RowResult],
+    commit: Option<&str>,
+) -> Result<String> {
     let (head, rest) = text.split_once(BEGIN).with_context(|| format!("the page has no {BEGIN}"))?;
     let (old, tail) = rest.split_once(END).with_context(|| format!("the page has no {END}"))?;
     let old: BTreeMap<&str, &str> = old.split(ROW).skip(1).filter_map(|block| block.split_once(" -->\n")).collect();
     let mut blocks = String::new();
     for (name, about) in rows {
-        let fresh = measured.iter().find(|result| result.row == *name).map(|result| block(about, result));
+        let fresh = measured.iter().find(|result| result.row == *name).map(|result| block(about, result, commit));
         if let Some(block) = fresh.or_else(|| old.get(name.as_str()).map(|block| (*block).to_owned())) {
             write!(blocks, "{ROW}{name} -->\n{block}")?;
         }
@@ -28,7 +34,7 @@ pub(super) fn rewritten(text: &str, rows: &[(String, String)], measured: &[RowRe
     Ok(format!("{head}{BEGIN}{blocks}{END}{tail}"))
 }
 
-fn block(about: &str, result: &RowResult) -> String {
+fn block(about: &str, result: &RowResult, commit: Option<&str>) -> String {
     let mut text =
         format!("\n### {about}\n\n| what | measured: median (least to most) | wanted | |\n|---|---|---|---|\n");
     let mut line = |line: &str| text += &format!("{line}\n");
@@ -50,6 +56,10 @@ fn block(about: &str, result: &RowResult) -> String {
         "\n{} processors ({}), {:.0} GiB, Linux {}{others}. `--only {}`, {minutes:.1} minutes.\n",
         machine.processors, machine.model, machine.memory_gib, machine.kernel, result.row,
     ));
+    let doubts = result.origin.doubts(commit);
+    if !doubts.is_empty() {
+        line(&format!("**Not a whole run of this version: {doubts}.**\n"));
+    }
     text
 }
 
@@ -74,7 +84,9 @@ mod tests {
 
     /// A result as a bench's program writes it.
     const DRAIN: &str = r#"{
-      "row": "drain", "seconds": 120.0, "legs": [{ "leg": "drain" }],
+      "row": "drain", "seconds": 120.0,
+      "origin": { "version": "0.1.0", "commit": "abc1234", "seconds": null, "rounds": null, "messages": null },
+      "legs": [{ "leg": "drain" }],
       "others": { "median": 0.011, "min": 0.0, "max": 0.08 },
       "machine": { "processors": 2, "model": "a model", "memory_gib": 23.4, "kernel": "6.1" },
       "figures": [
@@ -85,6 +97,8 @@ mod tests {
         { "what": "share", "unit": "", "samples": [0.25],
           "spread": { "median": 0.25, "min": 0.25, "max": 0.25 }, "floor": { "at_least": 0.3 }, "reached": false }
       ] }"#;
+
+    const HERE: Option<&str> = Some("abc1234");
 
     fn rows() -> Vec<(String, String)> {
         ["business", "drain", "idle"].map(|name| (name.to_owned(), format!("About {name}"))).to_vec()
@@ -98,7 +112,7 @@ mod tests {
     fn a_measured_row_is_written_anew_and_everything_else_stays() {
         let before = page(&format!("{ROW}idle -->\nold idle\n{ROW}drain -->\nold drain\n{ROW}gone -->\nold\n"));
         let drain: RowResult = serde_json::from_str(DRAIN).expect("a result");
-        let after = rewritten(&before, &rows(), std::slice::from_ref(&drain)).expect("a page with its marks");
+        let after = rewritten(&before, &rows(), std::slice::from_ref(&drain), HERE).expect("a page with its marks");
         assert!(after.starts_with("by hand\n") && after.ends_with("\nby hand, too\n"), "{after}");
         assert!(after.contains("| drain | 94,000 msg/s (85,000 to 95,000) |  |  |\n"), "{after}");
         assert!(after.contains("| share | 0.250 (0.250 to 0.250) | at least 0.300 | short |\n"), "{after}");
@@ -107,18 +121,23 @@ mod tests {
         assert!(!after.contains("old drain") && !after.contains("gone"), "{after}");
         let (drain_at, idle_at) = (after.find("About drain"), after.find("old idle"));
         assert!(drain_at.is_some() && drain_at < idle_at, "rows stand in the order of the table: {after}");
-        assert_eq!(rewritten(&after, &rows(), &[drain]).expect("its own page"), after, "a second time changes nothing");
+        assert!(!after.contains("Not a whole run"), "{after}");
+        let again = rewritten(&after, &rows(), std::slice::from_ref(&drain), HERE).expect("its own page");
+        assert_eq!(again, after, "a second time changes nothing");
+
+        let elsewhere = rewritten(&before, &rows(), &[drain], Some("1234abc")).expect("a page with its marks");
+        assert!(elsewhere.contains("**Not a whole run of this version: of commit abc1234.**\n"), "{elsewhere}");
     }
 
     #[test]
     fn nothing_measured_changes_nothing() {
         let page = page(&format!("{ROW}drain -->\nold drain\n"));
-        assert_eq!(rewritten(&page, &rows(), &[]).expect("a page with its marks"), page);
+        assert_eq!(rewritten(&page, &rows(), &[], HERE).expect("a page with its marks"), page);
     }
 
     #[test]
     fn a_page_without_marks_is_left_alone() {
-        assert!(rewritten("by hand", &rows(), &[]).is_err());
-        assert!(rewritten(BEGIN, &rows(), &[]).is_err());
+        assert!(rewritten("by hand", &rows(), &[], HERE).is_err());
+        assert!(rewritten(BEGIN, &rows(), &[], HERE).is_err());
     }
 }

@@ -6,12 +6,12 @@ mod row;
 
 use std::fs;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use xtask::results::RowResult;
+use xtask::results::{Origin, RowResult};
 use xtask::servers::rocketmq::{Flush, create_topic};
 use xtask::servers::{Kafka, Rocketmq, kafka, rocketmq};
 use xtask::stop::Stop;
@@ -45,6 +45,14 @@ impl Bench {
         self.only.is_empty() && self.seconds.is_none() && self.rounds.is_none() && self.messages.is_none()
     }
 
+    /// What the row's result does not know of itself.
+    fn origin(&self, row: Row, known: Origin) -> Origin {
+        match row.has_fixed_length() {
+            true => known,
+            false => Origin { seconds: self.seconds, rounds: self.rounds, messages: self.messages, ..known },
+        }
+    }
+
     /// For the bench's program.
     fn arguments(&self, row: Row) -> Vec<String> {
         let mut arguments = vec!["--".to_owned(), "--row".to_owned(), row.name()];
@@ -66,9 +74,11 @@ impl Bench {
 pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
     let results = workspace().join("target/bench");
     if bench.report {
-        report(&results)?;
+        report(&results, commit().as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
+    // Before the build: what is committed meanwhile was not measured.
+    let commit = commit();
     let rows = if bench.only.is_empty() { Row::value_variants() } else { &bench.only };
     for &row in rows {
         ensure!(run(&mut row.program(&["--no-run"]), stop, |_| {})?, "the bench does not build");
@@ -79,13 +89,16 @@ pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
     let kafka = needs_kafka.then(|| Kafka::start(&kafka::Options::default())).transpose()?;
     let mut table = String::new();
     for &row in rows {
-        table += &measure(bench, row, kafka.as_ref(), &results, stop)?.to_string();
+        let mut result = measure(bench, row, kafka.as_ref(), &results, stop)?;
+        result.origin = Origin { commit: commit.clone(), ..bench.origin(row, result.origin) };
+        result.write(&results)?;
+        table += &result.to_string();
     }
     println!("\n{:<66} {:<34} {:<10}", "what", "measured: median (min..max)", "floor");
     print!("{table}");
     println!("{:.1} minutes in all; every leg is in {}", started.elapsed().as_secs_f64() / 60.0, results.display());
     if bench.is_whole() {
-        report(&results)?;
+        report(&results, commit.as_deref())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -105,7 +118,7 @@ fn measure(bench: &Bench, row: Row, kafka: Option<&Kafka>, results: &Path, stop:
 }
 
 /// Writes the generated part of the documentation from every result that is there.
-fn report(results: &Path) -> Result<()> {
+fn report(results: &Path, commit: Option<&str>) -> Result<()> {
     let (page, plots) = (workspace().join("docs/performance.md"), workspace().join("docs/performance"));
     let (mut rows, mut measured) = (Vec::new(), Vec::new());
     for row in Row::value_variants() {
@@ -113,13 +126,21 @@ fn report(results: &Path) -> Result<()> {
         measured.extend(RowResult::read(results, &row.name())?);
     }
     let text = fs::read_to_string(&page).context("read docs/performance.md")?;
-    fs::write(&page, document::rewritten(&text, &rows, &measured)?).context("write docs/performance.md")?;
+    fs::write(&page, document::rewritten(&text, &rows, &measured, commit)?).context("write docs/performance.md")?;
     fs::create_dir_all(&plots).context("make the folder of the plots")?;
     for plot in measured.iter().flat_map(plot::plots) {
         fs::write(plots.join(&plot.file), &plot.svg).with_context(|| format!("write {}", plot.file))?;
     }
     println!("docs/performance.md: {} of {} rows are from target/bench", measured.len(), rows.len());
     Ok(())
+}
+
+/// The commit at hand, with `-dirty` where files differ from it; `None` outside of a repository.
+fn commit() -> Option<String> {
+    let mut git = Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--exclude=*", "--abbrev=7"]).current_dir(workspace());
+    let answer = git.output().ok().filter(|answer| answer.status.success())?;
+    Some(String::from_utf8(answer.stdout).ok()?.trim().to_owned())
 }
 
 /// In its own default, `ASYNC_FLUSH`: the slower the disk, the less would a difference between two clients show.

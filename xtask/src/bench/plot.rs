@@ -121,13 +121,14 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use xtask::results::{Floor, Machine};
+    use xtask::results::{Floor, Machine, Origin};
 
     use super::*;
 
     fn of(figures: Vec<Figure>) -> RowResult {
         let machine = Machine { processors: 2, model: String::new(), memory_gib: 1.0, kernel: String::new() };
-        RowResult { row: "row".to_owned(), figures, others: None, seconds: 1.0, machine, legs: Vec::new() }
+        let (row, origin) = ("row".to_owned(), Origin::default());
+        RowResult { row, figures, others: None, seconds: 1.0, origin, machine, legs: Vec::new() }
     }
 
     #[test]

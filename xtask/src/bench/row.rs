@@ -78,6 +78,11 @@ impl Row {
         command
     }
 
+    /// Whether it measures what it measures whatever is asked for.
+    pub(crate) fn has_fixed_length(self) -> bool {
+        matches!(self, Self::Rocketmq | Self::Http)
+    }
+
     /// Whether it needs the Kafka that all rows share.
     pub(crate) fn needs_kafka(self) -> bool {
         let without = [
