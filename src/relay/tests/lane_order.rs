@@ -1,5 +1,6 @@
 //! What the model found in the protocol of lanes, held to the engine.
 
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -175,14 +176,28 @@ async fn a_topic_that_is_ordered_no_more_leaves_no_row_behind() {
     unordered.start().await;
 }
 
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The start could not ask.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_in_lanes_is_told_when_the_database_is_back() {
-    let log = Arc::new(Mutex::new(Vec::new()));
-    let logger = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::clone(&log));
+    let log = Log::default();
+    let writer = log.clone();
+    let logger = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
     let _logging = logger.finish().set_default();
     let times = || {
-        let log = log.lock().unwrap();
+        let log = log.0.lock().unwrap();
         String::from_utf8_lossy(&log).matches("has messages that were enqueued while it was").count()
     };
     let (ordered, plain) = (world(), world_with(Topic::new(TOPIC)));
