@@ -3,8 +3,8 @@
 /// What stands in place of a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Parts of a password shorter than this are left: they would be found in every other word.
-const PART_LENGTH_MIN: usize = 3;
+/// What is shorter than this is left: it would be found in every other word, and is no secret.
+const SECRET_LENGTH_MIN: usize = 3;
 
 /// A driver's complaint without the password in `url`.
 ///
@@ -16,10 +16,10 @@ pub(super) fn redacted(complaint: &str, url: &str) -> String {
 
 /// The longest first: a secret may contain another one.
 fn secrets(url: &str) -> Vec<&str> {
-    let passwords: Vec<&str> = of_login(url).into_iter().chain(of_settings(url)).collect();
-    let parts = passwords.iter().flat_map(|password| password.split(is_delimiter));
-    let mut found: Vec<&str> = parts.filter(|part| part.len() >= PART_LENGTH_MIN).collect();
-    found.extend(passwords.iter().filter(|password| !password.is_empty()));
+    let mut found: Vec<&str> = of_login(url).into_iter().chain(of_settings(url)).collect();
+    let parts: Vec<&str> = found.iter().flat_map(|password| password.split(is_delimiter)).collect();
+    found.extend(parts);
+    found.retain(|secret| secret.len() >= SECRET_LENGTH_MIN);
     found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     found
 }
