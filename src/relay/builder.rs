@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
@@ -178,19 +177,8 @@ impl RelayBuilder {
         };
         let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
         let (clock, limits, backlog_meters) = (self.clock, self.limits, BacklogMeters::new(self.gauges));
-        let engines = Arc::new(Engines {
-            node,
-            all,
-            store,
-            clock,
-            limits,
-            stop,
-            wakes,
-            teller,
-            store_health,
-            backlog_meters,
-            is_left_in_lanes_known: AtomicBool::new(false),
-        });
+        let engines =
+            Arc::new(Engines { node, all, store, clock, limits, stop, wakes, teller, store_health, backlog_meters });
         prepare_lanes(&engines, has_database).await?;
         prepare_history(&engines).await?;
         let prepared =

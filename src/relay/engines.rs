@@ -4,7 +4,6 @@
 //! so that nothing one of them waits for is in the way of another.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -38,8 +37,6 @@ pub(crate) struct Engines {
     pub(crate) teller: Arc<Teller>,
     pub(crate) store_health: StoreHealth,
     pub(crate) backlog_meters: BacklogMeters,
-    /// Whether topics without order were looked at for messages of a time when they had one.
-    pub(crate) is_left_in_lanes_known: AtomicBool,
 }
 
 impl Engines {

@@ -1,5 +1,6 @@
 //! Whether the database answers.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use crate::clock::BootInstant;
@@ -7,11 +8,15 @@ use crate::store::StoreError;
 
 /// What the relay remembers of the database between two looks.
 #[derive(Debug, Default)]
-pub(crate) struct StoreHealth(Mutex<Option<(BootInstant, String)>>);
+pub(crate) struct StoreHealth {
+    failing: Mutex<Option<(BootInstant, String)>>,
+    /// Whether it was asked what topics without order have in lanes.
+    pub(crate) is_left_in_lanes_known: AtomicBool,
+}
 
 impl StoreHealth {
     pub(crate) fn note<T>(&self, result: &Result<T, StoreError>, now: BootInstant) {
-        let mut down = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut down = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         *down = match result {
             Ok(_) => None,
             Err(error) => Some((down.take().map_or(now, |(since, _)| since), error.to_string())),
@@ -20,6 +25,6 @@ impl StoreHealth {
 
     /// Since when it does not answer, and what it last said; `None` while it answers.
     pub(crate) fn failing(&self) -> Option<(BootInstant, String)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -15,13 +15,13 @@ pub(crate) async fn find(engines: &Engines) -> Result<Vec<SchemaProblem>, StoreE
             }
         }
     }
-    engines.is_left_in_lanes_known.store(true, Ordering::Relaxed);
+    engines.store_health.is_left_in_lanes_known.store(true, Ordering::Relaxed);
     Ok(left)
 }
 
 /// Says what the start could not refuse, because the database was away.
 pub(crate) async fn tell(engines: &Engines) {
-    if engines.is_left_in_lanes_known.load(Ordering::Relaxed) {
+    if engines.store_health.is_left_in_lanes_known.load(Ordering::Relaxed) {
         return;
     }
     match find(engines).await {
@@ -31,7 +31,7 @@ pub(crate) async fn tell(engines: &Engines) {
         }
         Err(error) => {
             tracing::error!(%error, "not known whether topics without order have messages in lanes");
-            engines.is_left_in_lanes_known.store(true, Ordering::Relaxed);
+            engines.store_health.is_left_in_lanes_known.store(true, Ordering::Relaxed);
         }
     }
 }
