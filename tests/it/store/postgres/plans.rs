@@ -254,7 +254,8 @@ async fn rows_are_found_by_primary_key() {
     }
     let Reads { table_scans, due_entries, .. } = counted.since(before).await;
     assert_eq!(table_scans, 0);
-    assert!(due_entries < 100, "{due_entries}");
+    // Each look goes over what is left of the rows before, as long as a snapshot of another test may see them.
+    assert!(due_entries < BACKLOG / 10, "{due_entries}");
 }
 
 /// A plan that was made for a few rows is not kept for a backlog, where a settle of 500 rows took 16 s with it. An idle
