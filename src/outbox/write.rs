@@ -95,7 +95,7 @@ impl Outbox {
             {
                 let key = RowKey { id, message_id: handed.row.message_id };
                 handed.carried =
-                    Some(Box::new(Carried { row: Row { key, epoch: 0, failures: 0, envelope }, inserted_at }));
+                    Some(Box::new(Carried { row: Row { key, epoch: 0, failures: 0, is_suspect: false, envelope }, inserted_at }));
             }
             Pending { row: handed, link: leased_at.map(|_| Arc::clone(&self.inner.link)), record }
         });

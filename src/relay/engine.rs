@@ -99,12 +99,7 @@ impl ReceiptSink for Engine {
         };
         self.count(&entry, &outcome);
         match &outcome {
-            Outcome::Delivered => {
-                entry.topic.taken(self.clock.now());
-                if entry.alone {
-                    entry.topic.clear_suspect(row.message_id);
-                }
-            }
+            Outcome::Delivered => entry.topic.taken(self.clock.now()),
             Outcome::Failed(error) if error.class() == FailureClass::Topic => {
                 let pause = error.retry_after().unwrap_or(self.limits.topic_park_duration).min(RETRY_AFTER_MAX);
                 entry.topic.park(self.clock.now() + pause, error);

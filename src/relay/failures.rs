@@ -38,7 +38,8 @@ pub(crate) enum Treatment {
         wait: Duration,
         spends_attempt: bool,
     },
-    /// Try again at once with nothing beside it, to learn whether it was this row that spoiled its batch.
+    /// Try again at once with nothing beside it, to learn whether it was this row that spoiled its batch. Its note makes it a suspect
+    /// to whoever takes it next.
     RetryAlone,
     GiveUp {
         reason: &'static str,
@@ -59,10 +60,11 @@ pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     match class {
         _ if is_left_alone(class) => Treatment::Leave,
         FailureClass::RecordRefused if failed.entry.alone => Treatment::GiveUp { reason: "refused" },
+        // Whichever attempt it is: the others of its batch have done nothing.
+        FailureClass::RecordRefused => Treatment::RetryAlone,
         _ if class.spends_attempt() && failed.entry.attempt >= topic.attempts_limit() => {
             Treatment::GiveUp { reason: "attempts" }
         }
-        FailureClass::RecordRefused => Treatment::RetryAlone,
         FailureClass::Record => {
             Treatment::Retry { wait: topic.retry_policy().wait(failures).max(asked), spends_attempt: true }
         }
@@ -86,10 +88,7 @@ pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, TransportEr
         match treatment(&failed) {
             Treatment::Leave => left.push(row),
             Treatment::Retry { wait, spends_attempt } => retried.push(note(&failed, wait, spends_attempt)),
-            Treatment::RetryAlone => {
-                failed.entry.topic.suspect(row.message_id, engine.limits.in_flight_max);
-                retried.push(note(&failed, Duration::ZERO, true));
-            }
+            Treatment::RetryAlone => retried.push(note(&failed, Duration::ZERO, false)),
             Treatment::GiveUp { reason } => given_up.push((failed, reason)),
         }
     }
@@ -134,7 +133,6 @@ pub(crate) fn give_up(failed: &FailedRow, reason: &'static str) -> Burial {
     let topic = failed.entry.topic.topic.name();
     tracing::error!(message_id = %failed.row.message_id, topic, reason, error = %failed.error, "a message is given up");
     ::metrics::counter!(metrics::GIVEN_UP, "topic" => failed.entry.topic.name(), "reason" => reason).increment(1);
-    failed.entry.topic.clear_suspect(failed.row.message_id);
     let reason = shortened(format!("{reason}: {}", failed.error));
     let letter = GivenUp {
         topic: failed.entry.topic.name(),

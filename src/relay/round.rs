@@ -76,7 +76,7 @@ impl<'a> Round<'a> {
             match row {
                 Loaded::Poisoned(row) => drop(self.poisoned.insert(row.key, give_up(&row))),
                 Loaded::Row(row) => {
-                    if self.topic.is_suspect(row.key.message_id) {
+                    if row.is_suspect {
                         self.suspects.push(row);
                     } else {
                         self.offer(row, false, &mut outgoing, room);

@@ -1,6 +1,6 @@
 //! What the relay remembers of each topic between claims. All of it may be lost without harm.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,6 @@ use super::gauges::Gauges;
 use super::meters::TopicMeters;
 use super::parked::Parked;
 use crate::clock::BootInstant;
-use crate::message::MessageId;
 use crate::metrics;
 use crate::store::DueMark;
 use crate::topic::Topic;
@@ -73,7 +72,6 @@ struct Memory {
     /// `None` until the first look at the database.
     paused: Option<bool>,
     parked: Parked,
-    suspects: HashSet<MessageId>,
     watermark: Option<DueMark>,
     pass: Option<Pass>,
     /// Raised when a pass is over: claims of an earlier one have no say in the next.
@@ -206,22 +204,6 @@ impl TopicState {
             tracing::info!(topic = %self.topic.name(), "the broker takes the topic again");
             self.gauge(metrics::TOPIC_PARKED).set(0.0);
         }
-    }
-
-    /// Remembers a message whose batch was refused: it is sent alone next, to learn whether it was the one.
-    pub(crate) fn suspect(&self, message: MessageId, suspects_max: usize) {
-        let mut memory = self.memory();
-        if memory.suspects.len() < suspects_max {
-            memory.suspects.insert(message);
-        }
-    }
-
-    pub(crate) fn is_suspect(&self, message: MessageId) -> bool {
-        self.memory().suspects.contains(&message)
-    }
-
-    pub(crate) fn clear_suspect(&self, message: MessageId) -> bool {
-        self.memory().suspects.remove(&message)
     }
 
     /// Keeps everybody else from sending to the topic; `false` where somebody else does already.

@@ -16,6 +16,7 @@ pub(crate) struct RawRow {
     pub(crate) epoch: i32,
     pub(crate) failures: i32,
     pub(crate) attempts: i32,
+    pub(crate) is_suspect: bool,
     pub(crate) body: Result<RawBody, DecodeError>,
 }
 
@@ -31,9 +32,9 @@ pub(crate) struct RawBody {
 
 impl RawRow {
     pub(crate) fn decode(self, topic: &Arc<str>) -> Loaded {
-        let Self { key, epoch, failures, attempts, body } = self;
+        let Self { key, epoch, failures, attempts, is_suspect, body } = self;
         match body.and_then(|body| body.envelope(key, topic, attempts)) {
-            Ok(envelope) => Loaded::Row(Row { key, epoch, failures: count(failures), envelope }),
+            Ok(envelope) => Loaded::Row(Row { key, epoch, failures: count(failures), is_suspect, envelope }),
             Err(error) => Loaded::Poisoned(Poisoned { key, epoch, topic: Arc::clone(topic), error }),
         }
     }

@@ -38,6 +38,9 @@ pub struct Row {
     pub epoch: i32,
     /// Failures so far, which drive the back-off.
     pub failures: u32,
+    /// Whether it has failed, the last time by a refusal (class `record_refused`): perhaps because of another record of its batch, so it
+    /// goes with nothing beside it next, whoever takes it.
+    pub is_suspect: bool,
     /// The message; its `attempt` is one more than the attempts spent.
     pub envelope: Envelope,
 }
@@ -108,7 +111,7 @@ pub struct Failed {
     pub held: Held,
     /// How long to wait before the next attempt.
     pub wait: Duration,
-    /// Whether an attempt is spent: only where the answer was about the record.
+    /// Whether an attempt is spent: only where the answer was about the record, and not about its batch.
     pub spends_attempt: bool,
     /// The class of the failure, as it is kept on the row.
     pub class: &'static str,

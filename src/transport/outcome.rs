@@ -58,9 +58,10 @@ impl FailureClass {
         matches!(self, Self::Connection | Self::Authentication | Self::Fatal)
     }
 
-    /// Whether the answer was about the record, so that it spends an attempt.
+    /// Whether it spends an attempt. A refusal does not: it may be about another record of the batch, and one of a message that was
+    /// alone needs no count.
     pub const fn spends_attempt(self) -> bool {
-        matches!(self, Self::RecordRefused | Self::Record)
+        matches!(self, Self::Record)
     }
 
     /// The name under which it stands in rows, metrics and logs.

@@ -59,8 +59,7 @@ fn treat(engine: &Engine, hold: LaneHold, failed: FailedRow, writes: &mut Writes
             writes.failed.push((hold, InLane { fence, what: note(&failed, wait, spends_attempt) }));
         }
         Treatment::RetryAlone => {
-            topic.suspect(failed.row.message_id, engine.limits.in_flight_max);
-            writes.failed.push((hold, InLane { fence, what: note(&failed, Duration::ZERO, true) }));
+            writes.failed.push((hold, InLane { fence, what: note(&failed, Duration::ZERO, false) }));
         }
         Treatment::GiveUp { reason } if topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter => {
             writes.dead.push((hold, give_up(&failed, reason)));
@@ -79,7 +78,7 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold
     let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
     let written = store.fail_in_lanes(&lanes.name(), engine.lanes.node, &failed).await;
     // Not noted, it is a failure all the same: its key waits, and only the row does not know.
-    told(written, failed.len(), "failures of an ordered topic could not be noted");
+    let written = told(written, failed.len(), "failures of an ordered topic could not be noted");
     let now = engine.clock.now();
     for (hold, failed) in holds.into_iter().zip(failed) {
         let row = failed.what.held.key;
@@ -88,7 +87,9 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold
             hold.done(row);
             continue;
         }
-        hold.block(row, now + failed.what.wait);
+        // Not at once where the note is not there: what was to go alone would fail with its batch again, as fast as it can.
+        let wait_min = if written.contains(&row) { Duration::ZERO } else { engine.limits.poll_interval };
+        hold.block(row, now + failed.what.wait.max(wait_min));
     }
 }
 

@@ -190,7 +190,7 @@ async fn send_taken(
                 poisoned.push((row, turn));
                 false
             }
-            Loaded::Row(row) if lanes.topic.is_suspect(row.key.message_id) => {
+            Loaded::Row(row) if row.is_suspect => {
                 suspects.push((row, turn));
                 false
             }

@@ -4,7 +4,8 @@ use tokio::time::Instant;
 
 use super::World;
 use crate::limits::SEND_GROUP_ROWS_MAX;
-use crate::store::MemoryStore;
+use crate::store::{ClaimSpec, Failed, MemoryStore, RowKey, Store as _};
+use crate::topic::Topic;
 use crate::transport::{Answer, FailureClass};
 
 #[tokio::test(start_paused = true)]
@@ -47,21 +48,62 @@ async fn a_temporary_failure_never_gives_a_message_up() {
     assert!(world.store.dead_rows().is_empty());
 }
 
-/// The broker refuses every batch with the bad record in it, as Kafka does.
+/// The broker refuses every batch with the bad record in it, as Kafka does. Also where a message has one attempt: it is not spent.
 #[tokio::test(start_paused = true)]
 async fn one_refused_record_takes_no_neighbour_with_it() {
+    for attempts_max in [1, 3] {
+        let mut world = World::new();
+        world.topics = vec![Topic::new("orders").attempts_max(attempts_max)];
+        let keys: Vec<_> = (0..10).map(|_| world.commit("orders")).collect();
+        let bad = keys[4].message_id;
+        world.broker.answer_next(10, Answer::Fail(FailureClass::RecordRefused));
+        world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
+        let _relay = world.start().await;
+        world.drained().await;
+        assert_eq!(world.delivered(9).await.len(), 9, "of at most {attempts_max} attempts");
+        assert!(world.broker.delivered().iter().all(|sent| sent.attempt == 1));
+        let dead = world.store.dead_rows();
+        assert_eq!(dead.len(), 1);
+        assert_eq!(dead[0].key.message_id, bad);
+        assert!(dead[0].reason.starts_with("refused"), "{}", dead[0].reason);
+    }
+}
+
+/// What is due at once is as often another relay's next: it knows by the row what has to go alone.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_another_relay_had_refused_goes_alone() {
     let world = World::new();
     let keys: Vec<_> = (0..10).map(|_| world.commit("orders")).collect();
+    refused_elsewhere(&world, &keys).await;
     let bad = keys[4].message_id;
-    world.broker.answer_next(10, Answer::Fail(FailureClass::RecordRefused));
     world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
     let _relay = world.start().await;
     world.drained().await;
     assert_eq!(world.delivered(9).await.len(), 9);
-    let dead = world.store.dead_rows();
-    assert_eq!(dead.len(), 1);
-    assert_eq!(dead[0].key.message_id, bad);
-    assert!(dead[0].reason.starts_with("refused"), "{}", dead[0].reason);
+    assert_eq!(world.broker.sends(), 10, "refused alone, the bad one needs no second look");
+    assert!(world.store.dead_rows()[0].reason.starts_with("refused"));
+}
+
+async fn refused_elsewhere(world: &World, rows: &[RowKey]) {
+    let spec = ClaimSpec {
+        topic: "orders".into(),
+        after: None,
+        rows_max: rows.len(),
+        bytes_max: usize::MAX,
+        window_duration: Duration::from_secs(1),
+        lease_duration: Duration::from_secs(30),
+        watermark_slack_duration: Duration::ZERO,
+        keep: None,
+    };
+    let claim = world.store.claim(&spec).await.unwrap();
+    let held = claim.batch.close(&[], rows).await.unwrap().held;
+    let class = FailureClass::RecordRefused.as_str();
+    let failed = held.into_iter().map(|held| {
+        let error = "too large".to_owned();
+        Failed { held, wait: Duration::ZERO, spends_attempt: false, class, error }
+    });
+    let failed: Vec<Failed> = failed.collect();
+    assert_eq!(world.store.fail(&failed).await.unwrap().len(), rows.len());
 }
 
 #[tokio::test(start_paused = true)]

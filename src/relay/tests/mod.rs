@@ -144,6 +144,6 @@ fn handed_over(key: RowKey, topic: &str) -> HandedOver {
 fn carried(world: &World, key: RowKey, envelope: Envelope) -> HandedOver {
     let inserted_at = world.link.now().unwrap();
     let topic = envelope.topic.to_string();
-    let row = Row { key, epoch: 0, failures: 0, envelope };
+    let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
     HandedOver { carried: Some(Box::new(Carried { row, inserted_at })), ..handed_over(key, &topic) }
 }

@@ -17,6 +17,7 @@ use crate::clock::wall_now;
 use crate::lane::NodeId;
 use crate::message::{Envelope, MessageId};
 use crate::store::{Confirmed, KeptError, LiveRow, Loaded, Look, NextDue, Poisoned, Row, RowKey, RowRef, TopicBacklog};
+use crate::transport::FailureClass;
 
 pub(super) use admin::MemoryLetter;
 pub(super) use claim::Hold;
@@ -97,7 +98,14 @@ impl MemoryRow {
             });
         }
         let envelope = Envelope { attempt: self.attempts + 1, ..self.envelope.clone() };
-        Loaded::Row(Row { key: self.key, epoch: self.epoch, failures: self.failures, envelope })
+        let is_refused = self.errors.last().is_some_and(|error| error.class == FailureClass::RecordRefused.as_str());
+        Loaded::Row(Row {
+            key: self.key,
+            epoch: self.epoch,
+            failures: self.failures,
+            is_suspect: self.failures > 0 && is_refused,
+            envelope,
+        })
     }
 }
 

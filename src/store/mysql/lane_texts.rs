@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::texts::IS_SUSPECT;
 use crate::naming::TableNames;
 use crate::store::lanes::{SCAN_COUNTS, scan_text};
 use crate::store::schema::{IndexNaming, named};
@@ -25,7 +26,7 @@ pub(super) struct LaneTexts {
 
 impl LaneTexts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(sql, names, IndexNaming::ByTable).into();
+        let text = |sql: &str| named(&sql.replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into();
         Self {
             count: text(COUNT),
             keys: text(KEYS),
@@ -93,7 +94,7 @@ SELECT * FROM (
 ) s{scan}";
 
 const ROWS: &str = "
-SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, m.`key`, m.kind, m.headers, m.payload,
+SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.`key`, m.kind, m.headers, m.payload,
   TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', m.created_at)
 FROM JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id WHERE m.lane >= 0";

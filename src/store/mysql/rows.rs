@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 use diesel::deserialize::{QueryableByName, Result};
 use diesel::mysql::Mysql;
 use diesel::row::NamedRow;
-use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
+use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text};
 use uuid::Uuid;
 
 use crate::store::decode::{RawBody, RawRow};
@@ -22,8 +22,8 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Mysql> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(10)?;
-        let left: i64 = row.get_value::<BigInt, _, _>(11)?;
+        let topic: String = row.get_value::<Text, _, _>(11)?;
+        let left: i64 = row.get_value::<BigInt, _, _>(12)?;
         Ok(Self { topic: topic.into(), row: raw_row(row)?, lease_left: micros(left) })
     }
 }
@@ -36,7 +36,7 @@ pub(super) struct ClaimedRow {
 
 impl QueryableByName<Mysql> for ClaimedRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        Ok(Self { row: raw_row(row)?, payload_bytes: row.get_value::<Nullable<BigInt>, _, _>(10)? })
+        Ok(Self { row: raw_row(row)?, payload_bytes: row.get_value::<Nullable<BigInt>, _, _>(11)? })
     }
 }
 
@@ -141,24 +141,25 @@ impl BacklogRow {
     }
 }
 
-/// `id, message_id, epoch, failures, attempts, key, kind, headers, payload, created_at`.
+/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at`.
 fn raw_row<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawRow> {
     Ok(RawRow {
         key: key(row, 0)?,
         epoch: row.get_value::<Integer, _, _>(2)?,
         failures: row.get_value::<Integer, _, _>(3)?,
         attempts: row.get_value::<Integer, _, _>(4)?,
+        is_suspect: row.get_value::<Bool, _, _>(5)?,
         body: raw_body(row),
     })
 }
 
 fn raw_body<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawBody> {
-    let created_at: i64 = row.get_value::<BigInt, _, _>(9)?;
+    let created_at: i64 = row.get_value::<BigInt, _, _>(10)?;
     Ok(RawBody {
-        key: row.get_value::<Nullable<Text>, _, _>(5)?,
-        kind: row.get_value::<Text, _, _>(6)?,
-        headers: row.get_value::<Text, _, _>(7)?,
-        payload: row.get_value::<Nullable<Binary>, _, _>(8)?,
+        key: row.get_value::<Nullable<Text>, _, _>(6)?,
+        kind: row.get_value::<Text, _, _>(7)?,
+        headers: row.get_value::<Text, _, _>(8)?,
+        payload: row.get_value::<Nullable<Binary>, _, _>(9)?,
         created_at: SystemTime::UNIX_EPOCH + micros(created_at),
     })
 }

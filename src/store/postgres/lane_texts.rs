@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::texts::IS_SUSPECT;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
@@ -23,7 +24,10 @@ pub(super) struct LaneTexts {
 
 impl LaneTexts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(&sql.replace("{owned}", OWNED), names, IndexNaming::ByTable).into();
+        let text = |sql: &str| {
+            let sql = sql.replace("{owned}", OWNED).replace("{is_suspect}", IS_SUSPECT);
+            named(&sql, names, IndexNaming::ByTable).into()
+        };
         Self {
             count: text(COUNT),
             keys: text(KEYS),
@@ -93,7 +97,7 @@ FROM unnest($2, $3, $4) WITH ORDINALITY AS k(lane, after, rows_max, scan) CROSS 
 ) m ORDER BY k.scan, m.id";
 
 const ROWS: &str = "
-SELECT id, message_id, epoch, failures, attempts, key, kind, headers, payload, created_at
+SELECT id, message_id, epoch, failures, attempts, {is_suspect}, key, kind, headers, payload, created_at
 FROM outbox_messages WHERE id = ANY($1) AND lane >= 0 ORDER BY id";
 
 /// The lanes that a node owns now. Locked, so that nobody takes them before the write is there.

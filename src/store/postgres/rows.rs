@@ -23,9 +23,9 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Pg> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(10)?;
-        let due_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(11)?;
-        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(12)?;
+        let topic: String = row.get_value::<Text, _, _>(11)?;
+        let due_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(12)?;
+        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(13)?;
         Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: micros(due_at.0.saturating_sub(now.0)) })
     }
 }
@@ -126,14 +126,15 @@ impl QueryableByName<Pg> for BacklogRow {
     }
 }
 
-/// `id, message_id, epoch, failures, attempts, key, kind, headers, payload, created_at`, from column `first` on.
+/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at`, from column `first` on.
 fn raw_row<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RawRow> {
     Ok(RawRow {
         key: key(row, first)?,
         epoch: row.get_value::<Integer, _, _>(first + 2)?,
         failures: row.get_value::<Integer, _, _>(first + 3)?,
         attempts: row.get_value::<Integer, _, _>(first + 4)?,
-        body: raw_body(row, first + 5),
+        is_suspect: row.get_value::<Bool, _, _>(first + 5)?,
+        body: raw_body(row, first + 6),
     })
 }
 

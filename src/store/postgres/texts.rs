@@ -28,7 +28,9 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(&mistaken(sql), names, IndexNaming::ByTable).into();
+        let text = |sql: &str| {
+            named(&mistaken(sql).replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into()
+        };
         Self {
             confirm: text(CONFIRM),
             claim: text(CLAIM),
@@ -59,8 +61,12 @@ fn mistaken(sql: &str) -> Cow<'_, str> {
     Cow::Owned(sql.replace(right, wrong))
 }
 
+/// Whether a row's last failure was a refusal. Errors of an earlier life as a dead letter do not count.
+pub(super) const IS_SUSPECT: &str = "(failures > 0 AND coalesce(errors -> -1 ->> 'class' = 'record_refused', false))";
+
 const CONFIRM: &str = "
-SELECT id, message_id, epoch, failures, attempts, key, kind, headers, payload, created_at, topic, due_at, clock_timestamp()
+SELECT id, message_id, epoch, failures, attempts, false, key, kind, headers, payload, created_at, topic, due_at,
+  clock_timestamp()
 FROM outbox_messages WHERE id = ANY($1) AND epoch = 0 AND deliver_at IS NULL";
 
 // One statement reads the rows, cuts them at the bytes, and looks for the watermark, without a lock, at what others
@@ -70,7 +76,7 @@ FROM outbox_messages WHERE id = ANY($1) AND epoch = 0 AND deliver_at IS NULL";
 // costs as much as the sorts. The first row that does not fit is told, without its payload.
 const CLAIM: &str = "
 SELECT w.read_at, w.first_due_at, c.due_at, c.fits,
-  c.id, c.message_id, c.epoch, c.failures, c.attempts, c.key, c.kind, c.headers,
+  c.id, c.message_id, c.epoch, c.failures, c.attempts, c.is_suspect, c.key, c.kind, c.headers,
   CASE WHEN c.fits THEN c.payload END, c.created_at
 FROM (
   SELECT statement_timestamp() AS read_at, (
@@ -80,7 +86,7 @@ FROM (
   SELECT l.*, sum(l.bytes) OVER so_far - l.bytes AS bytes_before,
     sum(l.bytes) OVER so_far <= $4 OR row_number() OVER so_far = 1 AS fits
   FROM (
-    SELECT id, message_id, epoch, failures, attempts, key, kind, headers, payload, created_at, due_at,
+    SELECT id, message_id, epoch, failures, attempts, {is_suspect} AS is_suspect, key, kind, headers, payload, created_at, due_at,
       coalesce(octet_length(payload), 0) AS bytes
     FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at > $2 AND due_at <= statement_timestamp()
     ORDER BY due_at, id LIMIT $3 FOR UPDATE SKIP LOCKED

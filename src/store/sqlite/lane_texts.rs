@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::texts::NOW;
+use super::texts::{IS_SUSPECT, NOW};
 use crate::naming::TableNames;
 use crate::store::lanes::{SCAN_COUNTS, scan_text};
 use crate::store::schema::{IndexNaming, named};
@@ -27,7 +27,7 @@ pub(super) struct LaneTexts {
 impl LaneTexts {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |sql: &str| {
-            let sql = sql.replace("{owned}", OWNED).replace("{now}", NOW);
+            let sql = sql.replace("{owned}", OWNED).replace("{now}", NOW).replace("{is_suspect}", IS_SUSPECT);
             named(&sql, names, IndexNaming::ByIndex).into()
         };
         Self {
@@ -86,7 +86,7 @@ SELECT * FROM (
 )";
 
 const ROWS: &str = "
-SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, m.key, m.kind, m.headers, m.payload, m.created_at
+SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.key, m.kind, m.headers, m.payload, m.created_at
 FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.lane >= 0";
 
 // ?1 holds [[id, epoch, fence, ..], ..] and ?2 the message ids, in the same order; ?3 is the topic and ?4 the lanes' owner.

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 
 use diesel::deserialize::{QueryableByName, Result};
 use diesel::row::NamedRow;
-use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
+use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use uuid::Uuid;
 
@@ -22,8 +22,8 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Sqlite> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(10)?;
-        let left_ms: i64 = row.get_value::<BigInt, _, _>(11)?;
+        let topic: String = row.get_value::<Text, _, _>(11)?;
+        let left_ms: i64 = row.get_value::<BigInt, _, _>(12)?;
         Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: ms(left_ms) })
     }
 }
@@ -140,7 +140,8 @@ fn raw_row<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawRow> 
         epoch: row.get_value::<Integer, _, _>(first + 2)?,
         failures: row.get_value::<Integer, _, _>(first + 3)?,
         attempts: row.get_value::<Integer, _, _>(first + 4)?,
-        body: raw_body(row, first + 5),
+        is_suspect: row.get_value::<Bool, _, _>(first + 5)?,
+        body: raw_body(row, first + 6),
     })
 }
 

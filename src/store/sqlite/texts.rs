@@ -30,7 +30,7 @@ pub(super) struct Texts {
 impl Texts {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |sql: &str| {
-            let sql = sql.replace("{held}", HELD).replace("{now}", NOW);
+            let sql = sql.replace("{held}", HELD).replace("{now}", NOW).replace("{is_suspect}", IS_SUSPECT);
             named(&sql, names, IndexNaming::ByIndex).into()
         };
         let schema = names.schema_name().map(|schema| format!("{schema}.")).unwrap_or_default();
@@ -55,6 +55,11 @@ impl Texts {
     }
 }
 
+/// Whether a row's last failure was a refusal. Errors of an earlier life as a dead letter do not count, and such as are no JSON
+/// any more fail no claim.
+pub(super) const IS_SUSPECT: &str = "CASE WHEN m.failures = 0 THEN 0 WHEN json_valid(m.errors) = 0 THEN 0 \
+  ELSE coalesce(json_extract(m.errors, '$[#-1].class') = 'record_refused', 0) END";
+
 // CROSS JOIN keeps SQLite from reading the table first: the group is what is short.
 // ?1 holds [[id, epoch, ..], ..] and ?2 the message ids, in the same order.
 const HELD: &str = "
@@ -62,7 +67,7 @@ SELECT m.id FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_ext
 WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) AND m.epoch = json_extract(k.value, '$[1]')";
 
 const CONFIRM: &str = "
-SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, m.key, m.kind, m.headers, m.payload, m.created_at, m.topic,
+SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, 0, m.key, m.kind, m.headers, m.payload, m.created_at, m.topic,
   m.due_at - {now}
 FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.epoch = 0 AND m.deliver_at IS NULL";
 
@@ -77,7 +82,7 @@ WITH due AS MATERIALIZED (
   FROM due WINDOW so_far AS (ORDER BY due_at, id)
 )
 SELECT s.read_at, coalesce(c.found, 0), m.due_at,
-  m.id, m.message_id, m.epoch, m.failures, m.attempts, m.key, m.kind, m.headers, m.payload, m.created_at
+  m.id, m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.key, m.kind, m.headers, m.payload, m.created_at
 FROM (SELECT {now} AS read_at) s LEFT JOIN cut c ON c.place = 1 OR c.bytes <= ?4
 LEFT JOIN outbox_messages m ON m.id = c.id";
 

@@ -49,6 +49,7 @@ macro_rules! __store_cases {
             fail_notes_each_row_by_itself,
             fail_keeps_the_last_errors,
             fail_keeps_any_text,
+            fail_makes_a_suspect_by_a_refusal,
             fail_wants_its_epoch,
             dead_moves_with_reason_and_history,
             dead_meets_a_dead_letter,

@@ -1,5 +1,8 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use crate::limits::{ERROR_TEXT_BYTES_MAX, ERRORS_KEPT_MAX};
-use crate::store::{Failed, Held, KeptError};
+use crate::store::{Failed, Held, KeptError, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -80,6 +83,25 @@ pub async fn fail_keeps_any_text(under_test: &dyn StoreUnderTest) {
     assert_eq!(text(held[1]).await, odd);
     let cut = text(held[2]).await;
     assert!(long.starts_with(&cut) && cut.len() <= ERROR_TEXT_BYTES_MAX && cut.len() > ERROR_TEXT_BYTES_MAX / 2);
+}
+
+/// A row whose last failure was a refusal says so, until it fails otherwise.
+pub async fn fail_makes_a_suspect_by_a_refusal(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 3).await;
+    let refused = |held| Failed { wait: Duration::ZERO, class: "record_refused", ..failed(held, "too large") };
+    let timed_out = |held: Held| Failed { wait: Duration::ZERO, ..failed(held, "timed out") };
+    let next = |held: Held| Held { epoch: held.epoch + 1, ..held };
+    let first = [timed_out(held[0]), refused(held[1]), refused(held[2])];
+    assert_eq!(under_test.store().fail(&first).await.expect("fail").len(), 3);
+    let second = [refused(next(held[0])), timed_out(next(held[1]))];
+    assert_eq!(under_test.store().fail(&second).await.expect("fail").len(), 2);
+    let fresh = insert(under_test, DUE).await;
+    let claim = claim(under_test, &spec(TOPIC)).await;
+    let suspects: BTreeMap<RowKey, bool> =
+        claim.rows.into_iter().map(decoded).map(|row| (row.key, row.is_suspect)).collect();
+    claim.batch.close(&[], &[]).await.expect("close");
+    let expected = [(held[0].key, true), (held[1].key, false), (held[2].key, true), (fresh, false)];
+    assert_eq!(suspects, BTreeMap::from(expected));
 }
 
 /// A failure that comes late, under an epoch that is over, changes nothing.

@@ -248,7 +248,7 @@ pub async fn lane_rows_are_those_still_there(under_test: &dyn StoreUnderTest) {
     assert!(found.iter().any(|row| matches!(row, Loaded::Poisoned(_))));
     found.retain(|loaded| loaded.key() == row);
     let read = decoded(found.remove(0));
-    assert_eq!((read.epoch, read.failures, read.envelope.attempt), (0, 0, 1));
+    assert_eq!((read.epoch, read.failures, read.is_suspect, read.envelope.attempt), (0, 0, false, 1));
     assert_eq!((read.envelope.key, read.envelope.payload), (envelope.key, envelope.payload));
 }
 
@@ -268,8 +268,12 @@ pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnde
     let (node, held) = sole_owner(lanes).await;
     let row = insert_keyed(under_test, "a").await;
     let fence = fence_of(&held, "a");
-    let noted = lanes.fail_in_lanes(&topic(), node, &[failed(row, fence)]).await.expect("fail");
+    let mut refused = failed(row, fence);
+    refused.what.class = "record_refused";
+    let noted = lanes.fail_in_lanes(&topic(), node, &[refused]).await.expect("fail");
     assert_eq!(noted, [row]);
+    let read = lanes.lane_rows(&topic(), &[row]).await.expect("rows").remove(0);
+    assert!(decoded(read).is_suspect, "its last failure was a refusal");
     let live = live_row(under_test, row).await;
     assert_eq!((live.epoch, live.attempts, live.failures, live.errors.len()), (1, 1, 1, 1));
     assert_eq!(live.due_at, SystemTime::UNIX_EPOCH);
