@@ -82,7 +82,7 @@ impl Courier {
         tasks.all.spawn(sender.work(worker));
     }
 
-    /// Asks a host whether it is there.
+    /// Asks a host whether it is there. Nearly any answer says so, also one of a receiver that lets no probe in.
     pub(super) async fn probe(&self, origin: &Origin, probe: Request) -> Result<(), TransportError> {
         let asked = timeout(HTTP_PROBE_TIMEOUT, self.client.execute(probe)).await;
         let fails = |class, failure: HttpFailure| Err(failure.into_error(class, None));
@@ -96,7 +96,9 @@ impl Courier {
                 let status = response.status().as_u16();
                 let failure = HttpFailure::Status { origin: Arc::clone(origin), status };
                 match Kind::of_status(status) {
-                    Kind::NotLetIn => fails(FailureClass::Authentication, failure),
+                    Kind::NotLetIn if !self.host(origin).is_proven_by_a_refusal(Instant::now()) => {
+                        fails(FailureClass::Authentication, failure)
+                    }
                     Kind::NoAnswer => fails(FailureClass::Connection, failure),
                     _ => Ok(()),
                 }

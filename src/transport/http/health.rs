@@ -13,6 +13,8 @@ pub(super) struct Health {
     /// Without an answer in between.
     unanswered: u32,
     down: Option<Down>,
+    /// The pause of an outage that a probe has ended, until a message has its answer.
+    last_pause: Option<Duration>,
     paused_until: Option<Instant>,
 }
 
@@ -58,7 +60,20 @@ impl Health {
 
     /// It answered, whatever it said.
     pub(super) fn answered(&mut self) {
+        (self.unanswered, self.down, self.last_pause) = (0, None, None);
+    }
+
+    /// It answered a probe. Whether messages are let in is known by messages only, and a host that goes on refusing them goes on with its
+    /// pauses.
+    pub(super) fn probed(&mut self) {
+        self.last_pause = self.down.map(|down| down.pause).or(self.last_pause);
         (self.unanswered, self.down) = (0, None);
+    }
+
+    /// Whether a probe that is not let in proves that the host is back. It does where it could not be reached. Where messages were not
+    /// let in it does not, but for one of them after each pause: a probe is not signed, and some receivers let no probe in at all.
+    pub(super) fn is_proven_by_a_refusal(&self, now: Instant) -> bool {
+        self.down.is_none_or(|down| down.class != FailureClass::Authentication || now >= down.until)
     }
 
     /// Learns from a failure; says whether the host is down, so that what waits for it need not try.
@@ -89,7 +104,7 @@ impl Health {
         let pause = match self.down {
             Some(down) if now < down.until => down.pause,
             Some(down) => (down.pause * 2).min(HTTP_HOST_PAUSE_MAX),
-            None => HTTP_HOST_PAUSE_MIN,
+            None => self.last_pause.map_or(HTTP_HOST_PAUSE_MIN, |pause| (pause * 2).min(HTTP_HOST_PAUSE_MAX)),
         };
         self.down = Some(Down { class, until: now + pause, pause });
     }
@@ -156,6 +171,25 @@ mod tests {
             let mut health = Health::default();
             assert_eq!(health.failed(Kind::NotLetIn, scope, now), down);
             assert_eq!(health.outage(), down.then_some(FailureClass::Authentication));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_is_not_let_in_proves_a_connection_and_now_and_then_a_login() {
+        let (mut health, mut now) = (Health::default(), Instant::now());
+        health.failed(Kind::Unreachable, Scope::Transport, now);
+        assert!(health.is_proven_by_a_refusal(now));
+        health.probed();
+        health.answered();
+        let mut pause = HTTP_HOST_PAUSE_MIN;
+        for _ in 0..10 {
+            health.failed(Kind::NotLetIn, Scope::Transport, now);
+            assert!(!health.is_proven_by_a_refusal(now + pause - MOMENT));
+            now += pause;
+            assert!(health.is_proven_by_a_refusal(now));
+            health.probed();
+            assert_eq!((health.outage(), health.admit(now)), (None, Admission::Free));
+            pause = (pause * 2).min(HTTP_HOST_PAUSE_MAX);
         }
     }
 

@@ -98,6 +98,15 @@ impl Host {
         self.state().health.answered();
     }
 
+    pub(super) fn probed(&self) {
+        self.state().health.probed();
+    }
+
+    /// Whether a probe that it does not let in proves that it is back.
+    pub(super) fn is_proven_by_a_refusal(&self, now: Instant) -> bool {
+        self.state().health.is_proven_by_a_refusal(now)
+    }
+
     /// Notes a failure, and turns away what waits for a host that is down, or paused for longer than it can wait: it
     /// need not find out by itself.
     pub(super) fn failed(&self, kind: Kind, scope: Scope, pause: Option<Duration>, now: Instant) {

@@ -138,7 +138,7 @@ impl Transport for HttpTransport {
         for probe in self.targets.probes() {
             self.courier.probe(origin, probe).await?;
         }
-        self.courier.host(origin).answered();
+        self.courier.host(origin).probed();
         Ok(())
     }
 

@@ -127,7 +127,8 @@ impl HttpTarget {
         self
     }
 
-    /// What a probe asks, by HEAD, whether the host is back; any answer but 401, 403, 407 and 502 to 504 means yes. The target's own URL by
+    /// What a probe asks, by HEAD, whether the host is back; any answer but 502 to 504 means yes, and 401, 403 and 407 where
+    /// messages were let in. The target's own URL by
     /// default.
     pub fn health_url(mut self, url: impl Into<String>) -> Self {
         self.health_url = Some(url.into());

@@ -10,7 +10,7 @@ use diesel_outbox::transport::{HttpTarget, HttpTransport, MemoryTransport};
 use diesel_outbox::{Limits, MessageId, Outbox, Topic};
 use tokio::time::timeout;
 
-use super::{DEADLINE, Receiver, Reply, envelope};
+use super::{DEADLINE, Received, Receiver, Reply, envelope};
 
 async fn until(what: &str, state: impl Fn() -> bool) {
     let reached = async {
@@ -89,6 +89,28 @@ async fn a_gateway_without_its_application_is_an_outage() {
     until("everything is settled", || store.live_rows().is_empty()).await;
     assert_eq!(ids(&receiver), committed);
     assert!(relay.shutdown(DEADLINE).await.is_clean());
+}
+
+/// Receivers that check a signature on every request, or gateways that know no HEAD.
+#[tokio::test]
+async fn a_receiver_that_lets_no_probe_in_is_found_again() {
+    let refused = |received: &Received| (received.method == "HEAD").then_some(Reply::Status(403));
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    receiver.reply_by(refused);
+    receiver.kill();
+    let mut committed = commit(&store, 100);
+    let (relay, _broker) = relay(&store, &receiver).await;
+    until("the breaker is open", || is_down(&relay)).await;
+    receiver.restart();
+    until("everything is settled", || store.live_rows().is_empty()).await;
+    // Messages are not let in either, until somebody has mended that: one of them tries now and then.
+    receiver.reply_by(|_| Some(Reply::Status(401)));
+    committed.extend(commit(&store, 100));
+    until("the breaker is open again", || is_down(&relay)).await;
+    assert!(store.live_rows().iter().all(|row| row.failures == 0), "an outage writes nothing");
+    receiver.reply_by(refused);
+    until("everything is settled again", || store.live_rows().is_empty()).await;
+    assert_eq!(ids(&receiver), committed);
 }
 
 #[tokio::test]
