@@ -153,6 +153,12 @@ impl Prepared {
             }
         };
         let header_name = |name: &str| HeaderName::try_from(name).map_err(|_| illegal("header", name));
+        let own_header = |name: &str| match header_name(name)? {
+            header if is_reserved(&header) => {
+                Err(HttpConfigError::ReservedHeader { target: owner(), name: name.to_owned() })
+            }
+            header => Ok(header),
+        };
         let url = match target.url {
             UrlSource::Fixed(text) => parsed(&text).map(|(url, origin)| UrlFrom::Fixed(url, origin))?,
             UrlSource::Found(find) => UrlFrom::Found(find),
@@ -160,15 +166,12 @@ impl Prepared {
         };
         let mut headers = HeaderMap::new();
         for (name, value) in &target.headers {
-            let header = header_name(name)?;
-            if is_reserved(&header) {
-                return Err(HttpConfigError::ReservedHeader { target: owner(), name: name.clone() });
-            }
+            let header = own_header(name)?;
             let mut value = HeaderValue::try_from(value).map_err(|_| illegal("value of the header", name))?;
             value.set_sensitive(true);
             headers.append(header, value);
         }
-        let idempotency_header = target.idempotency_header.as_deref().map(header_name).transpose()?;
+        let idempotency_header = target.idempotency_header.as_deref().map(own_header).transpose()?;
         let health_url = target.health_url.as_deref().map(parsed).transpose()?.map(|(url, _)| url);
         let signer = Signer::new(&target.secrets).map_err(|_| HttpConfigError::Secret { target: owner() })?;
         Ok(Self {
