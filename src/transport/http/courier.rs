@@ -1,6 +1,5 @@
 //! Brings messages to their hosts: a few workers for each, that begin when something waits and end when nothing does.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,11 +11,12 @@ use tokio::time::{Instant, sleep, timeout};
 use super::answer::drain;
 use super::failure::{HttpFailure, Kind};
 use super::host::{Host, Job, Worker, settle};
+use super::hosts::Hosts;
 use super::retry_after;
 use super::url::Origin;
 use crate::clock::wall_now;
 use crate::limits::{
-    HTTP_ANSWER_BYTES_MAX, HTTP_DRAIN_TIMEOUT, HTTP_HOSTS_MAX, HTTP_LOOK_INTERVAL, HTTP_PROBE_TIMEOUT, RETRY_AFTER_MAX,
+    HTTP_ANSWER_BYTES_MAX, HTTP_DRAIN_TIMEOUT, HTTP_LOOK_INTERVAL, HTTP_PROBE_TIMEOUT, RETRY_AFTER_MAX,
 };
 use crate::transport::{FailureClass, Outcome, TransportError};
 
@@ -33,7 +33,9 @@ pub(super) struct Settings {
 pub(super) struct Courier {
     client: Client,
     pub(super) settings: Settings,
-    hosts: Mutex<HashMap<Origin, Arc<Host>>>,
+    hosts: Mutex<Hosts>,
+    /// Those that something waits for.
+    watched: Mutex<Vec<Arc<Host>>>,
     /// Ended with the courier.
     tasks: Mutex<Tasks>,
 }
@@ -46,19 +48,11 @@ struct Tasks {
 
 impl Courier {
     pub(super) fn new(client: Client, settings: Settings) -> Arc<Self> {
-        Arc::new(Self { client, settings, hosts: Mutex::default(), tasks: Mutex::default() })
+        Arc::new(Self { client, settings, hosts: Mutex::default(), watched: Mutex::default(), tasks: Mutex::default() })
     }
 
     pub(super) fn host(&self, origin: &Origin) -> Arc<Host> {
-        let mut hosts = self.hosts();
-        if let Some(host) = hosts.get(origin) {
-            return Arc::clone(host);
-        }
-        if hosts.len() >= HTTP_HOSTS_MAX {
-            let now = Instant::now();
-            hosts.retain(|_, host| !host.is_idle(now));
-        }
-        Arc::clone(hosts.entry(Arc::clone(origin)).or_insert_with(|| Host::new(Arc::clone(origin))))
+        self.hosts().get(origin, Instant::now())
     }
 
     /// Takes a message; `messages_max` is what its host may hold.
@@ -67,6 +61,9 @@ impl Courier {
         host.take(job, messages_max, now);
         if let Some(worker) = host.enter(self.settings.per_host_max, now) {
             self.spawn(worker);
+        }
+        if host.is_to_be_watched() {
+            self.watched().push(host);
         }
     }
 
@@ -106,14 +103,18 @@ impl Courier {
         }
     }
 
-    fn hosts(&self) -> MutexGuard<'_, HashMap<Origin, Arc<Host>>> {
+    fn hosts(&self) -> MutexGuard<'_, Hosts> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Vec<Arc<Host>>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Courier {
     fn drop(&mut self) {
-        self.hosts().values().for_each(|host| host.forget_all());
+        self.hosts().iter().for_each(|host| host.forget_all());
     }
 }
 
@@ -123,12 +124,15 @@ async fn look(courier: Weak<Courier>) {
     loop {
         sleep(HTTP_LOOK_INTERVAL).await;
         let Some(courier) = courier.upgrade() else { return };
-        let hosts: Vec<_> = courier.hosts().values().cloned().collect();
+        let hosts = std::mem::take(&mut *courier.watched());
         let now = Instant::now();
         for host in hosts {
             host.give_back_late(now);
             while let Some(worker) = host.enter(courier.settings.per_host_max, now) {
                 courier.spawn(worker);
+            }
+            if host.stays_watched() {
+                courier.watched().push(host);
             }
         }
     }

@@ -118,9 +118,9 @@ impl Health {
         self.down.map(|down| down.class)
     }
 
-    /// Whether nothing is known that would be missed.
-    pub(super) fn is_fresh(&self, now: Instant) -> bool {
-        self.is_free(now) && self.unanswered == 0
+    /// Whether a message may try: neither down nor paused, or for long enough.
+    pub(super) fn is_pause_over(&self, now: Instant) -> bool {
+        self.down.is_none_or(|down| now >= down.until) && self.paused_until.is_none_or(|until| now >= until)
     }
 }
 
@@ -161,7 +161,8 @@ mod tests {
             assert!(!health.failed(Kind::NoAnswer, Scope::Topic, now));
         }
         assert!(health.failed(Kind::NoAnswer, Scope::Topic, now));
-        assert!(!health.is_free(now) && !health.is_fresh(now));
+        assert!(!health.is_free(now) && !health.is_pause_over(now));
+        assert!(health.is_pause_over(now + HTTP_HOST_PAUSE_MIN));
     }
 
     #[tokio::test(start_paused = true)]
@@ -200,7 +201,7 @@ mod tests {
         health.pause(Duration::from_secs(1), now);
         assert_eq!(health.admit(now), Admission::Paused(Duration::from_secs(60)));
         assert!(!health.is_free(now + Duration::from_secs(60) - MOMENT));
-        assert!(health.is_fresh(now + Duration::from_secs(60)));
+        assert!(health.is_pause_over(now + Duration::from_secs(60)));
         health.pause(Duration::MAX, now);
         assert_eq!(health.outage(), None);
     }

@@ -39,6 +39,8 @@ struct State {
     /// Messages that have their turn.
     under_way: usize,
     workers: usize,
+    /// Whether it is among those that are looked after.
+    is_watched: bool,
     health: Health,
 }
 
@@ -150,10 +152,24 @@ impl Host {
         self.state().health.outage()
     }
 
-    /// Whether it can be forgotten.
-    pub(super) fn is_idle(&self, now: Instant) -> bool {
-        let state = self.state();
-        state.turns.waiting() == 0 && state.workers == 0 && state.health.is_fresh(now)
+    /// Whether a message may go to it.
+    pub(super) fn is_pause_over(&self, now: Instant) -> bool {
+        self.state().health.is_pause_over(now)
+    }
+
+    /// Whether somebody has to look after what waits here, and nobody does yet.
+    pub(super) fn is_to_be_watched(&self) -> bool {
+        let mut state = self.state();
+        let waits_unwatched = state.turns.waiting() > 0 && !state.is_watched;
+        state.is_watched |= waits_unwatched;
+        waits_unwatched
+    }
+
+    /// Whether something waits here still; if not, nobody looks after it any more.
+    pub(super) fn stays_watched(&self) -> bool {
+        let mut state = self.state();
+        state.is_watched = state.turns.waiting() > 0;
+        state.is_watched
     }
 
     fn refuse(&self, job: Job, refusal: Refusal) {

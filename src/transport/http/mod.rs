@@ -13,6 +13,7 @@ mod failure;
 mod guard;
 mod health;
 mod host;
+mod hosts;
 mod prepared;
 mod retry_after;
 mod sign;

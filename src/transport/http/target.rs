@@ -128,8 +128,7 @@ impl HttpTarget {
     }
 
     /// What a probe asks, by HEAD, whether the host is back; any answer but 502 to 504 means yes, and 401, 403 and 407 where
-    /// messages were let in. The target's own URL by
-    /// default.
+    /// messages were let in. The target's own URL by default.
     pub fn health_url(mut self, url: impl Into<String>) -> Self {
         self.health_url = Some(url.into());
         self

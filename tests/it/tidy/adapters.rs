@@ -146,6 +146,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "transport::http::client",
     "transport::http::prepared",
     "transport::http::host",
+    "transport::http::hosts",
     "transport::http::courier",
     "transport::http",
     "transport::http::config",
