@@ -1,6 +1,6 @@
 //! The dispatcher: takes what the hook handed over, makes sure that it was committed, and sends it at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
@@ -52,7 +52,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 async fn take(engine: &Engine, room: &Reservation) -> Vec<Queued> {
     match engine.breaker.admit(room.rows(), engine.clock.now()) {
         0 if matches!(engine.breaker.state(), BreakerState::Open { .. }) => {
-            lost(engine.queue.try_take(usize::MAX, usize::MAX).len(), "outage");
+            leave(engine, engine.queue.try_take(usize::MAX, usize::MAX), "outage");
             Vec::new()
         }
         0 => {
@@ -76,8 +76,15 @@ async fn take(engine: &Engine, room: &Reservation) -> Vec<Queued> {
 fn drop_paused(engine: &Engine, taken: &mut Vec<Queued>) {
     if engine.topics.iter().any(|topic| topic.may_be_paused()) {
         let is_paused = |row: &mut Queued| engine.topics.get(&row.handed.topic).is_some_and(|of| of.may_be_paused());
-        lost(taken.extract_if(.., is_paused).count(), "paused");
+        leave(engine, taken.extract_if(.., is_paused), "paused");
     }
+}
+
+/// Leaves rows to the sweepers.
+fn leave(engine: &Engine, rows: impl IntoIterator<Item = Queued>, reason: &'static str) {
+    let rows: Vec<_> = rows.into_iter().map(|row| (row.handed.topic, row.handed.row)).collect();
+    lost(rows.len(), reason);
+    engine.queue.leftovers.add(rows);
 }
 
 async fn send(engine: &Arc<Engine>, taken: Vec<Queued>, mut room: Reservation) {
@@ -91,7 +98,7 @@ async fn send(engine: &Arc<Engine>, taken: Vec<Queued>, mut room: Reservation) {
                 let lease = Lease { epoch: row.epoch, began_at: inserted_at, ends_at };
                 offer(engine, row, lease, Path::Direct, Some(committed_at), &mut outgoing, &mut room);
             }
-            None => unproven.push((handed.row, committed_at)),
+            None => unproven.push((handed.topic, handed.row, committed_at)),
         }
     }
     outgoing.send();
@@ -100,21 +107,31 @@ async fn send(engine: &Arc<Engine>, taken: Vec<Queued>, mut room: Reservation) {
     }
 }
 
+/// A handed-over row, with its topic and the end of its COMMIT.
+type Unproven = (Arc<str>, RowRef, BootInstant);
+
 #[tracing::instrument(name = "outbox.confirm", level = "debug", skip_all, fields(rows = unproven.len()))]
-async fn confirm(engine: &Arc<Engine>, unproven: Vec<(RowRef, BootInstant)>, room: &mut Reservation) {
-    let refs: Vec<RowRef> = unproven.iter().map(|(row, _)| *row).collect();
+async fn confirm(engine: &Arc<Engine>, unproven: Vec<Unproven>, room: &mut Reservation) {
+    let refs: Vec<RowRef> = unproven.iter().map(|(_, row, _)| *row).collect();
     let began_at = engine.clock.now();
     let mut confirmed = match engine.store.confirm(&refs).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
             tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: they are left to the sweeper");
             engine.breaker.trial_unused();
+            engine.queue.leftovers.add(unproven.into_iter().map(|(topic, row, _)| (topic, row)));
             return lost(refs.len(), "confirm_failed");
         }
     };
     crash_point!(CONFIRMED);
     ::metrics::histogram!(metrics::CONFIRM_ROWS).record(confirmed.len() as f64);
     ::metrics::counter!(metrics::CONFIRM_MISSED).increment(refs.len().saturating_sub(confirmed.len()) as u64);
+    if confirmed.len() < refs.len() {
+        // Rolled back mostly. Or another process has them by now, or the rows were read where they have not arrived yet.
+        let found: HashSet<_> = confirmed.iter().map(|confirmed| confirmed.row.key().message_id).collect();
+        let missed = unproven.iter().filter(|(_, row, _)| !found.contains(&row.message_id));
+        engine.queue.leftovers.add(missed.map(|(topic, row, _)| (Arc::clone(topic), *row)));
+    }
     let places: HashMap<_, _> = refs.iter().enumerate().map(|(place, row)| (row.message_id, place)).collect();
     let place = |row: &Loaded| places.get(&row.key().message_id).copied();
     // A store answers in any order. What leaves is in that of the commits, and within one in that of its enqueues.
@@ -123,7 +140,7 @@ async fn confirm(engine: &Arc<Engine>, unproven: Vec<(RowRef, BootInstant)>, roo
     let mut sent = 0_usize;
     let mut outgoing = Outgoing::new(engine);
     for Confirmed { row, lease_left } in confirmed {
-        let committed_at = place(&row).map(|place| unproven[place].1);
+        let committed_at = place(&row).map(|place| unproven[place].2);
         match row {
             Loaded::Row(row) => {
                 let ends_at = began_at + lease_left - engine.limits.term_margin_duration;
@@ -151,17 +168,18 @@ fn offer(
     outgoing: &mut Outgoing<'_>,
     room: &mut Reservation,
 ) -> bool {
-    let Some(topic) = engine.topics.get(&row.envelope.topic).map(Arc::clone) else {
-        lost(1, "unknown_topic");
-        return false;
+    let left = (Arc::clone(&row.envelope.topic), RowRef { id: Some(row.key.id), message_id: row.key.message_id });
+    let leave = |reason| {
+        lost(1, reason);
+        engine.queue.leftovers.add([left.clone()]);
+        false
     };
+    let Some(topic) = engine.topics.get(&row.envelope.topic).map(Arc::clone) else { return leave("unknown_topic") };
     if topic.is_gated() || topic.is_on_trial() {
-        lost(1, "topic_waits");
-        return false;
+        return leave("topic_waits");
     }
     if topic.may_be_paused() {
-        lost(1, "paused");
-        return false;
+        return leave("paused");
     }
     let holder = Holder::Lease(lease);
     let offer = Offer {
@@ -175,7 +193,11 @@ fn offer(
         alone: false,
         again: false,
     };
-    outgoing.offer(offer, room) == Offered::Sent
+    let offered = outgoing.offer(offer, room);
+    if offered == Offered::Late {
+        engine.queue.leftovers.add([left]);
+    }
+    offered == Offered::Sent
 }
 
 /// A row that nobody can decode becomes a dead letter on its own, under the epoch it was read with.

@@ -1,9 +1,10 @@
 //! What every task for one transport shares, and where outcomes come back.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::breaker::Breaker;
 use super::entry::{Entry, Holder};
@@ -18,6 +19,7 @@ use super::wakes::Wakes;
 use crate::clock::Clock;
 use crate::crash_points::crash_point;
 use crate::limits::{Limits, RETRY_AFTER_MAX};
+use crate::message::MessageId;
 use crate::metrics;
 use crate::planted::{Mistake, planted};
 use crate::store::{RowKey, Store};
@@ -51,9 +53,41 @@ impl Engine {
         self.is_drained() && self.lanes.is_idle()
     }
 
-    /// Waits until nothing is left to do, at most `within`; says whether it is so.
+    /// Waits until nothing is left to do, nor of what was left to the sweepers, at most `within`; says whether it is so.
     pub(crate) async fn flush(&self, within: Duration) -> bool {
-        timeout(within, self.ledger.changed(|| self.is_idle())).await.is_ok()
+        let settled = async {
+            self.ledger.changed(|| self.is_idle()).await;
+            while self.has_leftovers().await {
+                sleep(self.limits.poll_interval).await;
+                self.ledger.changed(|| self.is_idle()).await;
+            }
+        };
+        timeout(within, settled).await.is_ok()
+    }
+
+    /// Whether a row that was left to the sweepers is there still. Only the database knows: any process may have it.
+    async fn has_leftovers(&self) -> bool {
+        for leftovers in [&self.queue.leftovers, &self.ledger.leftovers] {
+            let left = leftovers.of(|topic| self.topics.get(topic).is_none_or(|topic| !topic.is_paused()));
+            for refs in left.chunks(self.limits.settle_rows_max.max(1)) {
+                let there = match self.store.remaining(refs).await {
+                    Ok(there) => there,
+                    Err(error) => {
+                        tracing::warn!(%error, "a flush could not ask what was settled: asking again");
+                        return true;
+                    }
+                };
+                let mut gone: HashSet<MessageId> = refs.iter().map(|row| row.message_id).collect();
+                for row in &there {
+                    gone.remove(&row.message_id);
+                }
+                leftovers.forget(&gone);
+                if !there.is_empty() {
+                    return true;
+                }
+            }
+        }
+        false
     }
 
     /// Whether nothing that was taken is left to do. What waits in lanes is their next owner's.

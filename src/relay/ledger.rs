@@ -13,9 +13,10 @@ use tokio::time::Instant;
 
 use super::entry::{Entry, Holder, Lease, Progress};
 use super::lanes::topic::{LaneHold, TopicLanes};
+use super::leftovers::Leftovers;
 use crate::clock::BootInstant;
 use crate::limits::Limits;
-use crate::store::{Held, Kept, RowKey};
+use crate::store::{Held, Kept, RowKey, RowRef};
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -25,6 +26,8 @@ pub(crate) struct Ledger {
     rows_max: usize,
     bytes_max: usize,
     in_flight: Gauge,
+    /// Of what was handed over and sent, and not delivered.
+    pub(crate) leftovers: Leftovers,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +52,7 @@ impl Ledger {
             rows_max: limits.in_flight_max,
             bytes_max: limits.in_flight_bytes_max,
             in_flight,
+            leftovers: Leftovers::new(limits.in_flight_max),
         }
     }
 
@@ -151,6 +155,10 @@ impl Ledger {
     fn remove(&self, books: &mut Books, row: RowKey) -> Option<Entry> {
         let entry = books.rows.remove(&row)?;
         books.bytes = books.bytes.saturating_sub(entry.bytes);
+        if entry.is_handed_over() && entry.progress != Progress::Delivered {
+            let row = RowRef { id: Some(row.id), message_id: row.message_id };
+            self.leftovers.add([(entry.topic.name(), row)]);
+        }
         if entry.progress == Progress::InFlight {
             self.count_answer(books, &entry);
         }

@@ -26,6 +26,7 @@ mod inbox;
 mod keeper;
 mod lanes;
 mod ledger;
+mod leftovers;
 mod left_in_lanes;
 mod listening;
 mod meters;
@@ -91,8 +92,11 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Waits until everything handed over so far has been sent and settled, at most `within`; says whether it has. What is of a paused
-    /// topic is left out: it waits for the end of the pause.
+    /// Waits until everything handed over so far has been sent and settled, at most `within`; says whether it has.
+    ///
+    /// What was handed over and then left to the sweepers, in an outage say, is asked for in the database, once for each poll interval;
+    /// the last [`in_flight_max`](crate::Limits::in_flight_max) and [`queue_refs_max`](crate::Limits::queue_refs_max) of those are known. What
+    /// is of a paused topic is left out: it waits for the end of the pause.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.

@@ -9,6 +9,7 @@ use ::metrics::Gauge;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
+use super::leftovers::Leftovers;
 use crate::clock::{BootInstant, Clock};
 use crate::metrics;
 use crate::store::{Row, RowRef};
@@ -177,11 +178,14 @@ pub(crate) struct Queue {
     arrived: Notify,
     clock: Arc<dyn Clock>,
     depth: Gauge,
+    /// Of what was handed over and never got as far as the ledger.
+    pub(crate) leftovers: Leftovers,
 }
 
 impl Queue {
     pub(crate) fn new(depth: Gauge, capacity: usize, clock: Arc<dyn Clock>) -> Self {
-        Self { rows: Mutex::default(), capacity, arrived: Notify::new(), clock, depth }
+        let leftovers = Leftovers::new(capacity);
+        Self { rows: Mutex::default(), capacity, arrived: Notify::new(), clock, depth, leftovers }
     }
 
     fn push(&self, handed: Vec<HandedOver>) {
@@ -193,7 +197,9 @@ impl Queue {
         let depth = {
             let mut rows = self.rows();
             let room = self.capacity.saturating_sub(rows.len());
-            rows.extend(handed.into_iter().take(room).map(|handed| Queued { handed, committed_at }));
+            let mut handed = handed.into_iter();
+            rows.extend(handed.by_ref().take(room).map(|handed| Queued { handed, committed_at }));
+            self.leftovers.add(handed.map(|handed| (handed.topic, handed.row)));
             lost(count.saturating_sub(room), "queue_full");
             rows.len()
         };
@@ -218,7 +224,7 @@ impl Queue {
     /// sweeper might have them.
     pub(crate) fn try_take(&self, rows_max: usize, bytes_max: usize) -> Vec<Queued> {
         let now = self.clock.now();
-        let (mut taken, mut bytes, mut stale) = (Vec::new(), 0_usize, 0);
+        let (mut taken, mut bytes, mut stale) = (Vec::new(), 0_usize, Vec::new());
         let mut rows = self.rows();
         while let Some(row) = rows.front() {
             if taken.len() == rows_max || (!taken.is_empty() && bytes.saturating_add(row.handed.bytes) > bytes_max) {
@@ -229,13 +235,15 @@ impl Queue {
                 bytes = bytes.saturating_add(row.handed.bytes);
                 taken.push(row);
             } else {
-                stale += 1;
+                stale.push((row.handed.topic, row.handed.row));
             }
         }
         let depth = rows.len();
+        lost(stale.len(), "stale");
+        // Under the lock: who finds the queue empty finds them.
+        self.leftovers.add(stale);
         drop(rows);
         self.depth.set(depth as f64);
-        lost(stale, "stale");
         taken
     }
 

@@ -100,6 +100,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// This read, and not the commit hook, is the proof that a transaction committed.
     async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError>;
 
+    /// Those of `refs` that are there still, whoever has them and whatever they wait for.
+    async fn remaining(&self, refs: &[RowRef]) -> Result<Vec<RowKey>, StoreError>;
+
     /// Takes due rows of one topic, oldest first, passing over what others hold locked.
     async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError>;
 

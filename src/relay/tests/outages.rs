@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::World;
 use crate::relay::{StoreStatus, TransportStatus};
-use crate::store::MemoryStore;
-use crate::transport::FailureClass;
+use crate::store::{Call, Locking, MemoryStore, Store as _};
+use crate::transport::{Answer, FailureClass};
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_writes_nothing_spends_nothing_and_ends_by_itself() {
@@ -28,6 +28,40 @@ async fn an_outage_writes_nothing_spends_nothing_and_ends_by_itself() {
         world.drained().await;
         assert_eq!(relay.status().transport, TransportStatus::Up);
     }
+}
+
+/// In an outage the queue is empty at once, because what comes is dropped unread: that is not settled.
+#[tokio::test(start_paused = true)]
+async fn a_flush_in_an_outage_says_so_and_waits_for_its_end() {
+    for store in [MemoryStore::new(), MemoryStore::leasing()] {
+        let world = World::on(store);
+        let relay = world.start().await;
+        world.broker.go_down();
+        world.commit_and_hand_over("orders");
+        world.until("the breaker is open", || matches!(relay.status().transport, TransportStatus::Down { .. })).await;
+        world.commit_and_hand_over("orders");
+        assert!(!relay.flush(Duration::from_secs(10)).await);
+        assert_eq!(world.store.live_rows().len(), 2);
+        world.broker.go_up();
+        assert!(relay.flush(Duration::from_secs(60)).await);
+        assert!(world.store.live_rows().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flush_waits_for_what_failed_and_for_what_somebody_else_settles() {
+    let world = World::new();
+    let relay = world.start().await;
+    world.broker.answer_next(2, Answer::Fail(FailureClass::Temporary));
+    let [retried, elsewhere] = [(); 2].map(|()| world.commit_and_hand_over("orders"));
+    world.until("both have failed", || world.store.live_rows().iter().all(|row| row.failures == 1)).await;
+    assert!(!relay.flush(Duration::from_millis(100)).await, "both wait for their next attempt");
+    assert_eq!(world.store.settle(&[elsewhere], Locking::Skip).await.unwrap(), [elsewhere]);
+    assert!(relay.flush(Duration::from_secs(10)).await);
+    assert_eq!(world.delivered(1).await, [retried.message_id]);
+    let calls = world.store.calls(Call::Remaining);
+    assert!(relay.flush(Duration::from_secs(10)).await);
+    assert_eq!(world.store.calls(Call::Remaining), calls, "what is known to be gone is asked for no more");
 }
 
 #[tokio::test(start_paused = true)]

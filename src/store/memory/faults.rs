@@ -10,6 +10,8 @@ pub enum Call {
     Check,
     /// [`Store::confirm`](crate::store::Store::confirm)
     Confirm,
+    /// [`Store::remaining`](crate::store::Store::remaining)
+    Remaining,
     /// [`Store::claim`](crate::store::Store::claim)
     Claim,
     /// [`ClaimBatch::close`](crate::store::ClaimBatch::close)

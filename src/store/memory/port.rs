@@ -70,6 +70,10 @@ impl Store for MemoryStore {
         self.call(Call::Confirm, |state| state.confirm(refs)).await
     }
 
+    async fn remaining(&self, refs: &[RowRef]) -> Result<Vec<RowKey>, StoreError> {
+        self.call(Call::Remaining, |state| state.found(refs).map(|row| row.key).collect()).await
+    }
+
     async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         let term = self.inner.term;
         let taken = self.call(Call::Claim, |state| state.claim(spec, term)).await?;

@@ -261,13 +261,16 @@ impl State {
         is_free
     }
 
-    pub(super) fn confirm(&self, refs: &[RowRef]) -> Vec<Confirmed> {
-        let now = self.clock.now();
-        let found = refs.iter().filter_map(|row_ref| {
+    pub(super) fn found<'a>(&'a self, refs: &'a [RowRef]) -> impl Iterator<Item = &'a MemoryRow> {
+        refs.iter().filter_map(|row_ref| {
             let id = row_ref.id.or_else(|| self.ids.get(&row_ref.message_id).copied())?;
             self.rows.get(&id).filter(|row| row.key.message_id == row_ref.message_id)
-        });
-        let mut born: Vec<_> = found.filter(|row| row.epoch == 0 && !row.delayed).collect();
+        })
+    }
+
+    pub(super) fn confirm(&self, refs: &[RowRef]) -> Vec<Confirmed> {
+        let now = self.clock.now();
+        let mut born: Vec<_> = self.found(refs).filter(|row| row.epoch == 0 && !row.delayed).collect();
         // By primary key, as databases read, and not in the order asked for.
         born.sort_unstable_by_key(|row| row.key.id);
         let confirmed = |row: &MemoryRow| Confirmed { row: row.load(), lease_left: now.until(row.due_at) };

@@ -11,7 +11,7 @@ use super::bind::Bind;
 use super::half_texts::half_texts;
 use super::history_texts::HistoryTexts;
 use super::lane_texts::LaneTexts;
-use super::rows::{ConfirmRow, LookRow};
+use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::message::MessageId;
 use crate::naming::TableNames;
@@ -42,16 +42,20 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         if refs.is_empty() {
             return Ok(Vec::new());
         }
-        // Some refs know their id all the same, and then it must be that row.
-        let other_ids: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
-        let known: HashSet<MessageId> = other_ids.iter().map(|key| key.message_id).collect();
+        let is_one = is_one_of(refs);
         let messages = Bind::message_ids(refs.iter().map(|row| row.message_id));
         let found: Vec<ConfirmRow> = self.connections.load(Statement::new(&self.texts.confirm, [messages])).await?;
-        let ours = found.into_iter().filter(|found| {
-            let key = found.row.key;
-            !known.contains(&key.message_id) || other_ids.contains(&key)
-        });
+        let ours = found.into_iter().filter(|found| is_one(&found.row.key));
         Ok(ours.map(|found| Confirmed { row: found.row.decode(&found.topic), lease_left: found.lease_left }).collect())
+    }
+
+    async fn remaining(&self, refs: &[RowRef]) -> Result<Vec<RowKey>, StoreError> {
+        if refs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let messages = Bind::message_ids(refs.iter().map(|row| row.message_id));
+        let found: Vec<KeyRow> = self.connections.load(Statement::new(&self.texts.remaining, [messages])).await?;
+        Ok(found.into_iter().map(|row| row.0).filter(is_one_of(refs)).collect())
     }
 
     async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
@@ -145,4 +149,11 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
     fn admin(&self) -> Option<&dyn AdminStore> {
         Some(self)
     }
+}
+
+/// Whether a row is one of `refs`. Some of them know their id, and then it must be that row.
+fn is_one_of(refs: &[RowRef]) -> impl Fn(&RowKey) -> bool {
+    let with_ids: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
+    let known: HashSet<MessageId> = with_ids.iter().map(|key| key.message_id).collect();
+    move |key| !known.contains(&key.message_id) || with_ids.contains(key)
 }

@@ -12,6 +12,7 @@ use crate::store::schema::{IndexNaming, named};
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) confirm: Arc<str>,
+    pub(super) remaining: Arc<str>,
     pub(super) claim: Arc<str>,
     pub(super) payloads: Arc<str>,
     pub(super) watermark: Arc<str>,
@@ -34,6 +35,7 @@ impl Texts {
         let text = |sql: &str| named(&sql.replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into();
         Self {
             confirm: text(CONFIRM),
+            remaining: text(REMAINING),
             claim: text(CLAIM),
             payloads: text(PAYLOADS),
             watermark: text(WATERMARK),
@@ -79,6 +81,11 @@ SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, 0, m
 FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m ON m.message_id = UNHEX(k.message_id)
 WHERE m.epoch = 0 AND m.deliver_at IS NULL";
+
+const REMAINING: &str = "
+SELECT CAST(m.id AS SIGNED), m.message_id
+FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
+STRAIGHT_JOIN outbox_messages m ON m.message_id = UNHEX(k.message_id)";
 
 // Without the payloads, of which only so many bytes are wanted: a window that adds them up would not lock the rows.
 const CLAIM: &str = "

@@ -54,6 +54,13 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         Ok(ours.map(|found| Confirmed { row: found.row.decode(&found.topic), lease_left: found.lease_left }).collect())
     }
 
+    async fn remaining(&self, refs: &[RowRef]) -> Result<Vec<RowKey>, StoreError> {
+        let wanted: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
+        let ids = Bind::BigInts(wanted.iter().map(|key| key.id).collect());
+        let found: Vec<KeyRow> = self.connections.load(Statement::new(&self.texts.remaining, [ids])).await?;
+        Ok(found.into_iter().map(|row| row.0).filter(|key| wanted.contains(key)).collect())
+    }
+
     async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         self.connections.within(self.open_claim(spec)).await
     }

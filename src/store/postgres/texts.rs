@@ -12,6 +12,7 @@ use crate::store::schema::{IndexNaming, named};
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) confirm: Arc<str>,
+    pub(super) remaining: Arc<str>,
     pub(super) claim: Arc<str>,
     pub(super) settle: Arc<str>,
     pub(super) settle_claimed: Arc<str>,
@@ -33,6 +34,7 @@ impl Texts {
         };
         Self {
             confirm: text(CONFIRM),
+            remaining: text(REMAINING),
             claim: text(CLAIM),
             settle: text(&SETTLE.replace("{locking}", "SKIP LOCKED")),
             settle_claimed: text(SETTLE_CLAIMED),
@@ -68,6 +70,8 @@ const CONFIRM: &str = "
 SELECT id, message_id, epoch, failures, attempts, false, key, kind, headers, payload, created_at, topic, due_at,
   clock_timestamp()
 FROM outbox_messages WHERE id = ANY($1) AND epoch = 0 AND deliver_at IS NULL";
+
+const REMAINING: &str = "SELECT id, message_id FROM outbox_messages WHERE id = ANY($1)";
 
 // One statement reads the rows, cuts them at the bytes, and looks for the watermark, without a lock, at what others
 // hold. statement_timestamp(), because clock_timestamp() is no index condition and walks every delayed row. The window

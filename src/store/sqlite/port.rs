@@ -51,6 +51,13 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         Ok(ours.map(|found| Confirmed { row: found.row.decode(&found.topic), lease_left: found.lease_left }).collect())
     }
 
+    async fn remaining(&self, refs: &[RowRef]) -> Result<Vec<RowKey>, StoreError> {
+        let wanted: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
+        let ids = Bind::json(wanted.iter().map(|key| key.id.into()));
+        let found: Vec<KeyRow> = self.caller().load(Statement::new(&self.texts.remaining, [ids])).await?;
+        Ok(found.into_iter().map(|row| row.0).filter(|key| wanted.contains(key)).collect())
+    }
+
     async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         self.take(spec).await
     }

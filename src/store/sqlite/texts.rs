@@ -12,6 +12,7 @@ pub(super) struct Texts {
     pub(super) check: Arc<str>,
     pub(super) settings: [Arc<str>; 2],
     pub(super) confirm: Arc<str>,
+    pub(super) remaining: Arc<str>,
     pub(super) select_due: Arc<str>,
     pub(super) lease: Arc<str>,
     pub(super) settle: Arc<str>,
@@ -38,6 +39,7 @@ impl Texts {
             check: format!("SELECT sql FROM {schema}sqlite_master WHERE type = 'table' AND name = ?1").into(),
             settings: ["synchronous", "journal_mode"].map(|setting| format!("PRAGMA {schema}{setting}").into()),
             confirm: text(CONFIRM),
+            remaining: text(REMAINING),
             select_due: text(SELECT_DUE),
             lease: text(LEASE),
             settle: text(SETTLE),
@@ -70,6 +72,9 @@ const CONFIRM: &str = "
 SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, 0, m.key, m.kind, m.headers, m.payload, m.created_at, m.topic,
   m.due_at - {now}
 FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.epoch = 0 AND m.deliver_at IS NULL";
+
+const REMAINING: &str = "
+SELECT m.id, m.message_id FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value";
 
 // Cut at the bytes on the lengths alone, and payloads read by primary key: through the window's sort they would be copied.
 // One row at least comes back, so that the moment of reading is known also where nothing is due.
@@ -192,9 +197,21 @@ mod tests {
         conn.batch_execute(include_str!("../../../migrations/sqlite/0000outbox04_paused_topics/up.sql")).unwrap();
         let texts = Texts::new(&TableNames::default());
         let Texts {
-            confirm, select_due, lease, settle, settle_dead, hold, extend, release, fail, bury, remove, ..
+            confirm,
+            remaining,
+            select_due,
+            lease,
+            settle,
+            settle_dead,
+            hold,
+            extend,
+            release,
+            fail,
+            bury,
+            remove,
+            ..
         } = &texts;
-        let by_id = [confirm, lease, settle, settle_dead, hold, extend, release, fail, bury, remove];
+        let by_id = [confirm, remaining, lease, settle, settle_dead, hold, extend, release, fail, bury, remove];
         for text in by_id.into_iter().chain([select_due, &texts.look, &texts.look_with_pauses, &texts.backlog]) {
             let plan = plan(&mut conn, text);
             let scans = |step: &String| step.starts_with("SCAN m") || step.starts_with("SCAN outbox_");

@@ -15,6 +15,7 @@ macro_rules! __store_cases {
             confirm_wants_id_and_message_id,
             confirm_tells_the_lease_left,
             confirm_reads_a_locked_row,
+            remaining_rows_are_those_still_there,
             claim_takes_the_oldest_first,
             claim_takes_at_most_rows_max,
             claim_takes_at_most_bytes_max,

@@ -85,6 +85,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::lanes::topic",
             "relay::lanes::all",
             "relay::entry",
+            "relay::leftovers",
             "relay::ledger",
             "relay::queue",
             "relay::engine",

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::store::RowRef;
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -58,6 +59,25 @@ pub async fn confirm_wants_id_and_message_id(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, leased(LEASE)).await;
     let confirmed = under_test.store().confirm(&[row_ref(other_message(key))]).await.expect("confirm");
     assert!(confirmed.is_empty(), "a message was confirmed by the id of another one");
+}
+
+/// What remains is told of rows in any state, and of none that is gone, open or another message's.
+pub async fn remaining_rows_are_those_still_there(under_test: &dyn StoreUnderTest) {
+    let store = under_test.store();
+    let held = insert_held(under_test, 2).await;
+    assert_eq!(store.fail(&[failed(held[0], "timed out")]).await.expect("fail"), [held[0].key]);
+    let delayed = insert(under_test, leased(LEASE).deliver_after(Duration::from_secs(3_600))).await;
+    let rows = insert_due(under_test, 3).await;
+    let [fresh, gone, buried] = [rows[0], rows[1], rows[2]];
+    store.settle(&[gone], crate::store::Locking::Skip).await.expect("settle");
+    let letter = crate::store::Held { key: buried, epoch: 0 };
+    assert_eq!(store.dead(&[dead(letter)]).await.expect("dead"), [buried]);
+    let there = [held[0].key, held[1].key, delayed, fresh];
+    let refs: Vec<RowRef> = there.into_iter().chain([gone, buried, other_message(fresh)]).map(row_ref).collect();
+    assert_eq!(sorted(store.remaining(&refs).await.expect("remaining")), sorted(there));
+    let found = store.remaining(&[RowRef { id: None, ..row_ref(fresh) }]).await.expect("remaining");
+    assert!(found.is_empty() || found == [fresh], "one whose INSERT tells ids need not look for another: {found:?}");
+    assert!(store.remaining(&[]).await.expect("remaining").is_empty());
 }
 
 /// Confirm tells how much of the born lease was left; nothing where it is over.
