@@ -149,3 +149,7 @@ pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest that a relay's start waits for a transport to make or check its topics: creation in a slow cluster and a few
 /// look-ups. One that takes longer counts as away, and the others do not wait for it.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often delivered rows are tried again that somebody holds locked, or that the database refuses to remove. Nothing waits for them but
+/// their place among those in flight.
+pub const SETTLE_LATER_INTERVAL: Duration = Duration::from_secs(5);

@@ -168,7 +168,7 @@ fn offer(
     outgoing: &mut Outgoing<'_>,
     room: &mut Reservation,
 ) -> bool {
-    let left = (Arc::clone(&row.envelope.topic), RowRef { id: Some(row.key.id), message_id: row.key.message_id });
+    let left = (Arc::clone(&row.envelope.topic), RowRef::from(row.key));
     let leave = |reason| {
         lost(1, reason);
         engine.queue.leftovers.add([left.clone()]);

@@ -1,11 +1,9 @@
 //! Delivered rows that are settled together.
 
-use std::collections::HashSet;
-
 use crate::store::{HistoryStore, Kept, Locking, RowKey, Store, StoreError};
 
 /// All of them kept, or none.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Group {
     Deleted(Vec<RowKey>),
     Kept(Vec<Kept>),
@@ -26,11 +24,10 @@ impl Group {
         }
     }
 
-    /// Those of its rows that are among `wanted`.
-    pub(crate) fn only(&self, wanted: &HashSet<RowKey>) -> Self {
+    pub(crate) fn retain(&mut self, stays: impl Fn(&RowKey) -> bool) {
         match self {
-            Self::Deleted(rows) => Self::Deleted(rows.iter().filter(|row| wanted.contains(row)).copied().collect()),
-            Self::Kept(rows) => Self::Kept(rows.iter().filter(|row| wanted.contains(&row.key)).copied().collect()),
+            Self::Deleted(rows) => rows.retain(stays),
+            Self::Kept(rows) => rows.retain(|row| stays(&row.key)),
         }
     }
 

@@ -16,7 +16,7 @@ use super::lanes::topic::{LaneHold, TopicLanes};
 use super::leftovers::Leftovers;
 use crate::clock::BootInstant;
 use crate::limits::Limits;
-use crate::store::{Held, Kept, RowKey, RowRef};
+use crate::store::{Held, Kept, RowKey};
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -156,8 +156,7 @@ impl Ledger {
         let entry = books.rows.remove(&row)?;
         books.bytes = books.bytes.saturating_sub(entry.bytes);
         if entry.is_handed_over() && entry.progress != Progress::Delivered {
-            let row = RowRef { id: Some(row.id), message_id: row.message_id };
-            self.leftovers.add([(entry.topic.name(), row)]);
+            self.leftovers.add([(entry.topic.name(), row.into())]);
         }
         if entry.progress == Progress::InFlight {
             self.count_answer(books, &entry);

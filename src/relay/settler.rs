@@ -14,10 +14,10 @@ use super::inbox::Fate;
 use super::lanes::failures::{self as lane_failures, FailedInLane};
 use super::stop::Stage;
 use crate::crash_points::crash_point;
-use crate::limits::LANE_RECHECK;
+use crate::limits::{LANE_RECHECK, SETTLE_LATER_INTERVAL};
 use crate::metrics;
 use crate::retry::{Exponential, RetryPolicy as _};
-use crate::store::{Locking, RowKey, StoreError};
+use crate::store::{Locking, RowKey, RowRef, StoreError};
 
 /// Waits between tries of a write that the database could not do: from 50 ms, because a deadlock is over at once, to 5 s,
 /// because a database that is away is looked for no more often than that.
@@ -55,31 +55,39 @@ fn unsent(engine: &Engine, row: RowKey) {
     }
 }
 
+/// A group of which some rows could not be removed; those are what is left of it.
+struct Unsettled {
+    error: StoreError,
+    /// Whether the database has answered a statement about the group before: then the rest is locked by somebody.
+    has_answered: bool,
+}
+
 /// Removes delivered rows, whatever it takes: halves a group that fails for good, down to the row that is the reason, and
-/// tries that one again later. None of them is ever sent again by this process.
+/// leaves that one, and what somebody holds locked for long, for later. None of them is ever sent again by this process.
 pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
     let mut groups = groups_of(engine, rows);
     let mut tries = 0;
-    while let Some(group) = groups.pop() {
-        match settle_group(engine, &group).await {
-            Ok(()) => tries = 0,
-            Err(error) => {
-                ::metrics::counter!(metrics::SETTLE_RETRIED).increment(1);
-                if engine.stop.has_reached(Stage::Ending) {
-                    return;
-                }
-                if error.is_retriable() {
-                    tries += 1;
-                    tracing::warn!(%error, rows = group.len(), "delivered rows could not be settled: trying again");
-                    sleep(WRITE_RETRY.wait(tries)).await;
-                    groups.push(group);
-                } else if let [row] = group.keys()[..] {
-                    tracing::warn!(%error, ?row, "a delivered row cannot be settled: trying again later");
-                    settle_later(engine, row);
-                } else {
-                    groups.extend(group.halves());
-                }
+    while let Some(mut group) = groups.pop() {
+        let Err(Unsettled { error, has_answered }) = settle_group(engine, &mut group).await else {
+            tries = 0;
+            continue;
+        };
+        ::metrics::counter!(metrics::SETTLE_RETRIED).increment(1);
+        if engine.stop.has_reached(Stage::Ending) {
+            return;
+        }
+        match group.len() {
+            rows if error.is_retriable() && !has_answered => {
+                tries += 1;
+                tracing::warn!(%error, rows, "delivered rows could not be settled: trying again");
+                sleep(WRITE_RETRY.wait(tries)).await;
+                groups.push(group);
             }
+            rows if error.is_retriable() || rows == 1 => {
+                tracing::warn!(%error, rows = ?group.keys(), "delivered rows cannot be settled: trying again later");
+                settle_later(engine, group);
+            }
+            _ => groups.extend(group.halves()),
         }
     }
 }
@@ -94,27 +102,28 @@ fn groups_of(engine: &Engine, rows: Vec<RowKey>) -> Vec<Group> {
     [Group::Deleted(deleted), Group::Kept(kept)].into_iter().filter(|group| group.len() > 0).collect()
 }
 
+/// Settles a group. What was removed leaves it, and the ledger, at once: whatever fails then is about the rest alone.
 #[tracing::instrument(name = "outbox.settle", level = "debug", skip_all, fields(rows = group.len()))]
-async fn settle_group(engine: &Engine, group: &Group) -> Result<(), StoreError> {
+async fn settle_group(engine: &Engine, group: &mut Group) -> Result<(), Unsettled> {
     crash_point!(SETTLING);
-    let rows = group.keys();
-    let mut missing: HashSet<RowKey> = rows.iter().copied().collect();
-    for locking in [Locking::Skip, Locking::Wait] {
-        let wanted = group.only(&missing);
-        if wanted.len() == 0 {
-            break;
-        }
-        for row in wanted.settle(&*engine.store, locking).await? {
-            missing.remove(&row);
-        }
-    }
+    remove(engine, group, Locking::Skip).await.map_err(|error| Unsettled { error, has_answered: false })?;
+    remove(engine, group, Locking::Wait).await.map_err(|error| Unsettled { error, has_answered: true })?;
     crash_point!(SETTLED);
-    ::metrics::histogram!(metrics::SETTLE_ROWS).record((rows.len() - missing.len()) as f64);
-    look_for_missing(engine, &group.only(&missing)).await?;
-    if matches!(group, Group::Kept(_)) {
-        engine.ledger.count_kept(rows.iter().filter(|row| !missing.contains(row)));
+    look_for_missing(engine, group).await.map_err(|error| Unsettled { error, has_answered: true })
+}
+
+/// Removes what it can of the group.
+async fn remove(engine: &Engine, group: &mut Group, locking: Locking) -> Result<(), StoreError> {
+    if group.len() == 0 {
+        return Ok(());
     }
-    engine.ledger.strike_all(&rows);
+    let removed: HashSet<RowKey> = group.settle(&*engine.store, locking).await?.into_iter().collect();
+    ::metrics::histogram!(metrics::SETTLE_ROWS).record(removed.len() as f64);
+    if matches!(group, Group::Kept(_)) {
+        engine.ledger.count_kept(removed.iter());
+    }
+    engine.ledger.strike_all(&removed.iter().copied().collect::<Vec<_>>());
+    group.retain(|row| !removed.contains(row));
     Ok(())
 }
 
@@ -128,16 +137,43 @@ async fn look_for_missing(engine: &Engine, missing: &Group) -> Result<(), StoreE
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
     let nowhere = missing.len().saturating_sub(dead);
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "nowhere").increment(nowhere as u64);
+    engine.ledger.strike_all(&missing.keys());
     Ok(())
 }
 
-fn settle_later(engine: &Arc<Engine>, row: RowKey) {
+/// Settles rows that are in the way of others, outside of the workers.
+fn settle_later(engine: &Arc<Engine>, mut group: Group) {
     let engine = Arc::clone(engine);
-    // Bounded by the rows in flight; the row keeps its place in the ledger meanwhile.
+    // Bounded by the rows in flight; the rows keep their places in the ledger meanwhile.
     tokio::spawn(async move {
-        tokio::select! {
-            () = sleep(Duration::from_secs(5)) => engine.inbox.push(row, Fate::Delivered),
-            () = engine.stop.reached(Stage::Ending) => {}
+        while group.len() > 0 {
+            tokio::select! {
+                () = sleep(SETTLE_LATER_INTERVAL) => {}
+                () = engine.stop.reached(Stage::Ending) => return,
+            }
+            match settle_unlocked(&engine, &mut group).await {
+                Ok(()) => {}
+                Err(error) if !error.is_retriable() && group.len() > 1 => {
+                    // The workers find out which of them it is.
+                    return engine.inbox.extend(group.keys().into_iter().map(|row| (row, Fate::Delivered)));
+                }
+                Err(error) => tracing::warn!(%error, rows = group.len(), "delivered rows still cannot be settled"),
+            }
         }
     });
+}
+
+/// Settles what nobody holds locked, without waiting for the rest.
+async fn settle_unlocked(engine: &Engine, group: &mut Group) -> Result<(), StoreError> {
+    remove(engine, group, Locking::Skip).await?;
+    if group.len() == 0 {
+        return Ok(());
+    }
+    let refs: Vec<RowRef> = group.keys().into_iter().map(RowRef::from).collect();
+    let locked: HashSet<RowKey> = engine.store.remaining(&refs).await?.into_iter().collect();
+    let mut gone = group.clone();
+    gone.retain(|row| !locked.contains(row));
+    look_for_missing(engine, &gone).await?;
+    group.retain(|row| locked.contains(row));
+    Ok(())
 }

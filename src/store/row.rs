@@ -29,6 +29,12 @@ impl RowRef {
     }
 }
 
+impl From<RowKey> for RowRef {
+    fn from(RowKey { id, message_id }: RowKey) -> Self {
+        Self { id: Some(id), message_id }
+    }
+}
+
 /// A row as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {

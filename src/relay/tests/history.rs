@@ -64,6 +64,33 @@ async fn a_settle_that_is_repeated_keeps_once() {
     assert_eq!(world.broker.delivered().len(), 1);
 }
 
+/// An operator's look at a row with `FOR UPDATE` makes the settle time out, after most of its group is gone.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_group_once() {
+    let mut world = world_on(MemoryStore::new());
+    world.limits.settle_workers = 1;
+    let relay = world.start().await;
+    world.broker.hold();
+    let keys: Vec<_> = (0..5).map(|_| world.commit_and_hand_over("orders")).collect();
+    world.until("all are sent", || world.broker.sends() == 5).await;
+    let locked = world.store.lock(keys[2]).unwrap();
+    world.broker.release();
+    world.until("the others of its group are settled", || relay.status().in_flight == 1).await;
+    // With one worker: it does not wait for that row again.
+    for topic in ["orders", "invoices"].repeat(10) {
+        world.commit_and_hand_over(topic);
+    }
+    world.until("the others are settled", || world.store.live_rows().len() == 1 && relay.status().in_flight == 1).await;
+    drop(locked);
+    world.until("everything is settled", || relay.status().in_flight == 0).await;
+    assert!(world.store.live_rows().is_empty());
+    for key in keys {
+        assert!(is_sent(&world, key.message_id).await);
+    }
+    assert_eq!(world.broker.sends(), 25, "nothing is sent twice");
+    assert_eq!(world.store.calls(Call::SettleDead), 0, "nobody else had any of them");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_no_longer_is_removed_step_by_step() {
     let world = world_on(MemoryStore::new());
