@@ -142,6 +142,10 @@ pub const CONFIRM_REST: u32 = 3;
 /// just run the migration need not restart anything.
 pub const PAUSE_TABLE_RECHECK: Duration = Duration::from_secs(60);
 
+/// Calls of a blocking relay that are answered side by side, and as many that wait for that: each has a thread that waits for
+/// its answer, and more are no help to anybody.
+pub const BLOCKING_CALLS_MAX: usize = 64;
+
 /// How long the thread of a blocking relay waits at its end for statements under way, which take milliseconds. A listener to dead
 /// letters that takes longer is left behind.
 pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -150,6 +154,6 @@ pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// look-ups. One that takes longer counts as away, and the others do not wait for it.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often delivered rows are tried again that somebody holds locked, or that the database refuses to remove. Nothing waits for them but
-/// their place among those in flight.
+/// How often delivered rows are tried again that somebody holds locked, or that the database refuses to remove. Nothing waits
+/// for them but their place among those in flight.
 pub const SETTLE_LATER_INTERVAL: Duration = Duration::from_secs(5);

@@ -192,10 +192,10 @@ pub const HTTP_HOST_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The longest a probe waits for an answer.
 pub const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Hosts that are remembered, beside those that messages wait for or are under way to; beyond, the oldest are forgotten, those that are down
-/// or asked for a pause included. Bounds the memory where each message has a URL of its own.
+/// Hosts that are remembered, beside those that messages wait for or are under way to; beyond, the oldest are forgotten, those
+/// that are down or asked for a pause included. Bounds the memory where each message has a URL of its own.
 pub const HTTP_HOSTS_MAX: usize = 10_000;
 
-/// Among how many of the oldest hosts one is sought to be forgotten, so that a new host costs microseconds. Where all of them are in use,
-/// the next new host looks at others.
+/// Among how many of the oldest hosts one is sought to be forgotten, so that a new host costs microseconds. Where all of them
+/// are in use, the next new host looks at others.
 pub const HTTP_FORGET_LOOKS_MAX: usize = 32;

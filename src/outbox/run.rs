@@ -33,8 +33,9 @@ impl Outbox {
     /// Waits until everything enqueued and committed so far has been sent and settled, at most `within`; says whether it
     /// has. For processes that end soon; one that shuts its relay down needs no flush before.
     ///
-    /// What was left to the sweepers on its way, in an outage say, is waited for as well, whichever process settles it. Rows that the commit
-    /// hook did not see are not, nor those of paused topics. Without a relay in this process there is nothing to wait for.
+    /// What was left to the sweepers on its way, in an outage say, is waited for as well, whichever process settles it. Rows
+    /// that the commit hook did not see are not, nor those of paused topics. Without a relay in this process there is nothing
+    /// to wait for.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.

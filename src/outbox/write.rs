@@ -94,8 +94,10 @@ impl Outbox {
                 (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX && is_plain(&handed)), inserted.id)
             {
                 let key = RowKey { id, message_id: handed.row.message_id };
-                handed.carried =
-                    Some(Box::new(Carried { row: Row { key, epoch: 0, failures: 0, is_suspect: false, envelope }, inserted_at }));
+                handed.carried = Some(Box::new(Carried {
+                    row: Row { key, epoch: 0, failures: 0, is_suspect: false, envelope },
+                    inserted_at,
+                }));
             }
             Pending { row: handed, link: leased_at.map(|_| Arc::clone(&self.inner.link)), record }
         });

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 
 use super::backlog::{self, Backlog};
@@ -15,14 +16,17 @@ use super::queue::Flush as _;
 use super::shutdown::ShutdownReport;
 use super::start_error::StartError;
 use super::status::{self, RelayStatus};
-use crate::limits::THREAD_END_TIMEOUT;
+use crate::limits::{BLOCKING_CALLS_MAX, THREAD_END_TIMEOUT};
 use crate::store::StoreError;
 
 /// A relay on a thread and runtime of its own, for applications without tokio. Made by
 /// [`RelayBuilder::start_blocking`].
 ///
 /// Its methods block the calling thread, and are not for threads that run async tasks. They can be called side by side: none
-/// waits for another.
+/// waits for another, up to [`BLOCKING_CALLS_MAX`] of them; a call beyond those waits until one is over.
+///
+/// # Panics
+/// A method that is called on a thread that runs async tasks, where it has to wait for others.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +44,7 @@ use crate::store::StoreError;
 /// ```
 #[derive(Debug)]
 pub struct BlockingRelay {
-    pub(super) requests: tokio::sync::mpsc::UnboundedSender<Request>,
+    pub(super) requests: tokio::sync::mpsc::Sender<Request>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -75,7 +79,7 @@ impl RelayBuilder {
 impl BlockingRelay {
     fn start(builder: RelayBuilder) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
-        let (requests, inbox) = tokio::sync::mpsc::unbounded_channel();
+        let (requests, inbox) = tokio::sync::mpsc::channel(BLOCKING_CALLS_MAX);
         let (started, outcome) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("outbox-relay".to_owned())
@@ -129,7 +133,12 @@ impl BlockingRelay {
     fn request<T>(&self, request: impl FnOnce(mpsc::Sender<T>) -> Request) -> Result<T, RelayPanicked> {
         let (answer, answered) = mpsc::channel();
         // Both ends are gone only with the thread.
-        self.requests.send(request(answer)).map_err(|_| RelayPanicked::new())?;
+        match self.requests.try_send(request(answer)) {
+            Err(TrySendError::Full(request)) => {
+                self.requests.blocking_send(request).map_err(|_| RelayPanicked::new())?
+            }
+            sent => sent.map_err(|_| RelayPanicked::new())?,
+        }
         loop {
             match answered.recv_timeout(THREAD_CHECK_INTERVAL) {
                 Err(RecvTimeoutError::Timeout) if self.has_ended() => {
@@ -164,7 +173,7 @@ fn serve(
     runtime: Runtime,
     builder: RelayBuilder,
     started: oneshot::Sender<Result<(), StartError>>,
-    mut inbox: tokio::sync::mpsc::UnboundedReceiver<Request>,
+    mut inbox: tokio::sync::mpsc::Receiver<Request>,
 ) {
     runtime.block_on(async move {
         let relay = match builder.start().await {
@@ -176,7 +185,7 @@ fn serve(
         let mut aside = FuturesUnordered::new();
         loop {
             let request = tokio::select! {
-                request = inbox.recv() => request,
+                request = inbox.recv(), if aside.len() < BLOCKING_CALLS_MAX => request,
                 Some(()) = aside.next() => continue,
             };
             match request {

@@ -38,8 +38,8 @@ pub(crate) enum Treatment {
         wait: Duration,
         spends_attempt: bool,
     },
-    /// Try again at once with nothing beside it, to learn whether it was this row that spoiled its batch. Its note makes it a suspect
-    /// to whoever takes it next.
+    /// Try again at once with nothing beside it, to learn whether it was this row that spoiled its batch. Its note makes it a
+    /// suspect to whoever takes it next.
     RetryAlone,
     GiveUp {
         reason: &'static str,

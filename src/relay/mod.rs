@@ -26,8 +26,8 @@ mod inbox;
 mod keeper;
 mod lanes;
 mod ledger;
-mod leftovers;
 mod left_in_lanes;
+mod leftovers;
 mod listening;
 mod meters;
 mod notices;
@@ -94,9 +94,9 @@ pub struct Relay {
 impl Relay {
     /// Waits until everything handed over so far has been sent and settled, at most `within`; says whether it has.
     ///
-    /// What was handed over and then left to the sweepers, in an outage say, is asked for in the database, once for each poll interval;
-    /// the last [`in_flight_max`](crate::Limits::in_flight_max) and [`queue_refs_max`](crate::Limits::queue_refs_max) of those are known. What
-    /// is of a paused topic is left out: it waits for the end of the pause.
+    /// What was handed over and then left to the sweepers, in an outage say, is asked for in the database, once for each poll
+    /// interval; the last [`in_flight_max`](crate::Limits::in_flight_max) and [`queue_refs_max`](crate::Limits::queue_refs_max)
+    /// of those are known. What is of a paused topic is left out: it waits for the end of the pause.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.

@@ -44,8 +44,8 @@ pub struct Row {
     pub epoch: i32,
     /// Failures so far, which drive the back-off.
     pub failures: u32,
-    /// Whether it has failed, the last time by a refusal (class `record_refused`): perhaps because of another record of its batch, so it
-    /// goes with nothing beside it next, whoever takes it.
+    /// Whether it has failed, the last time by a refusal (class `record_refused`): perhaps because of another record of its
+    /// batch, so it goes with nothing beside it next, whoever takes it.
     pub is_suspect: bool,
     /// The message; its `attempt` is one more than the attempts spent.
     pub envelope: Envelope,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::World;
 use crate::clock::{BootInstant, Clock, SystemClock};
-use crate::limits::{Limits, STALENESS};
+use crate::limits::{BLOCKING_CALLS_MAX, Limits, STALENESS};
 use crate::naming::TableNames;
 use crate::relay::blocking::{Question, Request};
-use crate::relay::{BacklogError, RelayBuilder, RelayPanicked, StartError};
+use crate::relay::{BacklogError, RelayBuilder, RelayPanicked, StartError, TransportStatus};
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_drains_what_was_handed_over() {
@@ -112,12 +112,32 @@ fn a_blocking_relay_answers_while_a_flush_waits() {
     world.commit_and_hand_over("orders");
     let (answer, flushed) = mpsc::channel();
     let flush = Question::Flush(Duration::from_secs(60), answer);
-    relay.requests.send(Request::Ask(flush)).unwrap();
+    relay.requests.blocking_send(Request::Ask(flush)).unwrap();
     relay.status().unwrap();
     assert_eq!(relay.backlog().unwrap().live(), 1);
     assert_eq!(flushed.try_recv(), Err(mpsc::TryRecvError::Empty), "the row is not settled");
     world.broker.release();
     assert_eq!(flushed.recv(), Ok(true));
+}
+
+/// Half of them are being answered, and half wait for that.
+#[test]
+fn a_blocking_relay_takes_a_bounded_number_of_calls() {
+    let world = World::new();
+    world.broker.hold();
+    let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
+    world.commit_and_hand_over("orders");
+    let (answer, flushed) = mpsc::channel();
+    let flush = || Request::Ask(Question::Flush(Duration::from_secs(60), answer.clone()));
+    let calls = 2 * BLOCKING_CALLS_MAX;
+    (0..calls).for_each(|_| relay.requests.blocking_send(flush()).unwrap());
+    assert!(relay.requests.try_send(flush()).is_err(), "one more has to wait");
+    std::thread::scope(|threads| {
+        let waits = threads.spawn(|| relay.status().unwrap());
+        world.broker.release();
+        assert_eq!(waits.join().unwrap().route("default").unwrap().transport, TransportStatus::Up);
+    });
+    assert_eq!(flushed.iter().take(calls).filter(|settled| *settled).count(), calls);
 }
 
 /// A clock that panics when it is told to.

@@ -29,9 +29,8 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| {
-            named(&mistaken(sql).replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into()
-        };
+        let text =
+            |sql: &str| named(&mistaken(sql).replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into();
         Self {
             confirm: text(CONFIRM),
             remaining: text(REMAINING),

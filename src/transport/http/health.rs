@@ -63,15 +63,16 @@ impl Health {
         (self.unanswered, self.down, self.last_pause) = (0, None, None);
     }
 
-    /// It answered a probe. Whether messages are let in is known by messages only, and a host that goes on refusing them goes on with its
-    /// pauses.
+    /// It answered a probe. Whether messages are let in is known by messages only, and a host that goes on refusing them goes
+    /// on with its pauses.
     pub(super) fn probed(&mut self) {
         self.last_pause = self.down.map(|down| down.pause).or(self.last_pause);
         (self.unanswered, self.down) = (0, None);
     }
 
-    /// Whether a probe that is not let in proves that the host is back. It does where it could not be reached. Where messages were not
-    /// let in it does not, but for one of them after each pause: a probe is not signed, and some receivers let no probe in at all.
+    /// Whether a probe that is not let in proves that the host is back. It does where it could not be reached. Where messages
+    /// were not let in it does not, but for one of them after each pause: a probe is not signed, and some receivers let no
+    /// probe in at all.
     pub(super) fn is_proven_by_a_refusal(&self, now: Instant) -> bool {
         self.down.is_none_or(|down| down.class != FailureClass::Authentication || now >= down.until)
     }

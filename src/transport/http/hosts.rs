@@ -31,9 +31,10 @@ impl Hosts {
         host
     }
 
-    /// Forgets the oldest that nobody uses and nothing waits for, of a few of the oldest: one whose pause is over if there is one, any
-    /// other if not. Of one that is down no more is lost than that it is tried early. A few and not all, so that a URL for each message
-    /// does not cost a walk through all hosts for each message; those passed by go to the end, so that the next time others are looked at.
+    /// Forgets the oldest that nobody uses and nothing waits for, of a few of the oldest: one whose pause is over if there is
+    /// one, any other if not. Of one that is down no more is lost than that it is tried early. A few and not all, so that a URL
+    /// for each message does not cost a walk through all hosts for each message; those passed by go to the end, so that the
+    /// next time others are looked at.
     fn forget_one(&mut self, now: Instant) {
         let looks = self.oldest.len().min(HTTP_FORGET_LOOKS_MAX);
         let (mut is_over, mut is_in_pause) = (None, None);
@@ -56,8 +57,8 @@ impl Hosts {
     }
 }
 
-/// Under the lock of the hosts nobody else comes by it, and whoever has it already counts: workers, turns, whoever brings a message, and the
-/// look after what waits.
+/// Under the lock of the hosts nobody else comes by it, and whoever has it already counts: workers, turns, whoever brings a
+/// message, and the look after what waits.
 fn is_unused(host: &Arc<Host>) -> bool {
     Arc::strong_count(host) == 1
 }

@@ -69,6 +69,10 @@ impl<S: Store> Store for Watched<S> {
         unreachable!("a relay does this")
     }
 
+    async fn remaining(&self, _: &[RowRef]) -> Result<Vec<RowKey>, StoreError> {
+        unreachable!("a relay does this")
+    }
+
     async fn claim(&self, _: &ClaimSpec) -> Result<Claim, StoreError> {
         unreachable!("a relay does this")
     }
