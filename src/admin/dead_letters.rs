@@ -83,7 +83,7 @@ impl Admin {
 
     /// Sends one dead letter again: under the same message id, its attempts and failures at 0.
     ///
-    /// On an ordered topic it goes behind everything of its key that is there.
+    /// On an ordered topic it goes behind everything of its key that is there, in the lane that the key has by now.
     ///
     /// # Errors
     /// [`NotDead`](AdminError::NotDead), or what the database says.
@@ -195,7 +195,8 @@ impl Admin {
     }
 
     async fn redrive_these(&self, port: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
-        let moved = port.redrive(messages).await?.len();
+        let back = self.returns(port.dead_keys(messages).await?).await?;
+        let moved = port.redrive(&back).await?.len();
         ::metrics::counter!(metrics::REDRIVEN).increment(moved as u64);
         if moved > 0 {
             self.wake();

@@ -167,7 +167,7 @@ impl Admin {
     /// Sends a message from the history again, unless its consumer has marked it: under the same message id, so that a consumer that
     /// did see it knows it again. It leaves the history until it is sent.
     ///
-    /// On an ordered topic it goes behind everything of its key that is there.
+    /// On an ordered topic it goes behind everything of its key that is there, in the lane that the key has by now.
     ///
     /// # Errors
     /// [`NotUnprocessed`](AdminError::NotUnprocessed), or what the database says.
@@ -217,7 +217,8 @@ impl Admin {
     }
 
     async fn send_these_again(&self, port: &dyn HistoryStore, messages: &[MessageId]) -> Result<usize, StoreError> {
-        let moved = port.send_again(messages).await?.len();
+        let back = self.returns(port.sent_keys(messages).await?).await?;
+        let moved = port.send_again(&back).await?.len();
         ::metrics::counter!(metrics::SENT_AGAIN).increment(moved as u64);
         if moved > 0 {
             self.wake();

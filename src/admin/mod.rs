@@ -6,6 +6,7 @@ mod dead_letters;
 mod error;
 mod history;
 mod history_blocking;
+mod lanes;
 mod pace;
 mod pauses;
 mod payload;
@@ -69,7 +70,8 @@ pub struct Admin {
 impl Outbox {
     /// The handle to look after messages, through a store like that of a relay.
     ///
-    /// For services, jobs and tools alike: the store may have a pool of one connection.
+    /// For services, jobs and tools alike: the store may have a pool of one connection. An outbox without topics will do, unless
+    /// messages are to be sent again of a topic that has become ordered since, or is no longer.
     pub fn admin(&self, mut store: impl Store) -> Admin {
         store.use_tables(self.tables());
         let lease_duration = Limits::default().lease_duration;

@@ -8,9 +8,13 @@ use tokio::time::Instant;
 use super::{Admin, AdminError, DeadFilter, Marking, RedrivePace, Retried, Unprocessed};
 use crate::codec::{Codec, CodecError, Json, Raw};
 use crate::enqueue::EnqueueError;
+use crate::lane::lane_of;
 use crate::message::{Envelope, Message, MessageId, OutboxMessage};
 use crate::outbox::Outbox;
-use crate::store::{Dead, Held, HistoryStore as _, InsertOptions, Keep, Kept, Locking, MemoryStore, Store as _};
+use crate::store::{
+    Dead, Held, HistoryStore as _, InsertOptions, Keep, Kept, LaneCount, LaneScan, LaneStore as _, Locking,
+    MemoryStore, Store as _,
+};
 use crate::topic::Topic;
 
 fn admin(store: &MemoryStore) -> Admin {
@@ -318,4 +322,49 @@ async fn a_payload_is_shown_by_the_codec_of_its_type() {
     assert_eq!(json(br#" {"a": 1}"#).unwrap(), r#" {"a": 1}"#);
     assert!(json(b"{").is_err() && json(&[0xff]).is_err() && raw(&[0xff]).is_err());
     assert_eq!(raw(b"as is").unwrap(), "as is");
+}
+
+/// By key, in which of 32 lanes its message is.
+async fn lanes_of(store: &MemoryStore, keys: &[&str]) -> Vec<Option<u16>> {
+    let scans: Vec<LaneScan> = (0..32).map(|lane| LaneScan { lane, after: 0, rows_max: 99 }).collect();
+    let entries = store.lane_entries(&"orders".into(), &scans).await.unwrap();
+    let of = |key: &&str| entries.iter().find(|entry| entry.key.as_deref() == Some(key));
+    keys.iter().map(|key| of(key).map(|entry| scans[entry.scan].lane)).collect()
+}
+
+/// The lanes that a letter and a sent message were in are nobody's by now, or have an order of their own.
+#[tokio::test]
+async fn what_comes_back_comes_to_the_lane_that_its_key_has_by_now() {
+    let with = |topic: Topic| Outbox::builder().topic(topic).build().unwrap();
+    let nothing_known = Outbox::builder().build().unwrap();
+    let cases = [
+        (with(Topic::new("orders").ordered_by_key().lanes(8)), Some(8)),
+        (with(Topic::new("orders").ordered_by_key().lanes(32)), Some(32)),
+        (with(Topic::new("orders")), None),
+        (nothing_known, Some(4)),
+    ];
+    for (outbox, lanes) in cases {
+        let store = MemoryStore::new();
+        store.prepare_lanes(&[LaneCount { topic: "orders".into(), lanes: 4 }]).await.unwrap();
+        let keys = ["a", "b", "c", "d"];
+        let mut rows = Vec::new();
+        for key in keys {
+            let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+            envelope.key = Some(key.to_owned());
+            rows.push(store.insert(envelope, InsertOptions::default().in_lane(lane_of(key, 16))));
+        }
+        let dead = |key| Dead { held: Held { key, epoch: 0 }, reason: "refused: no".into() };
+        store.dead(&[dead(rows[0]), dead(rows[1])]).await.unwrap();
+        for key in &rows[2..] {
+            settle(&store, *key).await;
+        }
+        let admin = outbox.admin(store.clone());
+        admin.redrive(rows[0].message_id).await.unwrap();
+        let moved = admin.redrive_all(&DeadFilter::everything(), RedrivePace::default(), |_| ()).await.unwrap();
+        assert_eq!(moved, 1);
+        for row in &rows[2..] {
+            admin.send_again(row.message_id).await.unwrap();
+        }
+        assert_eq!(lanes_of(&store, &keys).await, keys.map(|key| lanes.map(|lanes| lane_of(key, lanes))));
+    }
 }

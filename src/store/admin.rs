@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 
 use super::StoreError;
+use super::back::{Keyed, Return};
 use super::dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark};
 use crate::message::{Envelope, MessageId};
 
@@ -50,12 +51,16 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Counts dead letters by topic and by the word in front of their reason. Reads all of them, without payloads.
     async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError>;
 
+    /// What the lanes of these dead letters depend on. What is not dead is left out.
+    async fn dead_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError>;
+
     /// Moves dead letters back to the live messages, and returns those moved: due now, `attempts` and `failures` 0, under the
     /// next epoch. Each under its old id, by which a late acknowledgement settles it; in a lane under a new one, so behind
-    /// every message of its key, and several in the order of their old ids.
+    /// every message of its key, and several in the order of their old ids. The lane is the one said, whichever it was in: its
+    /// topic may have another number of them by now, or none.
     ///
     /// What another session has locked is passed over.
-    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError>;
+    async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError>;
 
     /// Removes a dead letter and writes another message in its place, due now or at the tail of its lane, in one transaction.
     /// Says whether the letter was there; where it was not, or another session has it locked, nothing is written.

@@ -13,7 +13,7 @@ use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
 use super::dead_search::failure_notes;
 use super::statement::count;
-use super::{DeadCount, DeadLetter, DeadMark, PausedTopic};
+use super::{DeadCount, DeadLetter, DeadMark, Keyed, PausedTopic};
 use crate::message::MessageId;
 
 /// How a database has in its rows what others have in another way.
@@ -32,6 +32,24 @@ pub(crate) struct MessageIdRow(pub(crate) MessageId);
 impl<DB: Columns> QueryableByName<DB> for MessageIdRow {
     fn build<'a>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         DB::message_id(row, 0).map(Self)
+    }
+}
+
+/// What a message's lane depends on: `message_id, topic, lane, key`.
+pub(crate) struct KeyedRow(pub(crate) Keyed);
+
+impl<DB: Columns> QueryableByName<DB> for KeyedRow
+where
+    String: FromSql<Text, DB>,
+{
+    fn build<'a>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let topic: String = row.get_value::<Text, _, _>(1)?;
+        Ok(Self(Keyed {
+            message_id: DB::message_id(row, 0)?,
+            topic: topic.into(),
+            key: row.get_value::<Nullable<Text>, _, _>(3)?,
+            lane: u16::try_from(DB::lane(row, 2)?).ok(),
+        }))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 
-use super::{Locking, RowKey, StoreError};
+use super::{Keyed, Locking, Return, RowKey, StoreError};
 use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, MessageId};
 use crate::retention::Keep;
@@ -84,9 +84,12 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
     /// [`settle_kept`](Self::settle_kept) and for everything that reads here, until [`fold_marks`](Self::fold_marks).
     async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, Marking)>, StoreError>;
 
+    /// What the lanes of these sent messages depend on. What is not in the history is left out.
+    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError>;
+
     /// Moves sent messages that are not marked back to the live ones, and returns those moved: as
     /// [`AdminStore::redrive`](super::AdminStore::redrive) does with dead letters.
-    async fn send_again(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError>;
+    async fn send_again(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError>;
 }
 
 /// A missing table, with the migration that makes it.

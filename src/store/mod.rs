@@ -7,6 +7,7 @@
 mod admin;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod admin_rows;
+mod back;
 pub(crate) mod dead_letter;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod dead_search;
@@ -42,6 +43,7 @@ mod stored;
 
 pub use crate::retention::Keep;
 pub use admin::{AdminStore, Cancellation, Hastening, PausedTopic};
+pub use back::{Keyed, Return};
 pub use dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote};
 pub use error::{SchemaProblem, StoreError};
 pub use half::{Decision, HalfStore};

@@ -7,7 +7,8 @@ use super::MemoryStore;
 use super::faults::Call;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, StoreError,
+    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, Keyed, PausedTopic, Return,
+    StoreError,
 };
 
 #[async_trait]
@@ -51,8 +52,12 @@ impl AdminStore for MemoryStore {
         self.call(Call::CountDead, |state| state.count_dead()).await
     }
 
-    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        self.call(Call::Redrive, |state| state.redrive(messages)).await
+    async fn dead_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+        self.call(Call::DeadLetters, |state| state.dead_keys(messages)).await
+    }
+
+    async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
+        self.call(Call::Redrive, |state| state.redrive(back)).await
     }
 
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {

@@ -7,7 +7,7 @@ use super::MemoryStore;
 use super::faults::Call;
 use crate::message::MessageId;
 use crate::store::{
-    HistoryStore, Kept, Locking, Marking, Pruned, RowKey, SentCount, SentMark, SentMessage, StoreError,
+    HistoryStore, Kept, Keyed, Locking, Marking, Pruned, Return, RowKey, SentCount, SentMark, SentMessage, StoreError,
 };
 
 #[async_trait]
@@ -85,7 +85,11 @@ impl HistoryStore for MemoryStore {
         self.call(Call::History, |state| state.mark_processed(messages)).await
     }
 
-    async fn send_again(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        self.call(Call::History, |state| state.send_again(messages)).await
+    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+        self.call(Call::History, |state| state.sent_keys(messages)).await
+    }
+
+    async fn send_again(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
+        self.call(Call::History, |state| state.send_again(back)).await
     }
 }

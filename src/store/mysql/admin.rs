@@ -12,14 +12,15 @@ use super::bind::Bind;
 use super::group::SILENCE_SECS;
 use super::texts::{COMMIT, begin};
 use crate::message::{Envelope, MessageId};
-use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, PausedRow};
+use crate::store::admin_rows::{CountRow, InstantRow, KeyedRow, LetterRow, MarkRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
 use crate::store::pause_table::wanted;
 use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::{
-    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, RowKey, StoreError,
+    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, Keyed, PausedTopic, Return,
+    RowKey, StoreError,
 };
 
 #[async_trait]
@@ -83,22 +84,25 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
-    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        if messages.is_empty() {
+    async fn dead_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+        let group = [Bind::message_ids(messages.iter().copied())];
+        let rows: Vec<KeyedRow> = self.connections.load(Statement::new(&self.admin_texts.dead_keys, group)).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
+        if back.is_empty() {
             return Ok(Vec::new());
         }
-        // In one order, for rows are locked in it.
-        let mut messages = messages.to_vec();
-        messages.sort_unstable();
         let move_back = |locked: &[RowKey]| {
-            let letters = || Bind::message_ids(locked.iter().map(|key| key.message_id));
+            let letters = Bind::message_ids(locked.iter().map(|key| key.message_id));
             vec![
-                (&self.admin_texts.redrive, vec![letters()]),
-                (&self.admin_texts.redrive_to_lanes, vec![letters()]),
-                (&self.texts.settle_dead, vec![letters()]),
+                (&self.admin_texts.redrive, vec![Bind::back(back, locked)]),
+                (&self.admin_texts.redrive_to_lanes, vec![Bind::back(back, locked)]),
+                (&self.texts.settle_dead, vec![letters]),
             ]
         };
-        let group = [Bind::message_ids(messages.into_iter())];
+        let group = [Bind::message_ids(Return::each_once(back).into_iter().map(|back| back.message_id))];
         let moved = self.write(&self.admin_texts.lock_letters, group, move_back).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())
     }

@@ -16,6 +16,7 @@ pub(super) struct AdminTexts {
     pub(super) count_dead: Arc<str>,
     pub(super) lock_letters: Arc<str>,
     pub(super) lock_letters_waiting: Arc<str>,
+    pub(super) dead_keys: Arc<str>,
     pub(super) redrive: Arc<str>,
     pub(super) redrive_to_lanes: Arc<str>,
     pub(super) write_edited: Arc<str>,
@@ -26,7 +27,7 @@ pub(super) struct AdminTexts {
 
 impl AdminTexts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(sql, names, IndexNaming::ByTable).into();
+        let text = |sql: &str| named(&sql.replace("{back}", BACK), names, IndexNaming::ByTable).into();
         Self {
             lock_delayed: text(LOCK_DELAYED),
             look_at_delayed: text(LOOK_AT_DELAYED),
@@ -38,6 +39,7 @@ impl AdminTexts {
             count_dead: text(COUNT_DEAD),
             lock_letters: text(&LOCK_LETTERS.replace("{locking}", "SKIP LOCKED")),
             lock_letters_waiting: text(&LOCK_LETTERS.replace("{locking}", "")),
+            dead_keys: text(DEAD_KEYS),
             redrive: text(REDRIVE),
             redrive_to_lanes: text(REDRIVE_TO_LANES),
             write_edited: text(WRITE_EDITED),
@@ -95,22 +97,31 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH 
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id)
 FOR UPDATE {locking}";
 
+const DEAD_KEYS: &str = "
+SELECT d.message_id, d.topic, d.lane, d.`key`
+FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
+STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id)";
+
 const REDRIVE: &str = "
 INSERT INTO outbox_messages
   (id, message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT d.id, d.message_id, d.topic, d.lane, d.`key`, d.kind, d.headers, d.payload, UTC_TIMESTAMP(6), d.deliver_at, d.epoch + 1,
+SELECT d.id, d.message_id, d.topic, -1, d.`key`, d.kind, d.headers, d.payload, UTC_TIMESTAMP(6), d.deliver_at, d.epoch + 1,
   d.errors, d.created_at
-FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
-STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE d.lane < 0";
+FROM {back}
+STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE k.lane < 0";
 
 const REDRIVE_TO_LANES: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT d.message_id, d.topic, d.lane, d.`key`, d.kind, d.headers, d.payload, TIMESTAMP'1970-01-01 00:00:00', d.deliver_at,
+SELECT d.message_id, d.topic, k.lane, d.`key`, d.kind, d.headers, d.payload, TIMESTAMP'1970-01-01 00:00:00', d.deliver_at,
   d.epoch + 1, d.errors, d.created_at
-FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
-STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE d.lane >= 0
+FROM {back}
+STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE k.lane >= 0
 ORDER BY d.id";
+
+/// What comes back, and to which lanes.
+pub(super) const BACK: &str =
+    "JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]', lane int PATH '$[1]')) k";
 
 const PAUSE: &str = "
 INSERT INTO outbox_paused_topics (topic, paused_at) VALUES (?, UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE topic = topic";

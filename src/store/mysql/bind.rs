@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use diesel::QueryResult;
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use crate::message::MessageId;
 use crate::store::statement::Dialect;
-use crate::store::{Held, Kept, RowKey};
+use crate::store::{Held, Kept, Return, RowKey};
 
 /// What the statements bind. A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would
 /// be another text for every size, and prepared anew each time.
@@ -37,6 +38,13 @@ impl Bind {
     /// `[message id]` of each message.
     pub(super) fn message_ids(ids: impl Iterator<Item = MessageId>) -> Self {
         Self::json(ids.map(|id| (hex(id),)))
+    }
+
+    /// `[message id, lane]` of what comes back and could be locked.
+    pub(super) fn back(back: &[Return], locked: &[RowKey]) -> Self {
+        let locked: HashSet<MessageId> = locked.iter().map(|key| key.message_id).collect();
+        let back = Return::each_once(back).into_iter().filter(|back| locked.contains(&back.message_id));
+        Self::json(back.map(|back| (hex(back.message_id), back.lane_column())))
     }
 
     /// `[id, message id]` of each row, ids ascending: rows are locked in the order in which they are named.

@@ -11,12 +11,13 @@ use super::group::{SILENCE_SECS, Write};
 use super::history_texts::HistoryTexts;
 use super::texts::{COMMIT, begin};
 use crate::message::MessageId;
+use crate::store::admin_rows::KeyedRow;
 use crate::store::history::not_migrated;
 use crate::store::history_rows::{MarkingRow, SentCountRow, SentMarkRow, SentRow};
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{
-    HistoryStore, Kept, Locking, Marking, Pruned, RowKey, SentCount, SentMark, SentMessage, StoreError,
+    HistoryStore, Kept, Keyed, Locking, Marking, Pruned, Return, RowKey, SentCount, SentMark, SentMessage, StoreError,
 };
 
 #[async_trait]
@@ -139,19 +140,25 @@ impl<P: Sessions<Mysql>> HistoryStore for MysqlStore<P> {
         self.connections.within(self.mark(messages)).await
     }
 
-    async fn send_again(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        if messages.is_empty() {
+    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+        let statement = Statement::new(&self.history_texts.sent_keys, [ascending(messages.iter().copied())]);
+        let rows: Vec<KeyedRow> = self.connections.load(statement).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn send_again(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
+        if back.is_empty() {
             return Ok(Vec::new());
         }
         let texts = &self.history_texts;
         let move_back = |locked: &[RowKey]| {
             vec![
-                (&texts.send_again, vec![of(locked)]),
-                (&texts.send_again_to_lanes, vec![of(locked)]),
+                (&texts.send_again, vec![Bind::back(back, locked)]),
+                (&texts.send_again_to_lanes, vec![Bind::back(back, locked)]),
                 (&texts.delete, vec![of(locked)]),
             ]
         };
-        let group = [ascending(messages.iter().copied())];
+        let group = [ascending(back.iter().map(|back| back.message_id))];
         let moved = self.write(&texts.lock_unprocessed, group, move_back).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())
     }

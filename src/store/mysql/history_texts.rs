@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::admin_texts::BACK;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
@@ -24,6 +25,7 @@ pub(super) struct HistoryTexts {
     pub(super) mark: Arc<str>,
     pub(super) mark_ahead: Arc<str>,
     pub(super) lock_unprocessed: Arc<str>,
+    pub(super) sent_keys: Arc<str>,
     pub(super) send_again: Arc<str>,
     pub(super) send_again_to_lanes: Arc<str>,
 }
@@ -32,7 +34,7 @@ impl HistoryTexts {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |sql: &str| {
             let sql = sql.replace("{keep}", KEEP).replace("{ids}", IDS).replace("{sent}", SENT).replace("{page}", PAGE);
-            let sql = sql.replace("{epoch}", "TIMESTAMP'1970-01-01 00:00:00'");
+            let sql = sql.replace("{back}", BACK).replace("{epoch}", "TIMESTAMP'1970-01-01 00:00:00'");
             named(&sql, names, IndexNaming::ByTable).into()
         };
         Self {
@@ -54,6 +56,7 @@ impl HistoryTexts {
             mark: text(MARK),
             mark_ahead: text(MARK_AHEAD),
             lock_unprocessed: text(LOCK_UNPROCESSED),
+            sent_keys: text(SENT_KEYS),
             send_again: text(SEND_AGAIN),
             send_again_to_lanes: text(SEND_AGAIN_TO_LANES),
         }
@@ -164,17 +167,21 @@ FROM {ids} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id 
 WHERE h.processed_at IS NULL AND NOT EXISTS (SELECT 1 FROM outbox_processed_marks p WHERE p.message_id = h.message_id)
 FOR UPDATE SKIP LOCKED";
 
+const SENT_KEYS: &str = "
+SELECT h.message_id, h.topic, h.lane, h.`key`
+FROM {ids} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id)";
+
 const SEND_AGAIN: &str = "
 INSERT INTO outbox_messages
   (id, message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT h.id, h.message_id, h.topic, h.lane, h.`key`, h.kind, h.headers, h.payload, UTC_TIMESTAMP(6), h.deliver_at, h.epoch + 1,
+SELECT h.id, h.message_id, h.topic, -1, h.`key`, h.kind, h.headers, h.payload, UTC_TIMESTAMP(6), h.deliver_at, h.epoch + 1,
   h.errors, h.created_at
-FROM {ids} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) WHERE h.lane < 0";
+FROM {back} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) WHERE k.lane < 0";
 
 const SEND_AGAIN_TO_LANES: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT h.message_id, h.topic, h.lane, h.`key`, h.kind, h.headers, h.payload, {epoch}, h.deliver_at, h.epoch + 1, h.errors,
+SELECT h.message_id, h.topic, k.lane, h.`key`, h.kind, h.headers, h.payload, {epoch}, h.deliver_at, h.epoch + 1, h.errors,
   h.created_at
-FROM {ids} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) WHERE h.lane >= 0
+FROM {back} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) WHERE k.lane >= 0
 ORDER BY h.id";

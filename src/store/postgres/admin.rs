@@ -12,14 +12,15 @@ use super::bind::Bind;
 use super::rows::timestamp;
 use crate::clock::millis;
 use crate::message::{Envelope, MessageId};
-use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
+use crate::store::admin_rows::{CountRow, InstantRow, KeyedRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
 use crate::store::pause_table::wanted;
 use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
 use crate::store::{
-    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, StoreError,
+    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, Keyed, PausedTopic, Return,
+    StoreError,
 };
 
 #[async_trait]
@@ -81,11 +82,17 @@ impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
-    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        if messages.is_empty() {
+    async fn dead_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+        let statement = Statement::new(&self.admin_texts.dead_keys, [Bind::message_ids(messages)]);
+        let rows: Vec<KeyedRow> = self.connections.load(statement).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
+        if back.is_empty() {
             return Ok(Vec::new());
         }
-        let statement = Statement::new(&self.admin_texts.redrive, [Bind::message_ids(messages)]);
+        let statement = Statement::new(&self.admin_texts.redrive, Bind::back(back));
         let moved: Vec<MessageIdRow> = self.connections.load(statement).await?;
         Ok(moved.into_iter().map(|row| row.0).collect())
     }

@@ -10,6 +10,7 @@ pub(super) struct AdminTexts {
     pub(super) send_now: Arc<str>,
     pub(super) now: Arc<str>,
     pub(super) count_dead: Arc<str>,
+    pub(super) dead_keys: Arc<str>,
     pub(super) redrive: Arc<str>,
     pub(super) replace: Arc<str>,
     pub(super) pause: Arc<str>,
@@ -25,6 +26,7 @@ impl AdminTexts {
             send_now: text(SEND_NOW),
             now: text(NOW_TEXT),
             count_dead: text(COUNT_DEAD),
+            dead_keys: text(DEAD_KEYS),
             redrive: text(&REDRIVE.replace("{back}", BACK)),
             replace: text(REPLACE),
             pause: text("INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING"),
@@ -70,6 +72,8 @@ SELECT (SELECT topic FROM due), EXISTS (SELECT 1 FROM outbox_messages WHERE mess
 const COUNT_DEAD: &str = "
 SELECT topic, split_part(reason, ':', 1) AS word, count(*) FROM outbox_dead_letters GROUP BY topic, word ORDER BY topic, word";
 
+const DEAD_KEYS: &str = "SELECT message_id, topic, lane, key FROM outbox_dead_letters WHERE message_id = ANY($1)";
+
 const REDRIVE: &str = "
 WITH l AS MATERIALIZED (
   SELECT message_id FROM outbox_dead_letters WHERE message_id = ANY($1) ORDER BY message_id FOR UPDATE SKIP LOCKED
@@ -77,17 +81,19 @@ WITH l AS MATERIALIZED (
   DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id RETURNING d.*
 ), {back}";
 
-/// Puts what is `gone` from elsewhere back to the live messages: in a lane behind everything that is there.
-pub(super) const BACK: &str = "unordered AS (
+/// Puts what is `gone` from elsewhere back to the live messages: $2 says to which lanes, behind everything that is there.
+pub(super) const BACK: &str = "back AS (
+  SELECT gone.*, k.to_lane FROM gone JOIN unnest($1, $2) AS k(message_id, to_lane) ON k.message_id = gone.message_id
+), unordered AS (
   INSERT INTO outbox_messages
     (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-  SELECT id, message_id, topic, lane, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch + 1, errors, created_at
-  FROM gone WHERE lane < 0
+  SELECT id, message_id, topic, -1, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch + 1, errors, created_at
+  FROM back WHERE to_lane < 0
 ), ordered AS (
   INSERT INTO outbox_messages
     (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-  SELECT message_id, topic, lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch + 1, errors, created_at
-  FROM gone WHERE lane >= 0 ORDER BY gone.id
+  SELECT message_id, topic, to_lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch + 1, errors, created_at
+  FROM back WHERE to_lane >= 0 ORDER BY back.id
 )
 SELECT message_id FROM gone";
 

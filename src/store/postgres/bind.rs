@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::message::MessageId;
 use crate::store::statement::Dialect;
-use crate::store::{Held, RowKey};
+use crate::store::{Held, Return, RowKey};
 
 /// What the statements bind: arrays for groups, so that a group of any size is the same text.
 #[derive(Debug)]
@@ -33,6 +33,13 @@ impl Bind {
 
     pub(super) fn message_ids(ids: &[MessageId]) -> Self {
         Self::Uuids(ids.iter().map(|id| *id.as_uuid()).collect())
+    }
+
+    /// The message ids and the lanes of what comes back.
+    pub(super) fn back(back: &[Return]) -> [Self; 2] {
+        let back = Return::each_once(back);
+        let ids = back.iter().map(|back| *back.message_id.as_uuid()).collect();
+        [Self::Uuids(ids), Self::Ints(back.iter().map(Return::lane_column).collect())]
     }
 
     /// The ids and message ids of `rows`.

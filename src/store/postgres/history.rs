@@ -9,13 +9,14 @@ use super::bind::Bind;
 use super::rows::{KeyRow, timestamp};
 use crate::clock::millis;
 use crate::message::MessageId;
-use crate::store::admin_rows::MessageIdRow;
+use crate::store::admin_rows::{KeyedRow, MessageIdRow};
 use crate::store::history::not_migrated;
 use crate::store::history_rows::{MarkingRow, SentCountRow, SentMarkRow, SentRow};
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit};
 use crate::store::{
-    HistoryStore, Keep, Kept, Locking, Marking, Pruned, RowKey, SentCount, SentMark, SentMessage, StoreError,
+    HistoryStore, Keep, Kept, Keyed, Locking, Marking, Pruned, Return, RowKey, SentCount, SentMark, SentMessage,
+    StoreError,
 };
 
 #[async_trait]
@@ -122,11 +123,17 @@ impl<P: Sessions<Pg>> HistoryStore for PostgresStore<P> {
         Ok(rows.into_iter().map(|row| (row.0, row.1)).collect())
     }
 
-    async fn send_again(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        if messages.is_empty() {
+    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+        let statement = Statement::new(&self.history_texts.sent_keys, [Bind::message_ids(messages)]);
+        let rows: Vec<KeyedRow> = self.connections.load(statement).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn send_again(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
+        if back.is_empty() {
             return Ok(Vec::new());
         }
-        let statement = Statement::new(&self.history_texts.send_again, [Bind::message_ids(messages)]);
+        let statement = Statement::new(&self.history_texts.send_again, Bind::back(back));
         let moved: Vec<MessageIdRow> = self.connections.load(statement).await?;
         Ok(moved.into_iter().map(|row| row.0).collect())
     }

@@ -22,6 +22,7 @@ pub(super) struct HistoryTexts {
     pub(super) unprocessed_marks: Arc<str>,
     pub(super) count: Arc<str>,
     pub(super) mark: Arc<str>,
+    pub(super) sent_keys: Arc<str>,
     pub(super) send_again: Arc<str>,
 }
 
@@ -47,6 +48,7 @@ impl HistoryTexts {
             unprocessed_marks: text(&UNPROCESSED.replace("{sent}", SENT_MARK)),
             count: text(COUNT),
             mark: text(MARK),
+            sent_keys: text(SENT_KEYS),
             send_again: text(&SEND_AGAIN.replace("{back}", BACK)),
         }
     }
@@ -185,6 +187,8 @@ WITH k AS MATERIALIZED (
 )
 SELECT k.message_id, (SELECT CASE WHEN bool_or(was) THEN 1 WHEN count(*) > 0 THEN 0 ELSE 2 END
   FROM l WHERE l.message_id = k.message_id)::bigint FROM k";
+
+const SENT_KEYS: &str = "SELECT message_id, topic, lane, key FROM outbox_history WHERE message_id = ANY($1)";
 
 const SEND_AGAIN: &str = "
 WITH l AS MATERIALIZED (

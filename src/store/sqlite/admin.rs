@@ -12,14 +12,15 @@ use super::bind::Bind;
 use super::call::BEGIN;
 use crate::clock::millis;
 use crate::message::{Envelope, MessageId};
-use crate::store::admin_rows::{CountRow, InstantRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
+use crate::store::admin_rows::{CountRow, InstantRow, KeyedRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
 use crate::store::pause_table::wanted;
 use crate::store::schema::IndexNaming;
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
 use crate::store::{
-    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, PausedTopic, StoreError,
+    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, Keyed, PausedTopic, Return,
+    StoreError,
 };
 
 // What is there only in the second statement was committed between the two: it is taken for a message in hand, and a second
@@ -80,14 +81,22 @@ impl<P: Sessions<Sqlite>> AdminStore for SqliteStore<P> {
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
-    async fn redrive(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        if messages.is_empty() {
+    async fn dead_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+        let group = [Bind::message_ids(messages.iter().copied())];
+        let rows: Vec<KeyedRow> = self.caller().load(Statement::new(&self.admin_texts.dead_keys, group)).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
+        if back.is_empty() {
             return Ok(Vec::new());
         }
         let texts = &self.admin_texts;
-        let statement = |text| Statement::new(text, [Bind::message_ids(messages.iter().copied())]);
-        let moves = vec![statement(&texts.redrive), statement(&texts.redrive_to_lanes)];
-        let moved: Vec<MessageIdRow> = self.caller().write_and_load(moves, statement(&texts.remove_letters)).await?;
+        let back = Return::each_once(back);
+        let moves = [&texts.redrive, &texts.redrive_to_lanes].map(|text| Statement::new(text, Bind::back(&back)));
+        let letters = [Bind::message_ids(back.iter().map(|back| back.message_id))];
+        let remove = Statement::new(&texts.remove_letters, letters);
+        let moved: Vec<MessageIdRow> = self.caller().write_and_load(moves.into(), remove).await?;
         Ok(moved.into_iter().map(|row| row.0).collect())
     }
 

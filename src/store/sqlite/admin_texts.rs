@@ -13,6 +13,7 @@ pub(super) struct AdminTexts {
     pub(super) look_at_one: Arc<str>,
     pub(super) now: Arc<str>,
     pub(super) count_dead: Arc<str>,
+    pub(super) dead_keys: Arc<str>,
     pub(super) redrive: Arc<str>,
     pub(super) redrive_to_lanes: Arc<str>,
     pub(super) remove_letters: Arc<str>,
@@ -35,6 +36,7 @@ impl AdminTexts {
             look_at_one: text(LOOK_AT_ONE),
             now: text(NOW_TEXT),
             count_dead: text(COUNT_DEAD),
+            dead_keys: text(DEAD_KEYS),
             redrive: text(REDRIVE),
             redrive_to_lanes: text(REDRIVE_TO_LANES),
             remove_letters: text(REMOVE_LETTERS),
@@ -80,17 +82,21 @@ const COUNT_DEAD: &str = "
 SELECT topic, substr(reason, 1, instr(reason || ':', ':') - 1) AS word, count(*) FROM outbox_dead_letters
 GROUP BY topic, word ORDER BY topic, word";
 
+const DEAD_KEYS: &str = "SELECT message_id, topic, lane, key FROM outbox_dead_letters WHERE message_id IN ({letters})";
+
+// ?1 holds the message ids and ?2 the lanes, in the same order.
 const REDRIVE: &str = "
 INSERT INTO outbox_messages
   (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT id, message_id, topic, lane, key, kind, headers, payload, {now}, deliver_at, epoch + 1, errors, created_at
-FROM outbox_dead_letters WHERE lane < 0 AND message_id IN ({letters})";
+SELECT d.id, d.message_id, d.topic, -1, d.key, d.kind, d.headers, d.payload, {now}, d.deliver_at, d.epoch + 1, d.errors, d.created_at
+FROM json_each(?2) k CROSS JOIN outbox_dead_letters d ON d.message_id = substr(?1, 16 * k.key + 1, 16) WHERE k.value < 0";
 
 const REDRIVE_TO_LANES: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT message_id, topic, lane, key, kind, headers, payload, 0, deliver_at, epoch + 1, errors, created_at
-FROM outbox_dead_letters WHERE lane >= 0 AND message_id IN ({letters}) ORDER BY id";
+SELECT d.message_id, d.topic, k.value, d.key, d.kind, d.headers, d.payload, 0, d.deliver_at, d.epoch + 1, d.errors, d.created_at
+FROM json_each(?2) k CROSS JOIN outbox_dead_letters d ON d.message_id = substr(?1, 16 * k.key + 1, 16) WHERE k.value >= 0
+ORDER BY d.id";
 
 const REMOVE_LETTERS: &str = "DELETE FROM outbox_dead_letters WHERE message_id IN ({letters}) RETURNING message_id";
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::message::MessageId;
 use crate::store::statement::Dialect;
-use crate::store::{Held, RowKey};
+use crate::store::{Held, Return, RowKey};
 
 /// What the statements bind. SQLite has no arrays: a group is a JSON array, so that one of any size is the same text.
 #[derive(Debug)]
@@ -29,6 +29,12 @@ impl Bind {
 
     pub(super) fn message_ids(ids: impl Iterator<Item = MessageId>) -> Self {
         Self::MessageIds(ids.flat_map(|id| id.as_uuid().into_bytes()).collect())
+    }
+
+    /// The message ids and `[lane, ..]` of what comes back.
+    pub(super) fn back(back: &[Return]) -> [Self; 2] {
+        let lanes = Self::json(back.iter().map(|back| back.lane_column().into()));
+        [Self::message_ids(back.iter().map(|back| back.message_id)), lanes]
     }
 
     /// `[[id], ..]` and the message ids.

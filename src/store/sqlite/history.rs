@@ -12,13 +12,13 @@ use super::rows::{FallenRow, KeyRow};
 use crate::clock::millis;
 use crate::limits::PRUNE_BYTES_MAX;
 use crate::message::MessageId;
-use crate::store::admin_rows::MessageIdRow;
+use crate::store::admin_rows::{KeyedRow, MessageIdRow};
 use crate::store::history::not_migrated;
 use crate::store::history_rows::{MarkingRow, SentCountRow, SentMarkRow, SentRow};
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit};
 use crate::store::{
-    HistoryStore, Kept, Locking, Marking, Pruned, RowKey, SentCount, SentMark, SentMessage, StoreError,
+    HistoryStore, Kept, Keyed, Locking, Marking, Pruned, Return, RowKey, SentCount, SentMark, SentMessage, StoreError,
 };
 
 #[async_trait]
@@ -145,14 +145,22 @@ impl<P: Sessions<Sqlite>> HistoryStore for SqliteStore<P> {
         Ok(found.await?.into_iter().map(|row| (row.0, row.1)).collect())
     }
 
-    async fn send_again(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        if messages.is_empty() {
+    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+        let group = [Bind::message_ids(messages.iter().copied())];
+        let rows: Vec<KeyedRow> = self.caller().load(Statement::new(&self.history_texts.sent_keys, group)).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn send_again(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
+        if back.is_empty() {
             return Ok(Vec::new());
         }
         let texts = &self.history_texts;
-        let statement = |text| Statement::new(text, [Bind::message_ids(messages.iter().copied())]);
-        let moves = vec![statement(&texts.send_again), statement(&texts.send_again_to_lanes)];
-        let moved: Vec<MessageIdRow> = self.caller().write_and_load(moves, statement(&texts.remove_sent)).await?;
+        let back = Return::each_once(back);
+        let moves = [&texts.send_again, &texts.send_again_to_lanes].map(|text| Statement::new(text, Bind::back(&back)));
+        let remove = [Bind::message_ids(back.iter().map(|back| back.message_id))];
+        let remove = Statement::new(&texts.remove_sent, remove);
+        let moved: Vec<MessageIdRow> = self.caller().write_and_load(moves.into(), remove).await?;
         Ok(moved.into_iter().map(|row| row.0).collect())
     }
 }

@@ -24,6 +24,7 @@ pub(super) struct HistoryTexts {
     pub(super) look_for_marks: Arc<str>,
     pub(super) mark: Arc<str>,
     pub(super) mark_ahead: Arc<str>,
+    pub(super) sent_keys: Arc<str>,
     pub(super) send_again: Arc<str>,
     pub(super) send_again_to_lanes: Arc<str>,
     pub(super) remove_sent: Arc<str>,
@@ -33,7 +34,11 @@ impl HistoryTexts {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |sql: &str| {
             let sql = sql.replace("{keep}", KEEP).replace("{sent}", SENT).replace("{page}", PAGE);
-            let sql = sql.replace("{old_marks}", OLD_MARKS).replace("{again}", AGAIN).replace("{ids}", IDS);
+            let sql = sql
+                .replace("{old_marks}", OLD_MARKS)
+                .replace("{again}", AGAIN)
+                .replace("{back}", BACK)
+                .replace("{ids}", IDS);
             let sql = sql.replace("{unmarked}", UNMARKED).replace("{now}", NOW).replace("{today}", TODAY);
             named(&sql, names, IndexNaming::ByIndex).into()
         };
@@ -55,6 +60,7 @@ impl HistoryTexts {
             look_for_marks: text(LOOK_FOR_MARKS),
             mark: text(MARK),
             mark_ahead: text(MARK_AHEAD),
+            sent_keys: text(SENT_KEYS),
             send_again: text(SEND_AGAIN),
             send_again_to_lanes: text(SEND_AGAIN_TO_LANES),
             remove_sent: text(REMOVE_SENT),
@@ -181,17 +187,24 @@ ON CONFLICT (message_id) DO NOTHING";
 
 const AGAIN: &str = "FROM outbox_history h WHERE h.processed_at IS NULL AND {unmarked} AND h.message_id IN ({ids})";
 
+const SENT_KEYS: &str = "SELECT message_id, topic, lane, key FROM outbox_history WHERE message_id IN ({ids})";
+
+// ?1 holds the message ids and ?2 the lanes, in the same order.
+const BACK: &str = "
+FROM json_each(?2) k CROSS JOIN outbox_history h ON h.message_id = substr(?1, 16 * k.key + 1, 16)
+WHERE h.processed_at IS NULL AND {unmarked}";
+
 const SEND_AGAIN: &str = "
 INSERT INTO outbox_messages
   (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT id, message_id, topic, lane, key, kind, headers, payload, {now}, deliver_at, epoch + 1, errors, created_at
-{again} AND h.lane < 0";
+SELECT h.id, h.message_id, h.topic, -1, h.key, h.kind, h.headers, h.payload, {now}, h.deliver_at, h.epoch + 1, h.errors, h.created_at
+{back} AND k.value < 0";
 
 const SEND_AGAIN_TO_LANES: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT message_id, topic, lane, key, kind, headers, payload, 0, deliver_at, epoch + 1, errors, created_at
-{again} AND h.lane >= 0 ORDER BY h.id";
+SELECT h.message_id, h.topic, k.value, h.key, h.kind, h.headers, h.payload, 0, h.deliver_at, h.epoch + 1, h.errors, h.created_at
+{back} AND k.value >= 0 ORDER BY h.id";
 
 const REMOVE_SENT: &str =
     "DELETE FROM outbox_history WHERE message_id IN (SELECT h.message_id {again}) RETURNING message_id";

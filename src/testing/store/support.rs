@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::StoreUnderTest;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, InsertOptions, LiveRow, Loaded, Row, RowKey, RowRef,
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, InsertOptions, LiveRow, Loaded, Return, Row, RowKey, RowRef,
 };
 
 pub(super) const TOPIC: &str = "orders";
@@ -124,6 +124,10 @@ pub(super) fn failed(held: Held, error: impl Into<String>) -> Failed {
 
 pub(super) fn dead(held: Held) -> Dead {
     Dead { held, reason: "attempts".to_owned() }
+}
+
+pub(super) fn returning(message_id: MessageId, lane: Option<u16>) -> Return {
+    Return { message_id, lane }
 }
 
 /// Writes a row and gives it up.

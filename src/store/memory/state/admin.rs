@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::dead_letter::reason_word;
 use crate::store::{
-    Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, DeadRow, FailureNote, Hastening, InsertOptions,
-    PausedTopic, RowKey,
+    Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, DeadRow, FailureNote, Hastening, InsertOptions, Keyed,
+    PausedTopic, Return, RowKey,
 };
 
 /// A dead letter with everything it had.
@@ -126,13 +126,24 @@ impl State {
         counts.into_iter().map(|((topic, reason), letters)| DeadCount { topic, reason, letters }).collect()
     }
 
-    pub(in crate::store::memory) fn redrive(&mut self, messages: &[MessageId]) -> Vec<MessageId> {
+    pub(in crate::store::memory) fn dead_keys(&self, messages: &[MessageId]) -> Vec<Keyed> {
+        let of = self.dead.iter().filter(|dead| messages.contains(&dead.row.key.message_id));
+        of.map(|dead| keyed(dead.row.key, &dead.envelope, dead.lane)).collect()
+    }
+
+    pub(in crate::store::memory) fn redrive(&mut self, back: &[Return]) -> Vec<MessageId> {
+        let lanes: HashMap<MessageId, Option<u16>> = back.iter().map(|back| (back.message_id, back.lane)).collect();
         let (mut back, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.dead).into_iter().partition(|dead| messages.contains(&dead.row.key.message_id));
+            std::mem::take(&mut self.dead).into_iter().partition(|dead| lanes.contains_key(&dead.row.key.message_id));
         self.dead = kept;
         back.sort_by_key(|dead| dead.row.key.id);
         let now = self.clock.now();
-        back.into_iter().map(|dead| self.revive(dead, now)).collect()
+        let revive = |dead: MemoryLetter| {
+            let lane = lanes.get(&dead.row.key.message_id).copied().flatten();
+            let row = MemoryRow { lane, due_at: now, attempts: 0, failures: 0, ..dead.into_row() };
+            self.bring_back(row)
+        };
+        back.into_iter().map(revive).collect()
     }
 
     pub(in crate::store::memory) fn replace(&mut self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> bool {
@@ -157,11 +168,6 @@ impl State {
         paused.map(|(topic, at)| PausedTopic { topic: Arc::clone(topic), since: at.as_system_time() }).collect()
     }
 
-    fn revive(&mut self, dead: MemoryLetter, now: Micros) -> MessageId {
-        let row = MemoryRow { due_at: now, attempts: 0, failures: 0, ..dead.into_row() };
-        self.bring_back(row)
-    }
-
     /// Makes a live row of one that had left: under the next epoch, and in a lane behind everything that is there.
     pub(super) fn bring_back(&mut self, row: MemoryRow) -> MessageId {
         let message_id = row.key.message_id;
@@ -175,6 +181,11 @@ impl State {
         self.commit(MemoryRow { key: RowKey { id, message_id }, due_at, epoch: row.epoch + 1, ..row });
         message_id
     }
+}
+
+/// What a message's lane depends on.
+pub(super) fn keyed(key: RowKey, envelope: &Envelope, lane: Option<u16>) -> Keyed {
+    Keyed { message_id: key.message_id, topic: Arc::clone(&envelope.topic), key: envelope.key.clone(), lane }
 }
 
 fn matches(filter: &DeadFilter, letter: &DeadLetter) -> bool {

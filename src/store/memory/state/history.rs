@@ -1,12 +1,13 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::admin::keyed;
 use super::writes::Settled;
 use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::retention::{DAY, Keep};
-use crate::store::{Kept, KeptError, Marking, Pruned, RowKey, SentCount, SentMark, SentMessage};
+use crate::store::{Kept, KeptError, Keyed, Marking, Pruned, Return, RowKey, SentCount, SentMark, SentMessage};
 
 /// A sent message with everything it had.
 #[derive(Debug)]
@@ -205,20 +206,26 @@ impl State {
         messages.into_iter().map(mark).collect()
     }
 
-    pub(in crate::store::memory) fn send_again(&mut self, messages: &[MessageId]) -> Vec<MessageId> {
+    pub(in crate::store::memory) fn sent_keys(&self, messages: &[MessageId]) -> Vec<Keyed> {
+        let of = messages.iter().filter_map(|message| self.history.get(message));
+        of.map(|sent| keyed(sent.key, &sent.envelope, sent.lane)).collect()
+    }
+
+    pub(in crate::store::memory) fn send_again(&mut self, back: &[Return]) -> Vec<MessageId> {
         let now = self.clock.now();
+        let lanes: HashMap<MessageId, Option<u16>> = back.iter().map(|back| (back.message_id, back.lane)).collect();
         let there = self.history.values().filter(|sent| sent.processed_at(&self.marks).is_none());
         let mut back: Vec<RowKey> =
-            there.map(|sent| sent.key).filter(|key| messages.contains(&key.message_id)).collect();
+            there.map(|sent| sent.key).filter(|key| lanes.contains_key(&key.message_id)).collect();
         back.sort_unstable_by_key(|key| key.id);
         for key in &back {
             let Some(sent) = self.history.remove(&key.message_id) else { continue };
-            let MemorySent { key, envelope, delayed, lane, epoch, errors, poisoned, .. } = sent;
+            let MemorySent { key, envelope, delayed, epoch, errors, poisoned, .. } = sent;
             self.bring_back(MemoryRow {
                 key,
                 envelope,
                 delayed,
-                lane,
+                lane: lanes.get(&key.message_id).copied().flatten(),
                 due_at: now,
                 epoch,
                 attempts: 0,

@@ -111,7 +111,7 @@ pub async fn redrive_brings_letters_back(under_test: &dyn StoreUnderTest) {
     bury(under_test, held.key, held.epoch + 1, "attempts").await;
     let kept = insert_dead(under_test, TOPIC, "1", "attempts").await;
     let live = insert(under_test, leased(LEASE)).await;
-    let asked = [held.key.message_id, live.message_id, MessageId::new()];
+    let asked = [held.key.message_id, live.message_id, MessageId::new()].map(|message| returning(message, None));
     let (wrote, moved) = Wrote::during(under_test, admin.redrive(&asked)).await;
     assert_eq!(moved.expect("redrive"), [held.key.message_id]);
     assert_eq!(dead_keys(under_test).await, [kept]);
@@ -140,8 +140,9 @@ pub async fn redrive_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest)
     }
     let letter = admin.dead_letter(first.message_id).await.expect("dead letter").expect("it is dead");
     assert_eq!(letter.lane, Some(3));
-    let moved = admin.redrive(&[second.message_id, first.message_id]).await.expect("redrive");
-    assert_eq!(moved.len(), 2);
+    let back = [second, first, second].map(|row| returning(row.message_id, Some(3)));
+    let moved = admin.redrive(&back).await.expect("redrive");
+    assert_eq!(moved.len(), 2, "one that is named twice comes back once");
     let order: Vec<MessageId> = under_test.live_rows().await.iter().map(|row| row.key.message_id).collect();
     assert_eq!(order, [stays.message_id, first.message_id, second.message_id]);
     let in_1970 = under_test.live_rows().await.iter().all(|row| row.due_at == SystemTime::UNIX_EPOCH);

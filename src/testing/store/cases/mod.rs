@@ -20,6 +20,7 @@ mod letters;
 mod pauses;
 mod processed;
 mod retention;
+mod returns;
 mod send_now;
 mod settle;
 
@@ -43,5 +44,6 @@ pub use letters::*;
 pub use pauses::*;
 pub use processed::*;
 pub use retention::*;
+pub use returns::*;
 pub use send_now::*;
 pub use settle::*;

@@ -93,7 +93,11 @@ pub async fn old_marks_go_to_their_messages(under_test: &dyn StoreUnderTest) {
     history.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle");
     let marked_at = processed_at(history, key).await;
     assert!(marked_at.is_some());
-    assert_eq!(history.send_again(&[key.message_id]).await.expect("send again"), [], "it is processed");
+    assert_eq!(
+        history.send_again(&[returning(key.message_id, None)]).await.expect("send again"),
+        [],
+        "it is processed"
+    );
     let never_sent = insert(under_test, DUE).await;
     assert_eq!(mark(history, never_sent).await, Marking::Ahead);
     assert_eq!(history.fold_marks(DAY, 100).await.expect("fold"), 0, "they are young");
@@ -141,7 +145,7 @@ pub async fn send_again_brings_messages_back(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (key, processed) = (send(under_test, history).await, send(under_test, history).await);
     mark(history, processed).await;
-    let asked = [key.message_id, processed.message_id, MessageId::new()];
+    let asked = [key.message_id, processed.message_id, MessageId::new()].map(|message| returning(message, None));
     let (wrote, moved) = Wrote::during(under_test, history.send_again(&asked)).await;
     assert_eq!(moved.expect("send again"), [key.message_id]);
     assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "in one of the two at a time");
@@ -169,7 +173,8 @@ pub async fn send_again_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTe
     for row in [second, first] {
         settle(history, row).await;
     }
-    assert_eq!(history.send_again(&[second.message_id, first.message_id]).await.expect("send again").len(), 2);
+    let back = [second, first, second].map(|row| returning(row.message_id, Some(3)));
+    assert_eq!(history.send_again(&back).await.expect("send again").len(), 2, "one that is named twice comes once");
     let order: Vec<MessageId> = under_test.live_rows().await.iter().map(|row| row.key.message_id).collect();
     assert_eq!(order, [stays.message_id, first.message_id, second.message_id]);
 }

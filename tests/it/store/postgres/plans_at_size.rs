@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, Store};
+use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, Return, Store};
 
 use super::connections::spec;
 use super::plans::{counted, insert};
@@ -95,7 +95,10 @@ async fn the_history_is_read_by_its_indexes() {
         let late = store.unprocessed(&orders, Duration::ZERO, None, 10).await.expect("unprocessed");
         assert_eq!(late.len(), 10);
         assert_eq!(store.mark_processed(&[late[0].message_id]).await.expect("mark").len(), 1);
-        assert_eq!(store.send_again(&[late[1].message_id]).await.expect("send again").len(), 1);
+        assert_eq!(
+            store.send_again(&[Return { message_id: late[1].message_id, lane: None }]).await.expect("send again").len(),
+            1
+        );
         assert_eq!(store.prune(100).await.expect("prune").rows, 0);
         assert_eq!(store.fold_marks(Duration::ZERO, 100).await.expect("fold"), 0);
     }

@@ -8,7 +8,7 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel::sql_types::Text;
 use diesel::{QueryableByName, RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, RowRef, SqliteStore, Store};
+use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, Return, RowRef, SqliteStore, Store};
 
 use super::under_test::SqliteUnderTest;
 use super::{R2d2Pool, insert, spec};
@@ -66,7 +66,7 @@ async fn history(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>
     store.unprocessed_marks(&orders, Duration::ZERO, None, 10).await.expect("their marks");
     store.count_sent(&orders, 10).await.expect("count");
     store.mark_processed(&[MessageId::new()]).await.expect("mark");
-    store.send_again(&[key.message_id]).await.expect("send again");
+    store.send_again(&[Return { message_id: key.message_id, lane: None }]).await.expect("send again");
     store.prune(10).await.expect("prune");
     test.run("UPDATE outbox_history SET falls_on = 0");
     store.prune(10).await.expect("prune");

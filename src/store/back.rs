@@ -1,0 +1,43 @@
+//! Messages that come back from where they were kept, and the lanes they come back to.
+
+use std::sync::Arc;
+
+use crate::message::MessageId;
+
+/// What decides in which lane a kept message belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keyed {
+    /// Its message id.
+    pub message_id: MessageId,
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// What it is about.
+    pub key: Option<String>,
+    /// The lane that it was in: its key's, of as many as the topic had then.
+    pub lane: Option<u16>,
+}
+
+/// A kept message that is to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Return {
+    /// Its message id.
+    pub message_id: MessageId,
+    /// To which lane; to none on a topic without order.
+    pub lane: Option<u16>,
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+impl Return {
+    /// As its column has it: below zero outside of lanes.
+    pub(crate) fn lane_column(&self) -> i32 {
+        self.lane.map_or(-1, i32::from)
+    }
+
+    /// By message id, each once: rows are locked in that order, and one that is named twice would be written twice.
+    pub(crate) fn each_once(back: &[Self]) -> Vec<Self> {
+        let mut back = back.to_vec();
+        back.sort_unstable_by_key(|back| back.message_id);
+        back.dedup_by_key(|back| back.message_id);
+        back
+    }
+}

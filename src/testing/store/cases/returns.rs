@@ -1,0 +1,74 @@
+//! To which lanes messages come back: those that are said, whichever they were in.
+
+use crate::message::MessageId;
+use crate::store::{InsertOptions, Keep, Kept, Keyed, LaneScan, Locking, Return, RowKey};
+use crate::testing::store::StoreUnderTest;
+use crate::testing::store::support::*;
+
+const WERE_IN: [Option<u16>; 3] = [Some(12), Some(3), None];
+const COME_TO: [Option<u16>; 3] = [Some(4), None, Some(7)];
+
+async fn inserted(under_test: &dyn StoreUnderTest) -> Vec<RowKey> {
+    let mut rows = Vec::new();
+    for lane in WERE_IN {
+        rows.push(insert(under_test, InsertOptions { lane, ..DUE }).await);
+    }
+    rows
+}
+
+fn assert_keyed(mut found: Vec<Keyed>, rows: &[RowKey]) {
+    let keyed = |(row, lane): (&RowKey, Option<u16>)| Keyed {
+        message_id: row.message_id,
+        topic: TOPIC.into(),
+        key: Some("42".to_owned()),
+        lane,
+    };
+    let mut expected: Vec<Keyed> = rows.iter().zip(WERE_IN).map(keyed).collect();
+    found.sort_unstable_by_key(|keyed| keyed.message_id);
+    expected.sort_unstable_by_key(|keyed| keyed.message_id);
+    assert_eq!(found, expected);
+}
+
+fn asked(rows: &[RowKey]) -> Vec<MessageId> {
+    rows.iter().map(|row| row.message_id).chain([MessageId::new()]).collect()
+}
+
+fn back(rows: &[RowKey]) -> Vec<Return> {
+    rows.iter().zip(COME_TO).map(|(row, lane)| returning(row.message_id, lane)).collect()
+}
+
+async fn assert_back(under_test: &dyn StoreUnderTest, rows: &[RowKey]) {
+    let Some(lanes) = under_test.store().lanes() else { return };
+    let scans = [4, 7, 12, 3].map(|lane| LaneScan { lane, after: 0, rows_max: 9 });
+    let entries = lanes.lane_entries(&TOPIC.into(), &scans).await.expect("entries");
+    let found: Vec<_> = entries.iter().map(|entry| (scans[entry.scan].lane, entry.row.message_id)).collect();
+    assert_eq!(found, [(4, rows[0].message_id), (7, rows[2].message_id)]);
+    let unordered = claim_and_close(under_test, &spec(TOPIC)).await;
+    assert_eq!(unordered, [rows[1]], "outside of lanes it has its old id, and is due");
+}
+
+/// Of dead letters.
+pub async fn redrive_goes_to_the_lane_that_is_said(under_test: &dyn StoreUnderTest) {
+    let Some(admin) = under_test.store().admin() else { return };
+    let rows = inserted(under_test).await;
+    for row in &rows {
+        bury(under_test, *row, 0, "refused").await;
+    }
+    assert_keyed(admin.dead_keys(&asked(&rows)).await.expect("keys"), &rows);
+    assert_eq!(admin.dead_keys(&[]).await.expect("keys"), []);
+    assert_eq!(admin.redrive(&back(&rows)).await.expect("redrive").len(), rows.len());
+    assert_back(under_test, &rows).await;
+}
+
+/// Of sent messages.
+pub async fn send_again_goes_to_the_lane_that_is_said(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    let rows = inserted(under_test).await;
+    let keep = Keep { days: 30, awaits_processing: true };
+    let kept: Vec<Kept> = rows.iter().map(|key| Kept { key: *key, keep }).collect();
+    assert_eq!(sorted(history.settle_kept(&kept, Locking::Skip).await.expect("settle")), sorted(rows.clone()));
+    assert_keyed(history.sent_keys(&asked(&rows)).await.expect("keys"), &rows);
+    assert_eq!(history.sent_keys(&[]).await.expect("keys"), []);
+    assert_eq!(history.send_again(&back(&rows)).await.expect("send again").len(), rows.len());
+    assert_back(under_test, &rows).await;
+}
