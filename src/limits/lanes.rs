@@ -12,6 +12,10 @@ pub const LANES: u16 = 16;
 /// The most lanes of an ordered topic: a read of all of them stays one statement of a millisecond or two.
 pub const LANES_MAX: u16 = 1_024;
 
+/// Rows of each lane whose keys are compared before a topic gets its lanes, once: of another number of lanes, each key has an even
+/// chance at best to be where it belongs.
+pub const LANE_SAMPLE_ROWS_MAX: usize = 100;
+
 /// Rows of one page of a lane, read without what they carry.
 pub const LANE_PAGE_ROWS_MAX: usize = 1_000;
 

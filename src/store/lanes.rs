@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Dead, Failed, Horizon, Loaded, RowKey, SchemaProblem, StoreError};
-use crate::lane::{NodeId, lane_of};
+use super::{Dead, Failed, Horizon, Loaded, RowKey, StoreError};
+use crate::lane::NodeId;
 
 /// A database that also holds the lanes of ordered topics. From [`Store::lanes`](super::Store::lanes).
 ///
@@ -197,35 +197,6 @@ pub struct InLane<T> {
     pub fence: i64,
     /// What about the row.
     pub what: T,
-}
-
-/// Rows that are compared before a topic gets its lanes: had it another number, two keys in three are in another lane, or more.
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub(crate) const KEYS_LOOKED_AT_MAX: usize = 1_000;
-
-/// That the rows of a topic without lanes were written for as many as it is to have.
-pub(crate) fn misplaced<'k>(
-    wanted: &LaneCount,
-    mut rows: impl Iterator<Item = (i32, Option<&'k str>)>,
-) -> Result<(), StoreError> {
-    let is_misplaced =
-        |&(lane, key): &(i32, Option<&str>)| i32::from(lane_of(key.unwrap_or_default(), wanted.lanes)) != lane;
-    match rows.find(is_misplaced) {
-        None => Ok(()),
-        Some(_) => Err(StoreError::Schema(SchemaProblem::LaneOfRow {
-            topic: wanted.topic.to_string(),
-            configured: wanted.lanes,
-        })),
-    }
-}
-
-/// That a topic has as many lanes as it is to have.
-pub(crate) fn counted(wanted: &LaneCount, found: usize) -> Result<(), StoreError> {
-    if found == usize::from(wanted.lanes) {
-        return Ok(());
-    }
-    let (topic, configured) = (wanted.topic.to_string(), wanted.lanes);
-    Err(StoreError::Schema(SchemaProblem::LaneCount { topic, found, configured }))
 }
 
 /// How many scans the statements of a database without LATERAL take, one text for each number: smaller groups are filled

@@ -21,6 +21,7 @@ mod history;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod history_rows;
 mod horizon;
+pub(crate) mod lane_check;
 pub(crate) mod lanes;
 mod memory;
 #[cfg(feature = "mysql")]

@@ -9,7 +9,7 @@ use crate::store::schema::{IndexNaming, named};
 #[derive(Debug)]
 pub(super) struct LaneTexts {
     pub(super) count: Arc<str>,
-    pub(super) keys: Arc<str>,
+    pub(super) first_from: Arc<str>,
     pub(super) create: Arc<str>,
     pub(super) look: Arc<str>,
     pub(super) lock: Arc<str>,
@@ -29,7 +29,7 @@ impl LaneTexts {
         let text = |sql: &str| named(&sql.replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into();
         Self {
             count: text(COUNT),
-            keys: text(KEYS),
+            first_from: text(FIRST_FROM),
             create: text(CREATE),
             look: text(LOOK),
             lock: text(LOCK),
@@ -47,10 +47,10 @@ impl LaneTexts {
 
 const COUNT: &str = "SELECT COUNT(*) FROM outbox_lanes WHERE topic = ?";
 
-// Through the index: its lanes above -1 are all of the topic's ordered rows.
-const KEYS: &str = "
-SELECT CAST(lane AS SIGNED), `key` FROM outbox_messages FORCE INDEX (outbox_messages_due)
-WHERE topic = ? AND lane >= 0 ORDER BY lane LIMIT ?";
+// Through the index: its lanes from 0 on are all of the topic's ordered rows.
+const FIRST_FROM: &str = "
+SELECT CAST(lane AS SIGNED) FROM outbox_messages FORCE INDEX (outbox_messages_due)
+WHERE topic = ? AND lane >= ? ORDER BY lane LIMIT 1";
 
 // All of them or none: where two nodes make them at once, of different counts, the second finds the first one's.
 const CREATE: &str = "
@@ -66,7 +66,7 @@ UNION ALL
 SELECT -1, node, 0, 0, 0 FROM outbox_nodes WHERE topic = ? AND expires_at > UTC_TIMESTAMP(6)";
 
 // Whoever keeps lanes of a topic waits for whoever else does, so that shares are taken one after the other.
-const LOCK: &str = "SELECT CAST(lane AS SIGNED), NULL FROM outbox_lanes WHERE topic = ? ORDER BY lane FOR UPDATE";
+const LOCK: &str = "SELECT CAST(lane AS SIGNED) FROM outbox_lanes WHERE topic = ? ORDER BY lane FOR UPDATE";
 
 const PRUNE: &str = "DELETE FROM outbox_nodes WHERE topic = ? AND expires_at <= UTC_TIMESTAMP(6)";
 

@@ -15,7 +15,8 @@ use super::group::Write;
 use super::rows::{KeyRow, LiveRow, key, micros as duration};
 use super::texts::{COMMIT, begin};
 use crate::lane::NodeId;
-use crate::store::lanes::{KEYS_LOOKED_AT_MAX, LookRow, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
+use crate::store::lane_check::{counted, fitting};
+use crate::store::lanes::{LookRow, SCAN_COUNTS, after, decide, scan_groups};
 use crate::store::session::{Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit, micros};
 use crate::store::stored::kept_text;
@@ -39,9 +40,7 @@ impl<P: Sessions<Mysql>> LaneStore for MysqlStore<P> {
     }
 
     async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
-        let binds = [Bind::Text(Arc::clone(topic)), Bind::BigInt(1)];
-        let found: Vec<LaneKeyRow> = self.connections.load(Statement::new(&self.lane_texts.keys, binds)).await?;
-        Ok(!found.is_empty())
+        self.has_rows_from(topic, 0).await
     }
 
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
@@ -116,14 +115,18 @@ impl<P: Sessions<Mysql>> LaneStore for MysqlStore<P> {
 }
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
+    /// Whether rows of a topic are in a lane from this one on.
+    async fn has_rows_from(&self, topic: &Arc<str>, lane: u16) -> Result<bool, StoreError> {
+        let binds = [Bind::Text(Arc::clone(topic)), Bind::BigInt(lane.into())];
+        let found: Vec<NumberRow> = self.connections.load(Statement::new(&self.lane_texts.first_from, binds)).await?;
+        Ok(!found.is_empty())
+    }
+
     async fn prepare_topic(&self, wanted: &LaneCount) -> Result<(), StoreError> {
         let topic = || Bind::Text(Arc::clone(&wanted.topic));
-        let count_lanes = || self.connections.load::<CountRow>(Statement::new(&self.lane_texts.count, [topic()]));
+        let count_lanes = || self.connections.load::<NumberRow>(Statement::new(&self.lane_texts.count, [topic()]));
         if count_lanes().await?.iter().all(|found| found.0 == 0) {
-            let sample = Bind::BigInt(limit(KEYS_LOOKED_AT_MAX));
-            let keys: Vec<LaneKeyRow> =
-                self.connections.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
-            misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
+            fitting(self, wanted, self.has_rows_from(&wanted.topic, wanted.lanes).await?).await?;
             let lanes = Bind::json(0..wanted.lanes);
             unless_written(self.connections.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await)?;
         }
@@ -136,7 +139,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let lease_micros = || Bind::BigInt(micros(keep.lease_duration));
         let mut lease = self.connections.lease().await?;
         lease.begin(begin(SILENCE_SECS)).await?;
-        lease.load::<LaneKeyRow>(Statement::new(&texts.lock, [topic()])).await?;
+        lease.load::<NumberRow>(Statement::new(&texts.lock, [topic()])).await?;
         lease.execute(Statement::new(&texts.prune, [topic()])).await?;
         if keep.joins {
             lease.execute(Statement::new(&texts.join, [topic(), hex(keep.node), lease_micros()])).await?;
@@ -202,20 +205,11 @@ fn scan_binds(topic: &Arc<str>, scan: LaneScan) -> [Bind; 4] {
     [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(scan.rows_max))]
 }
 
-struct CountRow(usize);
+struct NumberRow(usize);
 
-impl QueryableByName<Mysql> for CountRow {
+impl QueryableByName<Mysql> for NumberRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
         row.get_value::<BigInt, _, _>(0).map(count).map(Self)
-    }
-}
-
-struct LaneKeyRow(i32, Option<String>);
-
-impl QueryableByName<Mysql> for LaneKeyRow {
-    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
-        let lane: i64 = row.get_value::<BigInt, _, _>(0)?;
-        Ok(Self(i32::try_from(lane)?, row.get_value::<Nullable<Text>, _, _>(1)?))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::store::schema::{IndexNaming, named};
 #[derive(Debug)]
 pub(super) struct LaneTexts {
     pub(super) count: Arc<str>,
-    pub(super) keys: Arc<str>,
+    pub(super) first_from: Arc<str>,
     pub(super) create: Arc<str>,
     pub(super) look: Arc<str>,
     pub(super) lock: Arc<str>,
@@ -30,7 +30,7 @@ impl LaneTexts {
         };
         Self {
             count: text(COUNT),
-            keys: text(KEYS),
+            first_from: text(FIRST_FROM),
             create: text(CREATE),
             look: text(LOOK),
             lock: text(LOCK),
@@ -48,8 +48,9 @@ impl LaneTexts {
 
 const COUNT: &str = "SELECT count(*) FROM outbox_lanes WHERE topic = $1";
 
-// Through the index: its lanes above -1 are all of the topic's ordered rows.
-const KEYS: &str = "SELECT lane::int, key FROM outbox_messages WHERE topic = $1 AND lane >= 0 ORDER BY lane LIMIT $2";
+// Through the index: its lanes from 0 on are all of the topic's ordered rows.
+const FIRST_FROM: &str =
+    "SELECT lane::bigint FROM outbox_messages WHERE topic = $1 AND lane >= $2 ORDER BY lane LIMIT 1";
 
 // All of them or none: where two nodes make them at once, of different counts, the second finds the first one's.
 const CREATE: &str = "

@@ -14,7 +14,8 @@ use super::bind::Bind;
 use super::rows::{KeyRow, LiveRow, key, micros};
 use crate::clock::millis;
 use crate::lane::NodeId;
-use crate::store::lanes::{KEYS_LOOKED_AT_MAX, LaneWrite, LookRow, after, counted, decide, misplaced};
+use crate::store::lane_check::{counted, fitting};
+use crate::store::lanes::{LaneWrite, LookRow, after, decide};
 use crate::store::session::{Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit};
 use crate::store::stored::kept_text;
@@ -38,9 +39,7 @@ impl<P: Sessions<Pg>> LaneStore for PostgresStore<P> {
     }
 
     async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
-        let binds = [Bind::Text(Arc::clone(topic)), Bind::BigInt(1)];
-        let found: Vec<LaneKeyRow> = self.connections.load(Statement::new(&self.lane_texts.keys, binds)).await?;
-        Ok(!found.is_empty())
+        self.has_rows_from(topic, 0).await
     }
 
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
@@ -104,14 +103,18 @@ impl<P: Sessions<Pg>> LaneStore for PostgresStore<P> {
 }
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
+    /// Whether rows of a topic are in a lane from this one on.
+    async fn has_rows_from(&self, topic: &Arc<str>, lane: u16) -> Result<bool, StoreError> {
+        let binds = [Bind::Text(Arc::clone(topic)), Bind::BigInt(lane.into())];
+        let found: Vec<NumberRow> = self.connections.load(Statement::new(&self.lane_texts.first_from, binds)).await?;
+        Ok(!found.is_empty())
+    }
+
     async fn prepare_topic(&self, wanted: &LaneCount) -> Result<(), StoreError> {
         let topic = || Bind::Text(Arc::clone(&wanted.topic));
-        let count_lanes = || self.connections.load::<CountRow>(Statement::new(&self.lane_texts.count, [topic()]));
+        let count_lanes = || self.connections.load::<NumberRow>(Statement::new(&self.lane_texts.count, [topic()]));
         if count_lanes().await?.iter().all(|found| found.0 == 0) {
-            let sample = Bind::BigInt(limit(KEYS_LOOKED_AT_MAX));
-            let keys: Vec<LaneKeyRow> =
-                self.connections.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
-            misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
+            fitting(self, wanted, self.has_rows_from(&wanted.topic, wanted.lanes).await?).await?;
             let lanes = Bind::BigInt(i64::from(wanted.lanes));
             unless_written(self.connections.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await)?;
         }
@@ -175,19 +178,11 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     }
 }
 
-struct CountRow(usize);
+struct NumberRow(usize);
 
-impl QueryableByName<Pg> for CountRow {
+impl QueryableByName<Pg> for NumberRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
         row.get_value::<BigInt, _, _>(0).map(count).map(Self)
-    }
-}
-
-struct LaneKeyRow(i32, Option<String>);
-
-impl QueryableByName<Pg> for LaneKeyRow {
-    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
-        Ok(Self(row.get_value::<Integer, _, _>(0)?, row.get_value::<Nullable<Text>, _, _>(1)?))
     }
 }
 

@@ -18,7 +18,8 @@ use super::lane_texts::LaneTexts;
 use super::rows::{KeyRow, LiveRow, key, ms};
 use crate::clock::millis;
 use crate::lane::NodeId;
-use crate::store::lanes::{KEYS_LOOKED_AT_MAX, LookRow, SCAN_COUNTS, after, counted, decide, misplaced, scan_groups};
+use crate::store::lane_check::{counted, fitting};
+use crate::store::lanes::{LookRow, SCAN_COUNTS, after, decide, scan_groups};
 use crate::store::session::{Lease, Session, Sessions, unless_written};
 use crate::store::statement::{Statement, count, limit};
 use crate::store::stored::kept_text;
@@ -38,9 +39,7 @@ impl<P: Sessions<Sqlite>> LaneStore for SqliteStore<P> {
     }
 
     async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
-        let binds = [Bind::Text(Arc::clone(topic)), Bind::BigInt(1)];
-        let found: Vec<LaneKeyRow> = self.caller().load(Statement::new(&self.lane_texts.keys, binds)).await?;
-        Ok(!found.is_empty())
+        self.has_rows_from(topic, 0).await
     }
 
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
@@ -113,14 +112,19 @@ impl<P: Sessions<Sqlite>> LaneStore for SqliteStore<P> {
 }
 
 impl<P: Sessions<Sqlite>> SqliteStore<P> {
+    /// Whether rows of a topic are in a lane from this one on.
+    async fn has_rows_from(&self, topic: &Arc<str>, lane: u16) -> Result<bool, StoreError> {
+        let binds = [Bind::Text(Arc::clone(topic)), Bind::BigInt(lane.into())];
+        let found: Vec<NumberRow> = self.caller().load(Statement::new(&self.lane_texts.first_from, binds)).await?;
+        Ok(!found.is_empty())
+    }
+
     async fn prepare_topic(&self, wanted: &LaneCount) -> Result<(), StoreError> {
         let caller = self.caller();
         let topic = || Bind::Text(Arc::clone(&wanted.topic));
-        let count_lanes = || caller.load::<CountRow>(Statement::new(&self.lane_texts.count, [topic()]));
+        let count_lanes = || caller.load::<NumberRow>(Statement::new(&self.lane_texts.count, [topic()]));
         if count_lanes().await?.iter().all(|found| found.0 == 0) {
-            let sample = Bind::BigInt(limit(KEYS_LOOKED_AT_MAX));
-            let keys: Vec<LaneKeyRow> = caller.load(Statement::new(&self.lane_texts.keys, [topic(), sample])).await?;
-            misplaced(wanted, keys.iter().map(|row| (row.0, row.1.as_deref())))?;
+            fitting(self, wanted, self.has_rows_from(&wanted.topic, wanted.lanes).await?).await?;
             let lanes = Bind::json((0..wanted.lanes).map(Value::from));
             unless_written(caller.execute(Statement::new(&self.lane_texts.create, [topic(), lanes])).await)?;
         }
@@ -184,20 +188,11 @@ fn scan_binds(topic: &Arc<str>, scan: LaneScan) -> [Bind; 4] {
     [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(scan.rows_max))]
 }
 
-struct CountRow(usize);
+struct NumberRow(usize);
 
-impl QueryableByName<Sqlite> for CountRow {
+impl QueryableByName<Sqlite> for NumberRow {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
         row.get_value::<BigInt, _, _>(0).map(count).map(Self)
-    }
-}
-
-struct LaneKeyRow(i32, Option<String>);
-
-impl QueryableByName<Sqlite> for LaneKeyRow {
-    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
-        let lane: i64 = row.get_value::<BigInt, _, _>(0)?;
-        Ok(Self(i32::try_from(lane)?, row.get_value::<Nullable<Text>, _, _>(1)?))
     }
 }
 

@@ -87,6 +87,7 @@ macro_rules! __store_cases {
             lanes_keep_their_number,
             lanes_are_made_by_one_node,
             lanes_fit_the_rows_that_wait,
+            lanes_fit_the_last_rows_too,
             lanes_are_shared_fairly,
             concurrent_keeps_share_no_lane,
             lane_is_taken_over_when_its_lease_ends,

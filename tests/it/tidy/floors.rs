@@ -48,6 +48,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "store::back",
             "store::history",
             "store::lanes",
+            "store::lane_check",
             "store::notices",
             "store::dead_letter",
             "store::admin",

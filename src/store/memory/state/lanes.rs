@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use super::{Lane, MemoryRow, Micros, State};
 use crate::lane::NodeId;
-use crate::store::lanes::{LaneChange, counted, decide, misplaced};
+use crate::store::lane_check::{counted, misplaced};
+use crate::store::lanes::{LaneChange, decide};
 use crate::store::{
     Dead, Failed, Held, Horizon, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneView, Loaded, RowKey,
     StoreError,
@@ -14,7 +15,7 @@ impl State {
         let count = |state: &Self| state.lanes.lanes.keys().filter(|(topic, _)| *topic == wanted.topic).count();
         if count(self) == 0 {
             let rows = self.rows.values().filter(|row| row.envelope.topic == wanted.topic);
-            let keys = rows.filter_map(|row| Some((i32::from(row.lane?), row.envelope.key.as_deref())));
+            let keys = rows.filter_map(|row| Some((row.lane?, row.envelope.key.as_deref())));
             misplaced(wanted, keys)?;
             for lane in 0..wanted.lanes {
                 let never = Lane { owner: None, fence: 0, expires_at: Micros(0), quiet_until: Micros(0) };

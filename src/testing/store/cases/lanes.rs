@@ -137,6 +137,29 @@ pub async fn lanes_fit_the_rows_that_wait(under_test: &dyn StoreUnderTest) {
     assert!(has_ordered_rows().await);
 }
 
+/// Also where only few do not fit, behind many that would.
+pub async fn lanes_fit_the_last_rows_too(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = under_test.store().lanes() else { return };
+    let in_lane = |lane: u16, of: u16| move |key: &String| lane_of(key, of) == lane;
+    let key = |is_meant: &dyn Fn(&String) -> bool| (0..).map(|key| key.to_string()).find(is_meant).expect("some key");
+    let anyhow = key(&in_lane(0, LANES * 2));
+    for _ in 0..1_000 {
+        insert_keyed(under_test, &anyhow).await;
+    }
+    let other = key(&in_lane(LANES + 1, LANES * 2));
+    let is_refused = async |wanted: u16| match lanes.prepare_lanes(&[count(wanted)]).await {
+        Err(StoreError::Schema(SchemaProblem::LaneOfRow { configured, .. })) => configured == wanted,
+        answer => panic!("rows of another count in {wanted} lanes: {answer:?}"),
+    };
+    let few = insert_keyed(under_test, &other).await;
+    assert!(is_refused(LANES * 2).await, "it is in lane 1, and belongs to one behind the {LANES} of then");
+    under_test.store().settle(&[few], Locking::Skip).await.expect("settle");
+    let mut envelope = message(TOPIC);
+    envelope.key = Some(other);
+    under_test.insert(&envelope, InsertOptions::default().in_lane(LANES + 1)).await;
+    assert!(is_refused(LANES).await, "nobody would read it");
+}
+
 /// Each node takes its share of what is free, and no more.
 pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };

@@ -1,0 +1,48 @@
+//! That a topic has as many lanes as it is to have, and its rows are in those of their keys.
+
+use super::lanes::LaneCount;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+use super::lanes::{LaneScan, LaneStore};
+use super::{SchemaProblem, StoreError};
+use crate::lane::lane_of;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+use crate::limits::LANE_SAMPLE_ROWS_MAX;
+
+/// That the rows of a topic without lanes were written for as many as it is to have: none is beyond, where nobody would read it, and
+/// the first ones of each lane belong there. Of each, because half the keys of twice as many lanes are in those in which they
+/// belong.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub(crate) async fn fitting(store: &impl LaneStore, wanted: &LaneCount, is_beyond: bool) -> Result<(), StoreError> {
+    if is_beyond {
+        return Err(of_another_count(wanted));
+    }
+    let scan = |lane| LaneScan { lane, after: 0, rows_max: LANE_SAMPLE_ROWS_MAX };
+    let scans: Vec<LaneScan> = (0..wanted.lanes).map(scan).collect();
+    let entries = store.lane_entries(&wanted.topic, &scans).await?;
+    misplaced(wanted, entries.iter().map(|entry| (scans[entry.scan].lane, entry.key.as_deref())))
+}
+
+/// That rows are in the lanes of their keys.
+pub(crate) fn misplaced<'k>(
+    wanted: &LaneCount,
+    mut rows: impl Iterator<Item = (u16, Option<&'k str>)>,
+) -> Result<(), StoreError> {
+    let is_misplaced = |&(lane, key): &(u16, Option<&str>)| lane_of(key.unwrap_or_default(), wanted.lanes) != lane;
+    match rows.find(is_misplaced) {
+        None => Ok(()),
+        Some(_) => Err(of_another_count(wanted)),
+    }
+}
+
+fn of_another_count(wanted: &LaneCount) -> StoreError {
+    StoreError::Schema(SchemaProblem::LaneOfRow { topic: wanted.topic.to_string(), configured: wanted.lanes })
+}
+
+/// That a topic has as many lanes as it is to have.
+pub(crate) fn counted(wanted: &LaneCount, found: usize) -> Result<(), StoreError> {
+    if found == usize::from(wanted.lanes) {
+        return Ok(());
+    }
+    let (topic, configured) = (wanted.topic.to_string(), wanted.lanes);
+    Err(StoreError::Schema(SchemaProblem::LaneCount { topic, found, configured }))
+}
