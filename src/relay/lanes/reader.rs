@@ -26,12 +26,19 @@ use crate::store::{HeldLane, LaneScan, LaneStore, Loaded, Row, RowKey, StoreErro
 /// spin.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 
+/// Behind which lanes the next round begins, so that none waits for those before it.
+#[derive(Default)]
+struct Turns {
+    read: u16,
+    send: u16,
+}
+
 /// Runs until the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let mut turn = 0;
+    let mut turns = Turns::default();
     while !engine.stop.has_reached(Stage::Draining) {
         let woken = lanes.wake.notified();
-        let stepped = step(&engine, &lanes, &mut turn).await;
+        let stepped = step(&engine, &lanes, &mut turns).await;
         lanes.note_read(stepped.is_err(), engine.clock.now());
         let did_something = match stepped {
             Ok(did_something) => did_something,
@@ -71,14 +78,14 @@ async fn rest(engine: &Engine) {
 }
 
 /// Reads what is to be read and sends what may go; says whether there was anything.
-async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turn: &mut u16) -> Result<bool, StoreError> {
+async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turns: &mut Turns) -> Result<bool, StoreError> {
     let Some(store) = engine.store.lanes() else { return Ok(false) };
     lanes.refresh(engine.clock.now());
     if !may_work(engine, lanes) {
         return Ok(false);
     }
-    let has_read = read(engine, store, lanes).await?;
-    let has_sent = send(engine, store, lanes, turn).await?;
+    let has_read = read(engine, store, lanes, &mut turns.read).await?;
+    let has_sent = send(engine, store, lanes, &mut turns.send).await?;
     Ok(has_read || has_sent)
 }
 
@@ -89,10 +96,9 @@ fn may_work(engine: &Engine, lanes: &TopicLanes) -> bool {
 }
 
 /// Reads one page of each lane that wants one, in one statement.
-async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes) -> Result<bool, StoreError> {
+async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: &mut u16) -> Result<bool, StoreError> {
     let now = engine.clock.now();
-    let mut wanted = lanes.scans(now);
-    wanted.truncate(LANE_READ_ROWS_MAX / LANE_PAGE_ROWS_MIN);
+    let wanted = lanes.scans(turn, LANE_READ_ROWS_MAX / LANE_PAGE_ROWS_MIN, now);
     if wanted.is_empty() {
         return Ok(false);
     }

@@ -178,10 +178,14 @@ impl TopicLanes {
         }
     }
 
-    /// What to read next, one page of a lane at most.
-    pub(crate) fn scans(&self, now: BootInstant) -> Vec<(HeldLane, Scan)> {
+    /// What to read next, a page each of `lanes_max` lanes at most, beginning behind the lane at `turn`.
+    pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(HeldLane, Scan)> {
         let owned = self.owned();
-        owned.values().filter_map(|lane| Some((lane.held, lane.next_scan(now)?))).collect()
+        let in_turn = owned.range(turn.saturating_add(1)..).chain(owned.range(..=*turn));
+        let wanted = in_turn.filter_map(|(_, lane)| Some((lane.held, lane.next_scan(now)?)));
+        let wanted: Vec<(HeldLane, Scan)> = wanted.take(lanes_max).collect();
+        *turn = wanted.last().map_or(*turn, |(held, _)| held.lane);
+        wanted
     }
 
     /// Takes in what was read of a lane; returns how many rows came late.
@@ -366,5 +370,30 @@ impl LaneHold {
 
     pub(crate) fn block(&self, row: RowKey, until: BootInstant) {
         self.lanes.with_lane(self.held, |lane| lane.block(self.key, row, until));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::relay::gauges::Gauges;
+    use crate::topic::Topic;
+
+    #[test]
+    fn lanes_beyond_what_one_read_takes_have_their_turn() {
+        let topic = TopicState::new(Topic::new("orders").ordered_by_key().lanes(200), Gauges::default());
+        let lanes = TopicLanes::new(Arc::new(topic));
+        let (now, hour) = (BootInstant::from_boot(Duration::ZERO), Duration::from_secs(3_600));
+        for lane in 0..200 {
+            let held = HeldLane { lane, fence: 1 };
+            lanes.owned().insert(lane, Lane::new(held, Way::Plain, now + hour, now, now));
+        }
+        // Each of them wants to be read every time, as with a backlog.
+        let mut turn = 0;
+        let read: Vec<_> = (0..5).flat_map(|_| lanes.scans(&mut turn, 80, now)).map(|(held, _)| held.lane).collect();
+        assert_eq!(read.len(), 400);
+        assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "each once before one comes twice");
     }
 }
