@@ -11,7 +11,7 @@ use super::recent::Recent;
 use crate::clock::BootInstant;
 use crate::limits::{
     LANE_AGAIN_ROWS_MAX, LANE_FENCE_WAIT_MAX, LANE_FENCE_WAIT_MIN, LANE_KEY_UNDER_WAY_MAX, LANE_KEYS_MAX,
-    LANE_PAGE_ROWS_MAX, LANE_RECHECK, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS,
+    LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_RECHECK, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS,
 };
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{HeldLane, RowKey};
@@ -207,8 +207,10 @@ impl Lane {
                 self.front = self.front.max(last);
             }
             ScanKind::Late => {
+                // What is new is not to wait for a pass through what is held.
+                self.has_more |= is_full;
                 self.late_from = if is_full { last } else { 0 };
-                self.late_at = late_at;
+                self.late_at = if is_full { late_at.min(now + LANE_LATE_PAUSE) } else { late_at };
             }
             ScanKind::Front | ScanKind::Refill => {}
         }

@@ -9,6 +9,7 @@ mod failures;
 mod fenced;
 mod history;
 mod lane_order;
+mod lane_reads;
 mod lane_schedules;
 mod lanes;
 mod lifecycle;
