@@ -20,6 +20,7 @@ pub(super) struct LaneTexts {
     /// For each of the scan counts.
     pub(super) entries: [Arc<str>; SCAN_COUNTS.len()],
     pub(super) rows: Arc<str>,
+    pub(super) share_lanes: Arc<str>,
     pub(super) lock_owned: Arc<str>,
     pub(super) fail: Arc<str>,
 }
@@ -39,6 +40,7 @@ impl LaneTexts {
             write: text(WRITE),
             entries: SCAN_COUNTS.map(|count| text(&scan_text(SCAN, count))),
             rows: text(ROWS),
+            share_lanes: text(SHARE_LANES),
             lock_owned: text(LOCK_OWNED),
             fail: text(FAIL),
         }
@@ -99,7 +101,12 @@ SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, {is_
 FROM JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id WHERE m.lane >= 0";
 
-// The lane's row is locked with the message's, so that nobody takes the lane before the write is there.
+// So that nobody takes a lane before the write is there. It waits for a keeper in the middle of its work and for nobody else: to
+// pass over the lanes that somebody has locked would leave a failure unwritten for that.
+const SHARE_LANES: &str = "
+SELECT CAST(lane AS SIGNED), fence FROM outbox_lanes FORCE INDEX (PRIMARY)
+WHERE topic = ? AND owner = UNHEX(?) AND expires_at > UTC_TIMESTAMP(6) ORDER BY lane LOCK IN SHARE MODE";
+
 const LOCK_OWNED: &str = "
 SELECT CAST(m.id AS SIGNED), m.message_id
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
@@ -107,9 +114,9 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
   fence bigint PATH '$[3]'
 )) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY)
   ON m.id = k.id AND m.message_id = UNHEX(k.message_id) AND m.epoch = k.epoch
-STRAIGHT_JOIN outbox_lanes l FORCE INDEX (PRIMARY)
-  ON l.topic = ? AND l.lane = m.lane AND l.owner = UNHEX(?) AND l.fence = k.fence AND l.expires_at > UTC_TIMESTAMP(6)
-FOR UPDATE SKIP LOCKED";
+STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (lane int PATH '$[0]', fence bigint PATH '$[1]')) l
+  ON l.lane = m.lane AND l.fence = k.fence
+WHERE m.topic = ? FOR UPDATE SKIP LOCKED";
 
 // 10 is limits::ERRORS_KEPT_MAX. due_at stays: the lane's owner does the waiting, and a row out of its place in the index
 // would let a later one of its key pass.

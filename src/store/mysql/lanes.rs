@@ -176,12 +176,16 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
             rows.iter()
                 .map(|(row, fence)| (row.key.id, row.key.message_id.as_uuid().simple().to_string(), row.epoch, fence)),
         );
-        let binds = [group, Bind::Text(Arc::clone(topic)), hex(node)];
+        let topic = || Bind::Text(Arc::clone(topic));
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
                 lease.begin(begin(SILENCE_SECS)).await?;
-                let locked: Vec<KeyRow> = lease.load(Statement::new(&self.lane_texts.lock_owned, binds)).await?;
+                let owned: Vec<FenceRow> =
+                    lease.load(Statement::new(&self.lane_texts.share_lanes, [topic(), hex(node)])).await?;
+                let owned = Bind::json(owned.iter().map(|lane| (lane.lane, lane.fence)));
+                let lock = Statement::new(&self.lane_texts.lock_owned, [group, owned, topic()]);
+                let locked: Vec<KeyRow> = lease.load(lock).await?;
                 let locked: Vec<RowKey> = locked.into_iter().map(|row| row.0).collect();
                 if !locked.is_empty() {
                     for (text, binds) in writes(&locked) {
@@ -203,6 +207,18 @@ fn hex(node: NodeId) -> Bind {
 fn scan_binds(topic: &Arc<str>, scan: LaneScan) -> [Bind; 4] {
     let (lane, after) = (Bind::BigInt(scan.lane.into()), Bind::BigInt(scan.after.max(0)));
     [Bind::Text(Arc::clone(topic)), lane, after, Bind::BigInt(limit(scan.rows_max))]
+}
+
+/// A lane that is owned, and its fence.
+struct FenceRow {
+    lane: i64,
+    fence: i64,
+}
+
+impl QueryableByName<Mysql> for FenceRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
+        Ok(Self { lane: row.get_value::<BigInt, _, _>(0)?, fence: row.get_value::<BigInt, _, _>(1)? })
+    }
 }
 
 struct NumberRow(usize);

@@ -97,6 +97,7 @@ macro_rules! __store_cases {
             lane_rows_are_those_still_there,
             lane_rows_are_no_claims,
             lane_failure_leaves_the_row_in_its_place,
+            lane_failures_at_once_are_all_noted,
             lane_writes_want_owner_and_fence,
             lane_row_becomes_a_dead_letter,
             empty_lane_calls_do_nothing,

@@ -304,6 +304,27 @@ pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnde
     assert_eq!(entries.expect("entries").len(), 1);
 }
 
+/// Those who write failures of one lane at once, and the keeper beside them, wait for each other and pass nothing over.
+pub async fn lane_failures_at_once_are_all_noted(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (node, held) = sole_owner(lanes).await;
+    let fence = fence_of(&held, "a");
+    for _ in 0..5 {
+        let mut rows = Vec::new();
+        for _ in 0..6 {
+            rows.push(insert_keyed(under_test, "a").await);
+        }
+        let fails = rows.iter().map(|row| async move {
+            let written = lanes.fail_in_lanes(&topic(), node, &[failed(*row, fence)]).await;
+            written.map(|noted| assert_eq!(noted, [*row]))
+        });
+        let renew = LaneKeep { renew: held.clone(), ..joining(node) };
+        let (failed, kept) = tokio::join!(futures_util::future::try_join_all(fails), lanes.keep_lanes(&renew));
+        failed.expect("fail");
+        assert_eq!(owned(&kept.expect("keep"), node), held);
+    }
+}
+
 /// A failed row stays in the live table or goes to the dead letters only on the word of its lane's owner.
 pub async fn lane_writes_want_owner_and_fence(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
