@@ -84,7 +84,7 @@ metrics! {
     BLOCKED_KEYS = "outbox_blocked_keys", Gauge, Count, "Keys of an ordered topic that wait behind a failed message, by `topic`; of this node's lanes.";
     QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed, by `transport`.";
     IN_FLIGHT = "outbox_in_flight", Gauge, Count, "Messages sent and not yet settled, by `transport`.";
-    OLDEST_DUE = "outbox_oldest_due_seconds", Gauge, Seconds, "For how long the oldest due row of the topic has been due, by `topic`.";
+    OLDEST_DUE = "outbox_oldest_due_seconds", Gauge, Seconds, "For how long the oldest due row of the topic has been due, by `topic`; of an ordered topic, how long ago the oldest row of this node's lanes was enqueued that no failed one of its key is in the way of.";
     LIVE_ROWS = "outbox_live_rows", Gauge, Count, "Rows not settled yet, by `topic`; set when `Relay::backlog` is called, up to its bound.";
     DUE_ROWS = "outbox_due_rows", Gauge, Count, "Rows that are due, by `topic`; set when `Relay::backlog` is called, up to its bound.";
     DEAD_LETTERS = "outbox_dead_letters", Gauge, Count, "Dead letters, by `topic`; set when `Relay::backlog` is called, up to its bound.";

@@ -38,7 +38,8 @@ impl Backlog {
         self.topics.iter().map(|of| of.dead).sum()
     }
 
-    /// For how long the oldest due row has been due; zero where none is.
+    /// For how long the oldest due row has been due; zero where none is. Of an ordered topic, how long ago the oldest row of this
+    /// relay's lanes was enqueued, but for those behind a failed one of their key.
     pub fn overdue_by(&self) -> Duration {
         self.topics.iter().map(|of| of.overdue_by).max().unwrap_or_default()
     }
@@ -49,7 +50,12 @@ pub(super) async fn of(engines: &Engines) -> Result<Backlog, StoreError> {
     let counted = engines.store.backlog(count_max).await?;
     let ours = engines.topic_names().into_iter().map(nothing);
     let topics: BTreeMap<Arc<str>, TopicBacklog> = ours.chain(counted).map(|of| (Arc::clone(&of.topic), of)).collect();
-    let topics: Vec<TopicBacklog> = topics.into_values().collect();
+    let mut topics: Vec<TopicBacklog> = topics.into_values().collect();
+    for of in &mut topics {
+        // In the tables rows of lanes are never due.
+        let in_lanes = engines.lanes_of(&of.topic).map(|lanes| lanes.overdue_by(engines.clock.now()));
+        of.overdue_by = of.overdue_by.max(in_lanes.unwrap_or_default());
+    }
     engines.backlog_meters.set(&topics);
     Ok(Backlog { topics, count_max })
 }

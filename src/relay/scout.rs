@@ -49,7 +49,8 @@ pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
         let name = topic.name();
         any_resumed |= topic.set_paused(found.paused.contains(&name));
         let next = found.due.iter().find(|next| next.topic == name);
-        let overdue_by = next.map_or(Duration::ZERO, |next| next.overdue_by);
+        let in_lanes = engines.lanes_of(&name).map_or(Duration::ZERO, |lanes| lanes.overdue_by(engines.clock.now()));
+        let overdue_by = next.map_or(Duration::ZERO, |next| next.overdue_by).max(in_lanes);
         topic.gauge(metrics::OLDEST_DUE).set(overdue_by.as_secs_f64());
         if topic.is_paused() {
             // What falls due of it is nobody's until it is resumed.

@@ -284,7 +284,7 @@ pub struct TopicBacklog {
     pub live: usize,
     /// Those of them that are due. Nobody holds them, except for an open claim that has just locked them.
     pub due: usize,
-    /// For how long the oldest of them has been due; zero where none is.
+    /// For how long the oldest of them has been due; zero where none is. A relay adds what it knows of its lanes.
     pub overdue_by: Duration,
     /// Dead letters.
     pub dead: usize,

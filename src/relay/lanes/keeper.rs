@@ -206,6 +206,7 @@ fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInst
 }
 
 fn meter(lanes: &TopicLanes) {
+    lanes.note_oldest();
     let owned = lanes.owned();
     lanes.topic.gauge(metrics::LANES_OWNED).set(owned.len() as f64);
     lanes.topic.gauge(metrics::LANES_ASLEEP).set(f64::from(u8::from(lanes.asleep_until().is_some())));

@@ -81,6 +81,12 @@ impl Key {
         self.waiting.len()
     }
 
+    /// Since when its oldest row waits, unless a failed one is in its way.
+    pub(crate) fn oldest(&self) -> Option<BootInstant> {
+        let first = self.sending.first().or_else(|| self.waiting.front());
+        first.map(|row| row.since).filter(|_| !self.is_blocked())
+    }
+
     /// From where its rows are to be read again, where few are left.
     pub(crate) fn hungry_from(&self) -> Option<i64> {
         let is_low = self.waiting.len() <= LANE_KEY_WAITING_MAX / 4;
@@ -142,7 +148,8 @@ impl Key {
             }
             self.skip(head.row.id);
         }
-        self.blocked = Some((failed, until));
+        // Due when it is tried again, and not overdue before.
+        self.blocked = Some((Waiting { since: until, ..failed }, until));
         let behind = self.waiting.partition_point(|waiting| waiting.row.id < failed.row.id);
         let first = self.waiting.drain(behind..).next();
         if let Some(first) = first {

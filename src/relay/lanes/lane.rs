@@ -367,6 +367,11 @@ impl Lane {
         self.blocked.len()
     }
 
+    /// Since when the oldest row waits that no failed one is in the way of.
+    pub(crate) fn oldest(&self) -> Option<BootInstant> {
+        self.keys.values().filter_map(Key::oldest).min()
+    }
+
     /// Whether a row is under way: being read, sent, or its failure is being written.
     pub(crate) fn is_sending(&self) -> bool {
         self.keys.values().any(Key::is_sending)

@@ -13,6 +13,8 @@ pub(crate) type KeyHash = u64;
 pub(crate) struct Waiting {
     pub(crate) row: RowKey,
     pub(crate) bytes: usize,
+    /// When it was enqueued, as far as is known.
+    pub(crate) since: BootInstant,
 }
 
 /// What a page is read for.

@@ -31,6 +31,8 @@ pub(crate) struct TopicLanes {
     /// When it was.
     commits: Commits,
     view: Mutex<LaneView>,
+    /// Since when the oldest row waits that is in nobody's way, as the keeper found it.
+    oldest: Mutex<Option<BootInstant>>,
     /// The reader may find something to do.
     pub(crate) wake: Notify,
     /// The keeper should look.
@@ -78,6 +80,7 @@ impl TopicLanes {
             untold: Woken::default(),
             commits: Commits::default(),
             view: Mutex::default(),
+            oldest: Mutex::default(),
             wake: Notify::new(),
             keep: Notify::new(),
             fence: Notify::new(),
@@ -202,7 +205,9 @@ impl TopicLanes {
             // Known of rows in this process's hand, and of no other.
             let delivered = is_delivered(entry.row);
             let key = self.hasher.hash_one(entry.key.as_deref());
-            let waiting = Waiting { row: entry.row, bytes: entry.bytes };
+            // Where a database does not tell how old a row is, it counts from here.
+            let age = if entry.age == Duration::MAX { Duration::ZERO } else { entry.age };
+            let waiting = Waiting { row: entry.row, bytes: entry.bytes, since: read_at.1 - age };
             (delivered != Some(true)).then(|| Found { key, waiting, in_hand: delivered.is_some() })
         };
         let mut owned = self.owned();
@@ -328,6 +333,17 @@ impl TopicLanes {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
     }
 
+    /// For how long the oldest row of the owned lanes waits, but for those behind a failed one of their key.
+    pub(crate) fn overdue_by(&self, now: BootInstant) -> Duration {
+        let oldest = *self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
+        oldest.map_or(Duration::ZERO, |since| since.until(now))
+    }
+
+    pub(crate) fn note_oldest(&self) {
+        let oldest = self.owned().values().filter_map(Lane::oldest).min();
+        *self.oldest.lock().unwrap_or_else(PoisonError::into_inner) = oldest;
+    }
+
     pub(crate) fn owned(&self) -> MutexGuard<'_, BTreeMap<u16, Lane>> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -374,26 +390,4 @@ impl LaneHold {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-    use crate::relay::gauges::Gauges;
-    use crate::topic::Topic;
-
-    #[test]
-    fn lanes_beyond_what_one_read_takes_have_their_turn() {
-        let topic = TopicState::new(Topic::new("orders").ordered_by_key().lanes(200), Gauges::default());
-        let lanes = TopicLanes::new(Arc::new(topic));
-        let (now, hour) = (BootInstant::from_boot(Duration::ZERO), Duration::from_secs(3_600));
-        for lane in 0..200 {
-            let held = HeldLane { lane, fence: 1 };
-            lanes.owned().insert(lane, Lane::new(held, Way::Plain, now + hour, now, now));
-        }
-        // Each of them wants to be read every time, as with a backlog.
-        let mut turn = 0;
-        let read: Vec<_> = (0..5).flat_map(|_| lanes.scans(&mut turn, 80, now)).map(|(held, _)| held.lane).collect();
-        assert_eq!(read.len(), 400);
-        assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "each once before one comes twice");
-    }
-}
+mod tests;

@@ -16,7 +16,7 @@ use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow, SchemaProble
 use crate::topic::Topic;
 
 impl World {
-    fn begin_keyed(&self, key: &str) -> PendingRow {
+    pub(super) fn begin_keyed(&self, key: &str) -> PendingRow {
         let mut envelope = envelope(TOPIC);
         envelope.key = Some(key.to_owned());
         self.store.insert_uncommitted(envelope, InsertOptions::default().in_lane(lane_of(key, LANES)))

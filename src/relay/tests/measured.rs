@@ -158,3 +158,44 @@ fn a_transport_that_panics_ends_no_task() {
     assert_eq!(figures[&format!("{}/sweeper", metrics::TASK_PANICKED)], 1.0, "{figures:?}");
     assert_eq!(figures[&format!("{}/dispatcher", metrics::TASK_PANICKED)], 1.0, "{figures:?}");
 }
+
+#[test]
+fn a_row_that_is_stuck_in_its_lane_is_overdue_and_one_behind_a_failure_is_not() {
+    let figures = measured(async || {
+        let world = lanes::world();
+        let is_held = |sent: &crate::message::Envelope| sent.key.as_deref() == Some("held");
+        world.broker.answer_matching(Answer::Fail(FailureClass::Record), is_held);
+        world.commit_keyed("held");
+        world.commit_keyed("held");
+        let relay = world.start().await;
+        world.until("the key is held", || world.store.live_rows()[0].failures > 0).await;
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        let overdue_by = async || relay.backlog().await.unwrap().overdue_by();
+        assert!(overdue_by().await < Duration::from_secs(3), "{:?}", overdue_by().await);
+        world.broker.hold();
+        world.commit_keyed("stuck");
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert!(overdue_by().await > Duration::from_secs(18), "{:?}", overdue_by().await);
+    });
+    let seconds = figures[metrics::OLDEST_DUE];
+    assert!((18.0..=21.0).contains(&seconds), "{seconds}");
+}
+
+/// Two transactions without an order between them, of which the second is seen and sent first.
+#[test]
+fn late_rows_of_an_ordered_topic_are_counted() {
+    let figures = measured(async || {
+        let world = lanes::world();
+        let late = world.begin_keyed("a");
+        let other = world.begin_keyed("b");
+        let relay = world.start().await;
+        world.commit_keyed("a");
+        world.delivered(1).await;
+        late.commit();
+        other.commit();
+        world.delivered(3).await;
+        world.drained().await;
+        relay.shutdown(Duration::from_secs(5)).await;
+    });
+    assert_eq!(figures[metrics::LANE_LATE], 1.0, "of its key nothing had gone before the other");
+}
