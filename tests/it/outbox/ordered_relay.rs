@@ -11,14 +11,18 @@ use diesel_outbox::relay::Relay;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore, Store};
 use diesel_outbox::transport::{Answer, FailureClass, MemoryTransport};
-use diesel_outbox::{Message, MessageId, Outbox, OutboxBackend, Topic};
+use diesel_outbox::{Envelope, Limits, Message, MessageId, Outbox, OutboxBackend, Topic};
 
 use super::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn outbox() -> Outbox {
-    let topic = Topic::new("accounts").ordered_by_key().retry(Fixed::from(vec![Duration::from_millis(50)]));
+    outbox_retrying_after(Duration::from_millis(50))
+}
+
+fn outbox_retrying_after(wait: Duration) -> Outbox {
+    let topic = Topic::new("accounts").ordered_by_key().retry(Fixed::from(vec![wait]));
     Outbox::builder().topic(topic).build().expect("an outbox")
 }
 
@@ -75,11 +79,85 @@ where
     assert!(second.flush(DEADLINE).await);
     assert_eq!(second.backlog().await.expect("the backlog").live(), 0);
     assert!(second.shutdown(DEADLINE).await.is_clean());
+    assert_eq!(by_key(&broker), committed, "each once, and each key in order");
+}
+
+fn by_key(broker: &MemoryTransport) -> HashMap<String, Vec<MessageId>> {
     let mut delivered: HashMap<String, Vec<MessageId>> = HashMap::new();
     for envelope in broker.delivered() {
         delivered.entry(envelope.key.unwrap_or_default()).or_default().push(envelope.message_id);
     }
-    assert_eq!(delivered, committed, "each once, and each key in order");
+    delivered
+}
+
+/// Many keys at once, each with `each` messages, one of every key after the other.
+fn enqueue_keys<C>(
+    outbox: &Outbox,
+    conn: &mut C,
+    keys: &[String],
+    each: usize,
+    committed: &mut HashMap<String, Vec<MessageId>>,
+) where
+    C: Connection,
+    C::Backend: OutboxBackend<C>,
+{
+    for _ in 0..each {
+        let messages = keys.iter().map(|key| Message::to("accounts").key(key.as_str()));
+        let ids = outbox.enqueue_all(conn, messages).expect("enqueue");
+        for (key, id) in keys.iter().zip(ids) {
+            committed.entry(key.clone()).or_default().push(id);
+        }
+    }
+}
+
+/// A thousand keys wait behind a refused message each, and the others go on, those that come later too.
+async fn goes_on_beside_held_keys<C, S: Store>(mut conn: C, store: S)
+where
+    C: Connection,
+    C::Backend: OutboxBackend<C>,
+{
+    let (outbox, broker) = (outbox_retrying_after(Duration::from_secs(2)), MemoryTransport::new());
+    let held: Vec<String> = (0..1_000).map(|key| format!("held-{key}")).collect();
+    let free: Vec<String> = (0..50).map(|key| format!("free-{key}")).collect();
+    let (mut of_held, mut of_free) = (HashMap::new(), HashMap::new());
+    enqueue_keys(&outbox, &mut conn, &held, 3, &mut of_held);
+    enqueue_keys(&outbox, &mut conn, &free, 4, &mut of_free);
+    let is_held = |sent: &Envelope| sent.key.as_deref().is_some_and(|key| key.starts_with("held"));
+    broker.answer_matching(Answer::Fail(FailureClass::Record), is_held);
+    let relay = outbox.relay().store(store).transport(broker.clone()).start().await.expect("start");
+    until("the free keys are sent", || broker.delivered().len() == 200).await;
+    until("each of the others was refused", || broker.sends() >= 1_200).await;
+    enqueue_keys(&outbox, &mut conn, &free, 2, &mut of_free);
+    until("the free keys are sent behind them", || broker.delivered().len() == 300).await;
+    assert_eq!(by_key(&broker), of_free, "each once, in order, and none of the held ones");
+    broker.forget_answers();
+    until("the held keys go on", || broker.delivered().len() == 3_300).await;
+    assert!(relay.flush(DEADLINE).await);
+    assert_eq!(relay.backlog().await.expect("the backlog").live(), 0);
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+    of_held.extend(of_free);
+    assert_eq!(by_key(&broker), of_held, "each once, and each key in order");
+}
+
+/// Nothing is looked for within an hour, so that what is sent is what the commit hook named.
+async fn is_woken_by_the_hook<C, S: Store>(mut conn: C, store: S)
+where
+    C: Connection,
+    C::Backend: OutboxBackend<C>,
+{
+    let (outbox, broker) = (outbox(), MemoryTransport::new());
+    let hour = Duration::from_secs(3_600);
+    let limits = Limits { poll_interval: hour, lane_lease_duration: hour * 24, ..Limits::default() };
+    let relay = outbox.relay().store(store).transport(broker.clone()).limits(limits).start().await.expect("start");
+    until("every lane is owned", || owned(&relay) == 16).await;
+    let mut committed = HashMap::new();
+    for round in 1..=3 {
+        enqueue(&outbox, &mut conn, &mut committed);
+        until("everything is sent", || broker.delivered().len() == 60 * round).await;
+    }
+    assert!(relay.flush(DEADLINE).await);
+    assert_eq!(by_key(&broker), committed, "each once, and each key in order");
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,4 +178,44 @@ async fn a_relay_keeps_the_order_on_mariadb() {
 async fn a_relay_keeps_the_order_on_sqlite() {
     let file = SqliteFile::fresh();
     keeps_the_order(file.connect(), || SqliteStore::new(pool::<SqliteConnection>(&file.url()))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_goes_on_beside_a_thousand_held_keys_on_postgres() {
+    let Some(url) = fresh_postgres() else { return };
+    let conn = PgConnection::establish(&url).expect("connect");
+    goes_on_beside_held_keys(conn, PostgresStore::new(pool::<PgConnection>(&url))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_goes_on_beside_a_thousand_held_keys_on_mariadb() {
+    let Some(url) = fresh_mariadb() else { return };
+    let conn = MysqlConnection::establish(&url).expect("connect");
+    goes_on_beside_held_keys(conn, MysqlStore::new(pool::<MysqlConnection>(&url))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_goes_on_beside_a_thousand_held_keys_on_sqlite() {
+    let file = SqliteFile::fresh();
+    goes_on_beside_held_keys(file.connect(), SqliteStore::new(pool::<SqliteConnection>(&file.url()))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_is_woken_by_the_hook_alone_on_postgres() {
+    let Some(url) = fresh_postgres() else { return };
+    let conn = PgConnection::establish(&url).expect("connect");
+    is_woken_by_the_hook(conn, PostgresStore::new(pool::<PgConnection>(&url))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_is_woken_by_the_hook_alone_on_mariadb() {
+    let Some(url) = fresh_mariadb() else { return };
+    let conn = MysqlConnection::establish(&url).expect("connect");
+    is_woken_by_the_hook(conn, MysqlStore::new(pool::<MysqlConnection>(&url))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_is_woken_by_the_hook_alone_on_sqlite() {
+    let file = SqliteFile::fresh();
+    is_woken_by_the_hook(file.connect(), SqliteStore::new(pool::<SqliteConnection>(&file.url()))).await;
 }
