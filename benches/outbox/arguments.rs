@@ -15,6 +15,7 @@ pub(crate) enum Row {
     ByHand,
     Network,
     Drain,
+    Debezium,
     Ordered,
     Latency,
     Memory,
@@ -32,12 +33,13 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 19] = [
+    const ALL: [(&str, Self); 20] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),
+        ("debezium", Self::Debezium),
         ("ordered", Self::Ordered),
         ("latency", Self::Latency),
         ("memory", Self::Memory),
@@ -130,16 +132,33 @@ pub(crate) struct Place {
     /// Everything below this process is ours, in matters of processor time.
     pub(crate) root: u32,
     pub(crate) results: PathBuf,
+    /// Of the row that measures beside it.
+    pub(crate) debezium: Option<Beside>,
+}
+
+/// A Debezium beside us, and the first process of each side.
+#[derive(Debug, Clone)]
+pub(crate) struct Beside {
+    pub(crate) address: String,
+    pub(crate) pid: u32,
+    pub(crate) database_pid: u32,
+    pub(crate) broker_pid: u32,
 }
 
 impl Place {
     pub(crate) fn of_environment() -> Result<Self> {
         let variable = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
+        let id = |name: &str| variable(name)?.parse().with_context(|| format!("{name} is a process id"));
+        let beside = |address: String| {
+            let (database_pid, broker_pid) = (id("OUTBOX_BENCH_POSTGRES_PID")?, id("OUTBOX_BENCH_KAFKA_PID")?);
+            anyhow::Ok(Beside { address, pid: id("OUTBOX_BENCH_DEBEZIUM_PID")?, database_pid, broker_pid })
+        };
         Ok(Self {
             postgres: variable("OUTBOX_BENCH_POSTGRES_URL")?,
             kafka: variable("OUTBOX_BENCH_KAFKA").unwrap_or_default(),
-            root: variable("OUTBOX_BENCH_ROOT")?.parse().context("OUTBOX_BENCH_ROOT is a process id")?,
+            root: id("OUTBOX_BENCH_ROOT")?,
             results: variable("OUTBOX_BENCH_RESULTS")?.into(),
+            debezium: variable("OUTBOX_BENCH_DEBEZIUM").ok().map(beside).transpose()?,
         })
     }
 }

@@ -16,8 +16,10 @@ use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseRecord, ProducerContext, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
+use crate::reader::Reader;
+
 /// Partitions of every topic here.
-const PARTITIONS: i32 = 3;
+pub(crate) const PARTITIONS: i32 = 3;
 const WITHIN: Duration = Duration::from_secs(60);
 /// How long one look for leaders waits: it connects and asks.
 const LOOK: Duration = Duration::from_millis(300);
@@ -49,10 +51,7 @@ pub(crate) async fn delete_topic(bootstrap: &str, name: &str) -> Result<()> {
 
 /// How many messages are in a topic.
 pub(crate) fn stored(bootstrap: &str, topic: &str) -> Result<u64> {
-    let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
-    let ends = (0..PARTITIONS).map(|partition| consumer.fetch_watermarks(topic, partition, WITHIN));
-    let counts = ends.map(|ends| ends.map(|(low, high)| u64::try_from(high - low).unwrap_or_default()));
-    Ok(counts.sum::<Result<u64, KafkaError>>()?)
+    Reader::new(bootstrap, topic)?.count()
 }
 
 /// Whether a client that has just come is told of a leader for every partition of the topic.

@@ -78,6 +78,32 @@ pub(crate) async fn fill(url: &str, topic: &str, rows: i64, bytes: usize, due_in
     filled(&mut conn).await
 }
 
+/// A backlog that is due at once, in a table of the outbox's columns: a key for each row, [`payloads`] in turns.
+///
+/// Written as a business writes it, so many rows in a transaction: who reads the log reads transactions.
+pub(crate) async fn fill_by_transactions(
+    url: &str,
+    table: &str,
+    topic: &str,
+    rows: usize,
+    bytes: usize,
+    per_transaction: usize,
+) -> Result<()> {
+    let mut conn = connect_with_payloads(url, bytes).await?;
+    let backlog = format!(
+        "DO $$ BEGIN FOR g IN 1..{rows} LOOP \
+           INSERT INTO {table} (message_id, topic, key, kind, headers, payload, due_at) \
+           SELECT gen_random_uuid(), '{topic}', g::text, 'order.placed', '[]', payload, clock_timestamp() \
+           FROM payloads WHERE n = g % {PAYLOADS}; \
+           IF g % {per_transaction} = 0 THEN COMMIT; END IF; \
+         END LOOP; END $$"
+    );
+    // The checkpoint behind it writes the log out.
+    conn.batch_execute("SET synchronous_commit = off").await?;
+    conn.batch_execute(&backlog).await.context("write a backlog")?;
+    filled(&mut conn).await
+}
+
 /// A backlog of messages of so many keys, one key after the other; in the lanes of an ordered topic where it has any.
 pub(crate) async fn fill_keyed(
     url: &str,
@@ -107,12 +133,17 @@ pub(crate) async fn fill_keyed(
 async fn connect_with_payloads(url: &str, bytes: usize) -> Result<AsyncPgConnection> {
     let mut conn = connect(url).await?;
     conn.batch_execute("CREATE TEMPORARY TABLE payloads (n bigint, payload bytea)").await?;
-    let mut noise = Noise::default();
-    for n in 0..PAYLOADS as i64 {
+    for (n, payload) in payloads(bytes).into_iter().enumerate() {
         let insert = sql_query("INSERT INTO payloads VALUES ($1, $2)");
-        insert.bind::<BigInt, _>(n).bind::<Binary, _>(noise.bytes(bytes)).execute(&mut conn).await?;
+        insert.bind::<BigInt, _>(n as i64).bind::<Binary, _>(payload).execute(&mut conn).await?;
     }
     Ok(conn)
+}
+
+/// The payloads of a backlog of messages of `bytes` each: the row of key `n` has the one at `n % payloads.len()`.
+pub(crate) fn payloads(bytes: usize) -> Vec<Vec<u8>> {
+    let mut noise = Noise::default();
+    (0..PAYLOADS).map(|_| noise.bytes(bytes)).collect()
 }
 
 async fn filled(conn: &mut AsyncPgConnection) -> Result<()> {

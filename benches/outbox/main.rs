@@ -11,16 +11,19 @@ mod by_hand;
 mod clients;
 mod cpu;
 mod database;
+mod debezium;
 mod due;
 mod explain;
 mod load;
 mod open_loop;
 mod proxy;
 mod ratios;
+mod reader;
 mod recorder;
 mod relay_process;
 mod report;
 mod rows;
+mod sides;
 mod stats;
 mod timed;
 
@@ -66,6 +69,7 @@ async fn figures(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut 
         Row::ByHand => rows::by_hand::run(plan, place, recorder, journal).await,
         Row::Network => rows::network::run(plan, place, recorder, journal).await,
         Row::Drain => rows::drain::run(plan, place, recorder, journal).await,
+        Row::Debezium => rows::debezium::run(plan, place, recorder, journal).await,
         Row::Ordered => rows::ordered::run(plan, place, recorder, journal).await,
         Row::Latency => rows::latency::run(plan, place, recorder, journal).await,
         Row::OrderedLatency => rows::ordered_latency::run(plan, place, recorder, journal).await,

@@ -1,6 +1,6 @@
 //! Real servers for the tests, what the tests ask before they use one, and what the benches leave behind.
 //!
-//! - [`servers`]: PostgreSQL, MariaDB, Kafka and RocketMQ on free loopback ports with throw-away data. Whoever holds one can
+//! - [`servers`]: PostgreSQL, MariaDB, Kafka, RocketMQ and Debezium on free loopback ports with throw-away data. Whoever holds one can
 //!   kill it (`kill -9`) and start it again with the same data on the same port; dropping it ends it.
 //! - [`parts`]: the shared instances that `cargo xtask test` started, or a skip that is recorded by name and reason.
 //! - [`FaultRun`]: what the fault harness is told.

@@ -5,6 +5,7 @@ pub(crate) mod business;
 pub(crate) mod by_hand;
 pub(crate) mod claim;
 pub(crate) mod cost;
+pub(crate) mod debezium;
 pub(crate) mod delayed;
 pub(crate) mod drain;
 pub(crate) mod elsewhere;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use xtask::results::{Origin, RowResult};
 use xtask::servers::rocketmq::{Flush, create_topic};
-use xtask::servers::{Kafka, Rocketmq, kafka, rocketmq};
+use xtask::servers::{Debezium, Kafka, Postgres, Rocketmq, kafka, rocketmq};
 use xtask::stop::Stop;
 
 use self::row::Row;
@@ -112,9 +112,25 @@ fn measure(bench: &Bench, row: Row, kafka: Option<&Kafka>, results: &Path, stop:
     program.envs(kafka.filter(|_| row.needs_kafka()).map(|kafka| ("OUTBOX_BENCH_KAFKA", kafka.bootstrap())));
     let rocketmq = (row == Row::Rocketmq).then(start_rocketmq).transpose()?;
     program.envs(rocketmq.iter().map(|rocketmq| ("OUTBOX_BENCH_ROCKETMQ", rocketmq.name_server())));
+    let kafka = kafka.filter(|_| row == Row::Debezium);
+    let debezium = kafka.map(|kafka| Debezium::start(&kafka.bootstrap())).transpose()?;
+    if let (Some(kafka), Some(debezium)) = (kafka, &debezium) {
+        program.envs(beside(&database, kafka, debezium));
+    }
     program.env("OUTBOX_BENCH_ROOT", std::process::id().to_string()).env("OUTBOX_BENCH_RESULTS", results);
     ensure!(run(&mut program, stop, |_| {})?, "the row {} failed", row.name());
     RowResult::read(results, &row.name())?.with_context(|| format!("{} left no result", row.name()))
+}
+
+/// Where Debezium is, and the processes whose time the row tells apart.
+fn beside(database: &Postgres, broker: &Kafka, debezium: &Debezium) -> [(&'static str, String); 4] {
+    let id = |pid: Option<u32>| pid.unwrap_or_default().to_string();
+    [
+        ("OUTBOX_BENCH_DEBEZIUM", debezium.address()),
+        ("OUTBOX_BENCH_DEBEZIUM_PID", id(debezium.pid())),
+        ("OUTBOX_BENCH_POSTGRES_PID", id(database.pid())),
+        ("OUTBOX_BENCH_KAFKA_PID", id(broker.pid())),
+    ]
 }
 
 /// Writes the generated part of the documentation from every result that is there.

@@ -21,6 +21,8 @@ pub(crate) enum Row {
     Network,
     /// A backlog into Kafka, against bare rdkafka
     Drain,
+    /// The same backlog from one server into one broker by Debezium and by a relay, in turns
+    Debezium,
     /// Several relays on one table: a backlog, and the business beside them
     Relays,
     /// A backlog of an ordered topic, against one that is not
@@ -110,6 +112,9 @@ impl Row {
         ];
         if self.counts_statements() {
             settings.push(("shared_preload_libraries", "pg_stat_statements"));
+        }
+        if self == Self::Debezium {
+            settings.push(("wal_level", "logical"));
         }
         let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         postgres::Options { fsync: true, folder: None, settings }

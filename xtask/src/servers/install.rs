@@ -15,6 +15,9 @@ pub const KAFKA_VERSION: &str = "4.1.0";
 /// The release of Apache RocketMQ that the tests run against; `rocketmq/pom.xml` takes it from here.
 pub const ROCKETMQ_VERSION: &str = "5.3.3";
 
+/// The release of Debezium that the benches run beside ours; `debezium/pom.xml` takes it from here.
+pub const DEBEZIUM_VERSION: &str = "3.6.1.Final";
+
 /// A server that may be missing on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
@@ -169,10 +172,18 @@ pub(super) fn rocketmq_jars() -> Result<PathBuf, Unavailable> {
     ROCKETMQ_JARS.get(Part::Rocketmq)
 }
 
+/// As [`kafka_jars`]; whoever has what Kafka takes has what this takes.
+pub(super) fn debezium_jars() -> Result<PathBuf, Unavailable> {
+    kafka_tools()?;
+    DEBEZIUM_JARS.get(Part::Kafka)
+}
+
 const KAFKA_JARS: Jars =
     Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml"), name: "kafka", version: KAFKA_VERSION };
 const ROCKETMQ_JARS: Jars =
     Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/rocketmq/pom.xml"), name: "rocketmq", version: ROCKETMQ_VERSION };
+const DEBEZIUM_JARS: Jars =
+    Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/debezium/pom.xml"), name: "debezium", version: DEBEZIUM_VERSION };
 
 /// What a `pom.xml` names, in a folder of its own.
 struct Jars {

@@ -14,6 +14,9 @@
 //! ```
 
 mod account;
+mod connect_wire;
+pub mod debezium;
+mod debezium_connector;
 mod folder;
 pub mod install;
 pub mod java;
@@ -27,6 +30,7 @@ mod process;
 pub mod rocketmq;
 mod rocketmq_wire;
 
+pub use debezium::Debezium;
 pub use install::{Part, Unavailable};
 pub use kafka::Kafka;
 pub use mariadb::Mariadb;

@@ -1,0 +1,69 @@
+//! A topic as a client sees it that has nothing to do with who wrote it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::KafkaError;
+use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
+
+use crate::broker::PARTITIONS;
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+pub(crate) struct Reader {
+    consumer: BaseConsumer,
+    topic: String,
+}
+
+impl Reader {
+    pub(crate) fn new(bootstrap: &str, topic: &str) -> Result<Self> {
+        let mut config = ClientConfig::new();
+        // Without a group there is nothing to assign to; nothing is committed to it.
+        config.set("bootstrap.servers", bootstrap).set("group.id", "bench").set("enable.auto.commit", "false");
+        Ok(Self { consumer: config.create().context("make a consumer")?, topic: topic.to_owned() })
+    }
+
+    /// How many messages are in the topic, by its offsets: three requests.
+    pub(crate) fn count(&self) -> Result<u64> {
+        let ends = (0..PARTITIONS).map(|partition| self.consumer.fetch_watermarks(&self.topic, partition, WITHIN));
+        let counts = ends.map(|ends| ends.map(|(low, high)| u64::try_from(high - low).unwrap_or_default()));
+        Ok(counts.sum::<Result<u64, KafkaError>>()?)
+    }
+
+    /// Reads everything, and holds it against a backlog of `rows`: each key from 1 to that number, with its payload. Returns how
+    /// many came more than once.
+    ///
+    /// # Errors
+    ///
+    /// A message is missing, is none of the backlog, or has another payload.
+    pub(crate) fn second_copies(&self, rows: usize, payloads: &[Vec<u8>]) -> Result<u64> {
+        let mut assignment = TopicPartitionList::new();
+        for partition in 0..PARTITIONS {
+            assignment.add_partition_offset(&self.topic, partition, Offset::Beginning)?;
+        }
+        self.consumer.assign(&assignment)?;
+        let (count, mut copies) = (self.count()?, vec![0_u64; rows]);
+        for read in 0..count {
+            let message = self.next().with_context(|| format!("{read} of {count} messages are read"))?;
+            let key = message.key().and_then(|key| std::str::from_utf8(key).ok()?.parse::<usize>().ok());
+            let key = key.filter(|key| (1..=rows).contains(key)).context("a message has the key of no row")?;
+            ensure!(message.payload() == Some(&payloads[key % payloads.len()]), "the payload of row {key} is another");
+            copies[key - 1] += 1;
+        }
+        let missing = copies.iter().filter(|copies| **copies == 0).count();
+        ensure!(missing == 0, "{missing} of {rows} rows are not in the topic");
+        Ok(count - rows as u64)
+    }
+
+    fn next(&self) -> Result<rdkafka::message::BorrowedMessage<'_>> {
+        let end = Instant::now() + WITHIN;
+        loop {
+            // Errors here are those of a connection, which the client makes anew.
+            if let Some(Ok(message)) = self.consumer.poll(Duration::from_millis(200)) {
+                return Ok(message);
+            }
+            ensure!(Instant::now() < end, "nothing comes for {WITHIN:?}");
+        }
+    }
+}
