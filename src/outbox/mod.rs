@@ -87,8 +87,29 @@ impl Outbox {
     /// A commit hook for a connection that has an instrumentation of the application's own:
     /// `conn.set_instrumentation(outbox.commit_hook().chain(mine))`. Connections without one need no call.
     ///
-    /// Pools install it once per connection: r2d2 in `CustomizeConnection::on_acquire`, diesel-async's pools in
-    /// `ManagerConfig::custom_setup`. One hook serves every outbox that writes through the connection.
+    /// Pools install it once per connection: r2d2 in `CustomizeConnection::on_acquire`, diesel-async's pools (deadpool, bb8,
+    /// mobc) in `ManagerConfig::custom_setup`. One hook serves every outbox that writes through the connection.
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "postgres", feature = "deadpool"))] {
+    /// use diesel::connection::InstrumentationEvent;
+    /// use diesel_async::pooled_connection::ManagerConfig;
+    /// use diesel_async::{AsyncConnection, AsyncPgConnection};
+    /// # let outbox = diesel_outbox::Outbox::builder().topic(diesel_outbox::Topic::new("orders")).build()?;
+    ///
+    /// let mut config = ManagerConfig::<AsyncPgConnection>::default();
+    /// config.custom_setup = Box::new(move |url| {
+    ///     let (url, outbox) = (url.to_owned(), outbox.clone());
+    ///     Box::pin(async move {
+    ///         let mut conn = AsyncPgConnection::establish(&url).await?;
+    ///         let mine = |event: InstrumentationEvent<'_>| println!("{event:?}");
+    ///         conn.set_instrumentation(outbox.commit_hook().chain(mine));
+    ///         Ok(conn)
+    ///     })
+    /// });
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn commit_hook(&self) -> CommitHook {
         CommitHook::new()
     }

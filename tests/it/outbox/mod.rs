@@ -15,6 +15,7 @@ mod names;
 mod notices;
 mod ordered;
 mod ordered_relay;
+mod own_instrumentation_in_pools;
 mod own_transaction;
 mod own_transaction_async;
 mod phantoms;
