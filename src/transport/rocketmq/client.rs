@@ -7,6 +7,7 @@ use rocketmq_model::common::message::message_single::Message;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
+use super::batch::Content;
 use super::classify::{NO_PERMISSION, Trouble, Voice};
 use super::config::RocketMqConfig;
 use super::health::Health;
@@ -82,9 +83,9 @@ impl Client {
         self.health.replaced();
     }
 
-    pub(super) async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
+    pub(super) async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
         let sent = match self.link().await {
-            Ok(link) => link.send(messages, topic, queue).await,
+            Ok(link) => link.send(content, topic, queue).await,
             Err(trouble) => Err(trouble),
         };
         self.heard(sent, queue).await

@@ -116,8 +116,9 @@ impl HalfProducer {
         }
         let turn = || self.turn.fetch_add(1, Ordering::Relaxed) % queues.len();
         let queue = &queues[envelope.key.as_ref().map_or_else(turn, |key| queues::index_of(key, queues.len()))];
-        let mut message = record::message(envelope, &topic.wire_name, &self.client.config)
-            .map_err(|error| refused(FailureClass::RecordRefused, error))?;
+        let record = record::of(envelope, &self.client.config);
+        let mut message =
+            record.map_err(|error| refused(FailureClass::RecordRefused, error))?.into_message(&topic.wire_name);
         let text = CheetahString::from_static_str;
         message.put_property(text(MessageConst::PROPERTY_TRANSACTION_PREPARED), text("true"));
         message.put_property(text(MessageConst::PROPERTY_PRODUCER_GROUP), CheetahString::from_slice(&self.group));

@@ -8,11 +8,15 @@ use rocketmq_client_rust::{
     AclClientRPCHook, ClientConfig, ClientInstanceHandle, ClientRpcHook, ClientRuntime, DefaultMQProducer, SendStatus,
     SessionCredentials,
 };
+use rocketmq_model::common::message::MessageTrait as _;
+use rocketmq_model::common::message::message_batch::MessageBatch;
+use rocketmq_model::common::message::message_client_id_setter::MessageClientIDSetter;
 use rocketmq_model::common::message::message_queue::MessageQueue;
 use rocketmq_model::common::message::message_single::Message;
 use rocketmq_protocol::protocol::remoting_command::RemotingCommand;
 use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 
+use super::batch::Content;
 use super::classify::{TOPIC_NOT_EXIST, Trouble};
 use super::config::RocketMqConfig;
 use super::link::{Fields, Kept, Link, Open};
@@ -80,15 +84,19 @@ pub(super) fn client(config: &RocketMqConfig) -> (u64, ClientConfig) {
 
 #[async_trait]
 impl Link for Life {
-    async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
+    async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
         let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
-        let (within, mut messages) = (millis(self.request_timeout), messages);
-        let single = if messages.len() == 1 { messages.pop() } else { None };
-        let Some(single) = single else {
-            let sent = Box::pin(self.producer.send_batch_to_queue_with_timeout(messages, target, within)).await?;
-            return Ok(sent.send_status);
+        let within = millis(self.request_timeout);
+        let sent = match content {
+            Content::One(record) => {
+                let message = record.into_message(topic);
+                Box::pin(self.producer.send_to_queue_with_timeout(message, target, within)).await?
+            }
+            Content::Batch(framed) => {
+                let batch = batch(framed, topic);
+                Box::pin(self.producer.send_to_queue_with_timeout(batch, target, within)).await?
+            }
         };
-        let sent = Box::pin(self.producer.send_to_queue_with_timeout(single, target, within)).await?;
         sent.map(|sent| sent.send_status).ok_or_else(|| Trouble::overdue(self.request_timeout))
     }
 
@@ -143,6 +151,16 @@ impl Link for Life {
         Box::pin(producer.shutdown()).await;
         self.questions.shutdown_owned().await;
     }
+}
+
+/// A batch that is framed already: the library takes the whole as it is, and looks at the parts to frame them only.
+fn batch(framed: Vec<u8>, topic: &str) -> MessageBatch {
+    let mut whole = Message::default();
+    whole.set_topic(CheetahString::from_slice(topic));
+    whole.set_wait_store_msg_ok(true);
+    MessageClientIDSetter::set_uniq_id(&mut whole);
+    whole.set_body(Some(framed.into()));
+    MessageBatch { final_message: whole, messages: Vec::new() }
 }
 
 pub(super) fn millis(duration: Duration) -> u64 {

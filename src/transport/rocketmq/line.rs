@@ -12,25 +12,32 @@ use crate::limits::ROCKETMQ_BATCH_MESSAGES_MAX;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
-/// A message on its way.
+/// A message that waits for its turn.
 pub(super) struct Entry {
     pub(super) envelope: Envelope,
-    pub(super) receipt: Receipt,
+    pub(super) held: Held,
     pub(super) handed_at: Instant,
-    /// Given up behind the report.
-    pub(super) place: Place,
 }
 
 impl Entry {
-    pub(super) fn settle(self, outcome: Outcome) {
-        let Self { receipt, place, .. } = self;
-        receipt.settle(outcome);
-        drop(place);
-    }
-
     /// The transport goes away with it.
     pub(super) fn give_up(self) {
-        self.settle(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Closing)));
+        self.held.settle(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Closing)));
+    }
+}
+
+/// What is left of a message while it is in a request: who is to hear of it, and its place. That is given up before the report,
+/// or whoever sends the next message for it could find no room.
+pub(super) struct Held {
+    pub(super) receipt: Receipt,
+    pub(super) place: Place,
+}
+
+impl Held {
+    pub(super) fn settle(self, outcome: Outcome) {
+        let Self { receipt, place } = self;
+        drop(place);
+        receipt.settle(outcome);
     }
 }
 
@@ -52,13 +59,11 @@ impl Line {
         Arc::new(Self { queue, state: Mutex::default() })
     }
 
-    /// Adds entries in order; says whether a worker has to be started for them.
-    pub(super) fn push(&self, entries: impl IntoIterator<Item = Entry>) -> bool {
+    /// Adds a message behind the others; says whether a worker has to be started for it.
+    pub(super) fn push(&self, entry: Entry) -> bool {
         let mut state = self.state();
-        state.entries.extend(entries);
-        let starts = !state.is_worked_on && !state.entries.is_empty();
-        state.is_worked_on |= starts;
-        starts
+        state.entries.push_back(entry);
+        !std::mem::replace(&mut state.is_worked_on, true)
     }
 
     /// What goes next, at most one request's worth; empty ends the worker. A message above the bytes goes alone.
@@ -99,5 +104,6 @@ impl Line {
 
 /// Those that may still be sent, and those that have waited too long for it.
 pub(super) fn split_overdue(entries: Vec<Entry>, wait_max: Duration) -> (Vec<Entry>, Vec<Entry>) {
-    entries.into_iter().partition(|entry| entry.handed_at.elapsed() < wait_max)
+    let now = Instant::now();
+    entries.into_iter().partition(|entry| now.duration_since(entry.handed_at) < wait_max)
 }

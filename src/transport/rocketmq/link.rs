@@ -10,6 +10,7 @@ use rocketmq_model::common::message::message_single::Message;
 use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 use tokio::time::timeout;
 
+use super::batch::Content;
 use super::classify::Trouble;
 use super::queues::Queue;
 
@@ -17,8 +18,8 @@ use super::queues::Queue;
 /// beyond the compiler's usual limit, end here; and so that tests can have a life that goes wrong.
 #[async_trait]
 pub(super) trait Link: Send + Sync {
-    /// Sends messages of one topic, which go into one request.
-    async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble>;
+    /// Makes one request of messages of one topic.
+    async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble>;
 
     /// Sends a half message; the broker shows it to nobody until it is told to.
     async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<Kept, Trouble>;
@@ -69,8 +70,8 @@ impl Guarded {
 
 #[async_trait]
 impl Link for Guarded {
-    async fn send(&self, messages: Vec<Message>, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
-        guarded(self.inner.send(messages, topic, queue), self.patience).await
+    async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
+        guarded(self.inner.send(content, topic, queue), self.patience).await
     }
 
     async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<Kept, Trouble> {

@@ -1,6 +1,7 @@
 //! RocketMQ, through its client library in Rust.
 
 mod admin;
+mod batch;
 mod classify;
 mod client;
 mod config;
@@ -36,7 +37,7 @@ use self::classify::Trouble;
 use self::client::Client;
 use self::error::NotSent;
 use self::library::Library;
-use self::line::Entry;
+use self::line::{Entry, Held};
 use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
 use crate::message::Envelope;
 use crate::topic::Topic;
@@ -132,7 +133,11 @@ impl Transport for RocketMqTransport {
     }
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
-        hand_over(&self.client, envelope, receipt);
+        hand_over(&self.client, vec![(envelope, receipt)]);
+    }
+
+    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+        hand_over(&self.client, messages);
     }
 
     async fn probe(&self) -> Result<(), TransportError> {
@@ -148,14 +153,21 @@ impl Transport for RocketMqTransport {
     }
 }
 
-/// Takes a message, unless it is clear already what becomes of it.
-fn hand_over(client: &Arc<Client>, envelope: Envelope, receipt: Receipt) {
-    if let Some(outage) = client.health.outage() {
-        return receipt.settle(Outcome::Failed(outage));
+/// Takes messages, but those of which it is clear already what becomes of them.
+fn hand_over(client: &Arc<Client>, messages: Vec<(Envelope, Receipt)>) {
+    let handed_at = Instant::now();
+    let mut entries = Vec::with_capacity(messages.len());
+    for (envelope, receipt) in messages {
+        if let Some(outage) = client.health.outage() {
+            receipt.settle(Outcome::Failed(outage));
+        } else if let Some(place) = client.room.enter() {
+            let held = Held { receipt: receipt.counted_by(&client.unanswered), place };
+            entries.push(Entry { envelope, held, handed_at });
+        } else {
+            receipt.settle(Outcome::Busy);
+        }
     }
-    let Some(place) = client.room.enter() else { return receipt.settle(Outcome::Busy) };
-    let receipt = receipt.counted_by(&client.unanswered);
-    work::hand_over(client, Entry { envelope, receipt, handed_at: Instant::now(), place });
+    work::hand_over(client, entries);
 }
 
 impl Drop for RocketMqTransport {

@@ -1,16 +1,17 @@
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::UNIX_EPOCH;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use cheetah_string::CheetahString;
 use rocketmq_model::common::message::message_single::Message;
-use rocketmq_model::common::message::{MessageConst, MessageTrait as _, STRING_HASH_SET};
+use rocketmq_model::common::message::{MessageConst, STRING_HASH_SET};
+use rocketmq_protocol::common::message::message_decoder::str_to_message_properties;
 
 use super::config::RocketMqConfig;
 use super::error::NotSent;
 use crate::limits::ROCKETMQ_PROPERTIES_BYTES_MAX;
-use crate::message::Envelope;
+use crate::message::{Envelope, Headers};
 use crate::transport::header;
 
 /// When the row was written, in milliseconds since 1970. A broker keeps only when it was sent and stored.
@@ -22,94 +23,119 @@ const KEY: &str = "outbox-key";
 /// `none` for a tombstone and `empty` for a payload without bytes: a broker takes neither, so the body is one zero byte.
 const PAYLOAD: &str = "outbox-payload";
 
-/// What is written between the name, the value and the next name.
+/// What is written behind a name, and behind its value.
 const SEPARATORS: [char; 2] = ['\u{1}', '\u{2}'];
 
-/// The message of an envelope.
-pub(super) fn message(envelope: Envelope, wire_topic: &str, config: &RocketMqConfig) -> Result<Message, NotSent> {
-    let mut properties = Properties::default();
+/// What a broker keeps of a message.
+pub(super) struct Record {
+    pub(super) body: Vec<u8>,
+    /// Names and values as they are on the wire, each with its separator behind it.
+    pub(super) properties: String,
+}
+
+/// The record of an envelope.
+pub(super) fn of(envelope: Envelope, config: &RocketMqConfig) -> Result<Record, NotSent> {
+    let mut properties = Properties::with_room_for(&envelope);
     let id = envelope.message_id.to_string();
-    properties.put(header::MESSAGE_ID, &id);
-    properties.put(header::ATTEMPT, &envelope.attempt.to_string());
-    properties.put(header::KIND, &envelope.kind);
+    properties.put(header::MESSAGE_ID, &[&id]);
+    properties.put(header::ATTEMPT, &[&envelope.attempt.to_string()]);
+    properties.put_if_fit(header::KIND, &envelope.kind);
     let created_at = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    properties.put(CREATED_AT, &created_at.as_millis().to_string());
+    properties.put(CREATED_AT, &[&created_at.as_millis().to_string()]);
     let tag = config.tag_header.as_ref().and_then(|name| std::str::from_utf8(envelope.headers.get(name)?).ok());
+    let tag = tag.unwrap_or(&envelope.kind);
     // A tag with the operator of a subscription in it could not be subscribed to.
-    properties.put(
-        MessageConst::PROPERTY_TAGS,
-        Some(tag.unwrap_or(&envelope.kind)).filter(|tag| !tag.contains("||")).unwrap_or_default(),
-    );
+    if !tag.contains("||") {
+        properties.put_if_fit(MessageConst::PROPERTY_TAGS, tag);
+    }
     match &envelope.key {
         Some(key) if fits(key) => {
-            properties.put(MessageConst::PROPERTY_KEYS, &format!("{id} {key}"));
-            properties.put(MessageConst::PROPERTY_SHARDING_KEY, key);
+            properties.put(MessageConst::PROPERTY_KEYS, &[&id, " ", key]);
+            properties.put(MessageConst::PROPERTY_SHARDING_KEY, &[key]);
         }
         Some(key) => {
-            properties.put(MessageConst::PROPERTY_KEYS, &id);
+            properties.put(MessageConst::PROPERTY_KEYS, &[&id]);
             // Never empty, or an empty key would be none.
-            properties.put(KEY, &format!("={}", BASE64.encode(key)));
+            properties.put(KEY, &["=", &BASE64.encode(key)]);
         }
-        None => properties.put(MessageConst::PROPERTY_KEYS, &id),
+        None => properties.put(MessageConst::PROPERTY_KEYS, &[&id]),
     }
     if let Some(delay) = config.broker_delays.get(&envelope.topic) {
-        properties.put(MessageConst::PROPERTY_TIMER_DELAY_MS, &delay.as_millis().to_string());
+        properties.put(MessageConst::PROPERTY_TIMER_DELAY_MS, &[&delay.as_millis().to_string()]);
     }
-    properties.put_headers(&envelope);
+    properties.put_headers(&envelope.headers);
     let body = match envelope.payload {
         Some(payload) if !payload.is_empty() => payload,
         without => {
-            properties.put(PAYLOAD, if without.is_some() { "empty" } else { "none" });
+            properties.put(PAYLOAD, &[if without.is_some() { "empty" } else { "none" }]);
             vec![0]
         }
     };
     if body.len() > config.message_bytes_max {
         return Err(NotSent::TooLarge { bytes: body.len() });
     }
-    if properties.bytes > ROCKETMQ_PROPERTIES_BYTES_MAX {
-        return Err(NotSent::PropertiesTooLarge { bytes: properties.bytes });
+    let Properties(properties) = properties;
+    if properties.len() > ROCKETMQ_PROPERTIES_BYTES_MAX {
+        return Err(NotSent::PropertiesTooLarge { bytes: properties.len() });
     }
-    let mut message = Message::default();
-    message.set_topic(CheetahString::from_slice(wire_topic));
-    message.set_body(Some(body.into()));
-    message.set_properties(properties.held);
-    message.set_wait_store_msg_ok(true);
-    Ok(message)
+    Ok(Record { body, properties })
 }
+
+impl Record {
+    /// For a request of its own.
+    pub(super) fn into_message(self, wire_topic: &str) -> Message {
+        let mut message = Message::default();
+        message.set_topic(CheetahString::from_slice(wire_topic));
+        message.set_body(Some(self.body.into()));
+        message.set_properties(str_to_message_properties(Some(&self.properties)));
+        message
+    }
+}
+
+/// Bytes of a record's properties without its headers, and of what frames it in a batch, at most about.
+const OVERHEAD: usize = 512;
 
 /// Bytes that a message takes in a batch, at most about.
 pub(super) fn size_bytes(envelope: &Envelope) -> usize {
-    const OVERHEAD: usize = 512;
     envelope.size_bytes() + envelope.key.as_ref().map_or(0, String::len) + 2 * envelope.kind.len() + OVERHEAD
 }
 
-#[derive(Default)]
-struct Properties {
-    held: HashMap<CheetahString, CheetahString>,
-    bytes: usize,
-}
+struct Properties(String);
 
 impl Properties {
-    /// Adds a property, unless the value is empty or cannot be one.
-    fn put(&mut self, name: &str, value: &str) {
+    fn with_room_for(envelope: &Envelope) -> Self {
+        let payload = envelope.payload.as_ref().map_or(0, Vec::len);
+        Self(String::with_capacity(size_bytes(envelope) - payload))
+    }
+
+    /// Adds a property; no part of its value holds a separator, and one of them is not empty.
+    fn put(&mut self, name: &str, value: &[&str]) {
+        self.0.push_str(name);
+        self.0.push(SEPARATORS[0]);
+        value.iter().for_each(|part| self.0.push_str(part));
+        self.0.push(SEPARATORS[1]);
+    }
+
+    /// The same, unless the value is empty or cannot be one.
+    fn put_if_fit(&mut self, name: &str, value: &str) {
         if fits(value) {
-            self.bytes += name.len() + value.len() + SEPARATORS.len();
-            self.held.insert(CheetahString::from_slice(name), CheetahString::from_slice(value));
+            self.put(name, &[value]);
         }
     }
 
-    fn put_headers(&mut self, envelope: &Envelope) {
-        let mut whole = true;
-        for (name, value) in envelope.headers.iter() {
+    fn put_headers(&mut self, headers: &Headers) {
+        let (mut whole, mut names) = (true, HashSet::new());
+        for (name, value) in headers.iter() {
             let is_free = !STRING_HASH_SET.contains(name) && !name.starts_with("outbox-") && !name.starts_with("__");
             let value = std::str::from_utf8(value).ok().filter(|value| is_free && fits(name) && fits(value));
             match value {
-                Some(value) if !self.held.contains_key(name) => self.put(name, value),
+                Some(value) if names.insert(name) => self.put(name, &[value]),
                 _ => whole = false,
             }
         }
         if !whole {
-            self.put(HEADERS, &envelope.headers.to_json());
+            // Control characters are escaped in it.
+            self.put(HEADERS, &[&headers.to_json()]);
         }
     }
 }
@@ -123,6 +149,8 @@ fn fits(text: &str) -> bool {
 mod tests {
     use std::time::{Duration, SystemTime};
 
+    use rocketmq_model::common::message::MessageTrait as _;
+
     use super::*;
     use crate::message::MessageId;
 
@@ -134,7 +162,7 @@ mod tests {
     }
 
     fn properties(envelope: &Envelope, config: &RocketMqConfig) -> Vec<(String, String)> {
-        let message = message(envelope.clone(), "orders", config).expect("a message");
+        let message = of(envelope.clone(), config).expect("a record").into_message("orders");
         let mut properties: Vec<_> =
             message.get_properties().iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         properties.sort();
@@ -156,7 +184,6 @@ mod tests {
         let expected = [
             ("KEYS", keys.as_str()),
             ("TAGS", "order.placed"),
-            ("WAIT", "true"),
             ("__SHARDINGKEY", "customer 7"),
             ("outbox-attempt", "1"),
             ("outbox-created-at", "1234"),
@@ -206,9 +233,9 @@ mod tests {
         let config = RocketMqConfig::new("a:1").message_bytes_max(10);
         let mut large = envelope();
         large.payload = Some(vec![b'x'; 11]);
-        assert!(matches!(message(large, "orders", &config), Err(NotSent::TooLarge { bytes: 11 })));
+        assert!(matches!(of(large, &config), Err(NotSent::TooLarge { bytes: 11 })));
         let mut wide = envelope();
         wide.headers.push("wide", "x".repeat(33_000));
-        assert!(matches!(message(wide, "orders", &config), Err(NotSent::PropertiesTooLarge { .. })));
+        assert!(matches!(of(wide, &config), Err(NotSent::PropertiesTooLarge { .. })));
     }
 }

@@ -9,6 +9,7 @@ use rocketmq_protocol::protocol::route::route_data_view::{BrokerData, QueueData}
 use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 use tokio::runtime::Handle;
 
+use super::batch::Content;
 use super::link::{Fields, Kept, Link, Open};
 use super::queues::Queue;
 use super::*;
@@ -43,7 +44,7 @@ struct Scripted(Sending, Asking);
 
 #[async_trait]
 impl Link for Scripted {
-    async fn send(&self, _messages: Vec<Message>, _topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
+    async fn send(&self, _content: Content, _topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
         match self.0 {
             Sending::SecondIsGone if &*queue.broker == "b" => Err(Trouble::new(FailureClass::Connection, "gone")),
             Sending::SecondIsGone => Ok(SendStatus::SendOk),
@@ -110,7 +111,7 @@ impl Seen {
             envelope.key = Some(format!("key-{}", id % 5));
             let row = RowKey { id: i64::try_from(id).expect("few"), message_id: envelope.message_id };
             let receipt = Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>).counted_by(&self.unanswered);
-            hand_over(client, envelope, receipt);
+            hand_over(client, vec![(envelope, receipt)]);
         }
         let left = self.unanswered.none_within(client.config.delivery_timeout).await;
         let outcomes = std::mem::take(&mut *self.outcomes.lock().expect("no panic"));

@@ -39,11 +39,10 @@ struct State {
     is_read: bool,
 }
 
-/// What handing a message over leaves to do.
-#[derive(Default)]
+/// What handing messages over leaves to do.
 pub(super) struct Next {
-    /// A line without a worker.
-    pub(super) starts: Option<Arc<Line>>,
+    /// The lines without a worker.
+    pub(super) starts: Vec<Arc<Line>>,
     /// Whether the queues are to be read.
     pub(super) reads: bool,
 }
@@ -77,17 +76,30 @@ impl Topic {
         }
     }
 
-    /// Puts a message behind the others of its queue; under one lock, so that the order of the calls is that of the line.
-    pub(super) fn hand_over(&self, entry: Entry, health: &Health) -> Next {
+    /// Puts messages behind the others of their queues; under one lock, so that the order of the calls is that of the lines.
+    pub(super) fn hand_over(&self, entries: Vec<Entry>, health: &Health) -> Next {
         let mut state = self.state();
-        let Some(line) = self.choose(&state.lines, &entry, health) else {
-            state.waiting.push(entry);
-            return Next { starts: None, reads: !std::mem::replace(&mut state.is_read, true) };
-        };
-        let starts = line.push([entry]).then_some(line);
+        if state.lines.is_empty() {
+            state.waiting.extend(entries);
+            return Next { starts: Vec::new(), reads: !std::mem::replace(&mut state.is_read, true) };
+        }
+        let starts = self.line_up(&state.lines, entries, health);
         let is_old = state.read_at.is_none_or(|at| at.elapsed() >= ROCKETMQ_ROUTE_INTERVAL);
         let reads = is_old && !std::mem::replace(&mut state.is_read, true);
         Next { starts, reads }
+    }
+
+    /// Puts messages in these lines; returns those without a worker.
+    fn line_up(&self, lines: &[Arc<Line>], entries: Vec<Entry>, health: &Health) -> Vec<Arc<Line>> {
+        let mut starts = Vec::new();
+        for entry in entries {
+            if let Some(line) = self.choose(lines, &entry, health)
+                && line.push(entry)
+            {
+                starts.push(line);
+            }
+        }
+        starts
     }
 
     /// Wants the queues to be read again soon, because one of them failed. Says whether to begin.
@@ -108,14 +120,7 @@ impl Topic {
         let lines: Vec<_> = queues.into_iter().map(line).collect();
         known.retain(|line| !line.is_idle() && !lines.iter().any(|used| Arc::ptr_eq(used, line)));
         state.left = known;
-        let mut starts = Vec::new();
-        for entry in std::mem::take(&mut state.waiting) {
-            if let Some(line) = self.choose(&lines, &entry, health)
-                && line.push([entry])
-            {
-                starts.push(line);
-            }
-        }
+        let starts = self.line_up(&lines, std::mem::take(&mut state.waiting), health);
         state.lines = lines;
         state.read_at = Some(Instant::now());
         state.is_read = false;

@@ -3,32 +3,41 @@ use std::time::Duration;
 
 use rocketmq_client_rust::SendStatus;
 
+use super::batch::Content;
 use super::classify::{TOPIC_NOT_EXIST, Trouble, Voice};
 use super::client::Client;
 use super::error::NotSent;
-use super::line::{Entry, Line, split_overdue};
+use super::line::{Entry, Held, Line, split_overdue};
 use super::nodes;
 use super::queues::{self, Queue};
 use super::record;
 use super::topics::Topic;
 use crate::limits::ROCKETMQ_BATCH_BYTES_MAX;
-use crate::message::Envelope;
 use crate::transport::{FailureClass, Outcome, TransportError};
 
-/// Puts a message in its line, and sees to it that somebody works there.
-pub(super) fn hand_over(client: &Arc<Client>, entry: Entry) {
-    let topic = client.topics.of(&entry.envelope.topic, &client.config);
+/// Puts messages in their lines, in this order, and sees to it that somebody works there.
+pub(super) fn hand_over(client: &Arc<Client>, entries: Vec<Entry>) {
+    let mut entries = entries.into_iter().peekable();
+    while let Some(first) = entries.next() {
+        let topic = client.topics.of(&first.envelope.topic, &client.config);
+        let mut together = vec![first];
+        together.extend(std::iter::from_fn(|| entries.next_if(|next| next.envelope.topic == topic.name)));
+        hand_over_of(client, &topic, together);
+    }
+}
+
+fn hand_over_of(client: &Arc<Client>, topic: &Arc<Topic>, entries: Vec<Entry>) {
     if !topic.is_legal {
-        let error = NotSent::TopicName { topic: Arc::clone(&topic.name) };
-        return entry.settle(Outcome::Failed(TransportError::new(FailureClass::Topic, error)));
+        return fail(entries.into_iter().map(|entry| entry.held), || {
+            TransportError::new(FailureClass::Topic, NotSent::TopicName { topic: Arc::clone(&topic.name) })
+        });
     }
-    let next = topic.hand_over(entry, &client.health);
+    let next = topic.hand_over(entries, &client.health);
     if next.reads {
-        client.runtime.spawn(read(Arc::clone(client), Arc::clone(&topic)));
+        client.runtime.spawn(read(Arc::clone(client), Arc::clone(topic)));
     }
-    if let Some(line) = next.starts {
-        start(client, &topic, line);
-    }
+    // Only now, so that the first request takes along what came with its first message.
+    next.starts.into_iter().for_each(|line| start(client, topic, line));
 }
 
 fn start(client: &Arc<Client>, topic: &Arc<Topic>, line: Arc<Line>) {
@@ -53,33 +62,28 @@ async fn work(client: Arc<Client>, topic: Arc<Topic>, line: Arc<Line>) {
 
 async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entries: Vec<Entry>) {
     if let Some(class) = client.health.outage().map(|outage| outage.class()) {
-        return fail(entries, || {
+        return fail(entries.into_iter().map(|entry| entry.held), || {
             client.health.outage().unwrap_or_else(|| Trouble::new(class, "an outage that is over").error())
         });
     }
     let (entries, overdue) = split_overdue(entries, wait_max(client));
     for entry in overdue {
         let waited = entry.handed_at.elapsed();
-        entry.settle(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Overdue { waited })));
+        entry.held.settle(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Overdue { waited })));
     }
-    let (mut sent, mut messages) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
-    for mut entry in entries {
-        // The content goes its way; what is left of the entry is who wants to hear of it.
-        let empty = Envelope::new(entry.envelope.message_id, Arc::clone(&topic.name), entry.envelope.created_at);
-        let envelope = std::mem::replace(&mut entry.envelope, empty);
-        match record::message(envelope, &topic.wire_name, &client.config) {
-            Ok(message) => {
-                messages.push(message);
-                sent.push(entry);
+    let (mut sent, mut records) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
+    for Entry { envelope, held, .. } in entries {
+        match record::of(envelope, &client.config) {
+            Ok(record) => {
+                records.push(record);
+                sent.push(held);
             }
-            Err(error) => entry.settle(Outcome::Failed(TransportError::new(FailureClass::RecordRefused, error))),
+            Err(error) => held.settle(Outcome::Failed(TransportError::new(FailureClass::RecordRefused, error))),
         }
     }
-    if messages.is_empty() {
-        return;
-    }
-    match client.send(messages, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
-        Ok(()) => sent.into_iter().for_each(|entry| entry.settle(Outcome::Delivered)),
+    let Some(content) = Content::of(records) else { return };
+    match client.send(content, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
+        Ok(()) => sent.into_iter().for_each(|held| held.settle(Outcome::Delivered)),
         Err(trouble) => {
             if trouble.voice == Voice::Broker(TOPIC_NOT_EXIST) {
                 topic.forget();
@@ -131,7 +135,7 @@ pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
             Box::new(move || told(&client, &trouble))
         }
     };
-    fail(topic.not_found(), error);
+    fail(topic.not_found().into_iter().map(|entry| entry.held), error);
 }
 
 async fn look_up(client: &Client, topic: &Topic) -> Result<Vec<Queue>, Trouble> {
@@ -158,6 +162,6 @@ fn told(client: &Client, trouble: &Trouble) -> TransportError {
     }
 }
 
-fn fail(entries: Vec<Entry>, error: impl Fn() -> TransportError) {
-    entries.into_iter().for_each(|entry| entry.settle(Outcome::Failed(error())));
+fn fail(all: impl IntoIterator<Item = Held>, error: impl Fn() -> TransportError) {
+    all.into_iter().for_each(|held| held.settle(Outcome::Failed(error())));
 }

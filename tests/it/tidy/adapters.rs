@@ -122,6 +122,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "transport::rocketmq::queues",
     "transport::rocketmq::room",
     "transport::rocketmq::record",
+    "transport::rocketmq::batch",
     "transport::rocketmq::line",
     "transport::rocketmq::link",
     "transport::rocketmq::nodes",
