@@ -12,6 +12,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Headers as _, Message as _};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take that a broker does at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -92,4 +93,10 @@ pub(crate) fn envelope(topic: &str, key: Option<&str>) -> Envelope {
     envelope.key = key.map(str::to_owned);
     envelope.payload = Some(b"x".to_vec());
     envelope
+}
+
+/// Stops a server's process, or lets it go on.
+pub(crate) fn signal(pid: Option<u32>, signal: Signal) {
+    let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    kill_process(pid.expect("it runs"), signal).expect("it is signalled");
 }

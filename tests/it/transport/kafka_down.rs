@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use diesel_outbox::Envelope;
 use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
 use diesel_outbox::transport::{FailureClass, Transport};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use xtask::parts;
 use xtask::servers::Kafka;
 use xtask::servers::kafka::Options;
@@ -35,8 +35,7 @@ impl Killable {
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = self.server().pid().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        kill_process(pid.expect("the broker runs"), signal).expect("the broker is signalled");
+        broker::signal(self.server().pid(), signal);
     }
 }
 

@@ -22,3 +22,7 @@ mod rocketmq;
 mod rocketmq_broker;
 #[cfg(feature = "_test")]
 mod rocketmq_down;
+#[cfg(feature = "_test")]
+mod rocketmq_hung;
+#[cfg(feature = "_test")]
+mod rocketmq_names;

@@ -1,14 +1,13 @@
 //! RocketMQ that goes away and comes back: a broker for each case. None of the servers' data is lost meanwhile.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::MessageId;
 use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
-use diesel_outbox::transport::{FailureClass, RocketMqTopic, RocketMqTransport, Transport};
+use diesel_outbox::transport::{RocketMqTopic, RocketMqTransport, Transport};
 use xtask::parts;
 use xtask::servers::Rocketmq;
 use xtask::servers::rocketmq::{Access, Flush, Options};
@@ -17,18 +16,19 @@ use super::broker::{PATIENCE, envelope};
 use super::rocketmq::{config, fresh, transport};
 use super::rocketmq_broker;
 
-struct Own {
+/// A broker that a test may take away.
+pub(super) struct Own {
     server: Mutex<Rocketmq>,
-    name_server: String,
+    pub(super) name_server: String,
 }
 
 impl Own {
-    fn open(flush: Flush) -> Option<Self> {
+    pub(super) fn open(flush: Flush) -> Option<Self> {
         let server = parts::own(Rocketmq::start(&Options { flush, ..Options::default() }))?;
         Some(Self { name_server: server.name_server(), server: Mutex::new(server) })
     }
 
-    fn with<T>(&self, run: impl FnOnce(&mut Rocketmq) -> T) -> T {
+    pub(super) fn with<T>(&self, run: impl FnOnce(&mut Rocketmq) -> T) -> T {
         run(&mut self.server.lock().expect("no panic"))
     }
 }
@@ -121,33 +121,6 @@ async fn dies_under_load(flush: Flush) {
     let lost: Vec<_> = delivered.difference(&stored).collect();
     assert!(lost.is_empty(), "{} of {} delivered are lost: {lost:?}", lost.len(), delivered.len());
     assert!(delivered.len() < id, "the broker died behind the load");
-}
-
-/// Where a topic is, is known: its messages need no name server.
-#[tokio::test]
-async fn a_name_server_that_dies_stops_nothing() {
-    let Some(own) = Own::open(Flush::Sync) else { return };
-    let (topic, rocketmq, outcomes) = (own.new_topic().await, own.transport(), Outcomes::new());
-    outcomes.send(&*rocketmq, 0, envelope(&topic, Some("key")));
-    outcomes.wait_for(1, PATIENCE).await;
-    own.with(Rocketmq::kill9_name_server).expect("kill -9");
-    (1..500).for_each(|id| outcomes.send(&*rocketmq, id, envelope(&topic, Some("key"))));
-    let seen = outcomes.wait_for(500, PATIENCE).await;
-    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "{:?}", seen.last());
-}
-
-/// Something that takes connections and says nothing: every call ends in time.
-#[tokio::test]
-async fn a_name_server_that_hangs_is_an_outage() {
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let rocketmq = transport(config(&silent.local_addr().expect("an address").to_string()));
-    let outcomes = Outcomes::new();
-    (0..100).for_each(|id| outcomes.send(&*rocketmq, id, envelope("hung", Some("key"))));
-    let within = rocketmq.delivery_timeout() + Duration::from_secs(1);
-    let seen = outcomes.wait_for(100, within).await;
-    assert!(seen.iter().all(|(_, seen)| seen.class() == Some(FailureClass::Connection)), "{:?}", seen.last());
-    let probed = rocketmq.probe().await.expect_err("nobody answers");
-    assert_eq!((probed.class(), rocketmq.outage()), (FailureClass::Connection, Some(FailureClass::Connection)));
 }
 
 struct Guarded {

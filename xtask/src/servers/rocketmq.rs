@@ -128,6 +128,11 @@ impl Rocketmq {
         self.credentials.as_ref()
     }
 
+    /// The id of the broker's process; `None` while it is down.
+    pub fn broker_pid(&self) -> Option<u32> {
+        self.broker.as_ref().map(Server::id)
+    }
+
     /// The ids of the processes that run.
     pub fn pids(&self) -> Vec<u32> {
         [&self.broker, &self.name_server].into_iter().flatten().map(Server::id).collect()

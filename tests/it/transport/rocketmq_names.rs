@@ -1,0 +1,116 @@
+//! RocketMQ's name servers: one that dies or hangs, alone and as the first of several.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use diesel_outbox::Topic;
+use diesel_outbox::testing::transport::{Outcomes, Seen, TransportUnderTest};
+use diesel_outbox::transport::{FailureClass, Transport};
+use tokio::io::copy_bidirectional;
+use tokio::net::{self, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use xtask::servers::Rocketmq;
+use xtask::servers::rocketmq::Flush;
+
+use super::broker::{PATIENCE, envelope};
+use super::rocketmq::{Real, config, transport};
+use super::rocketmq_down::Own;
+
+/// Where a topic is, is known: its messages need no name server.
+#[tokio::test]
+async fn a_name_server_that_dies_stops_nothing() {
+    let Some(own) = Own::open(Flush::Sync) else { return };
+    let (topic, rocketmq, outcomes) = (own.new_topic().await, own.transport(), Outcomes::new());
+    outcomes.send(&*rocketmq, 0, envelope(&topic, Some("key")));
+    outcomes.wait_for(1, PATIENCE).await;
+    own.with(Rocketmq::kill9_name_server).expect("kill -9");
+    (1..500).for_each(|id| outcomes.send(&*rocketmq, id, envelope(&topic, Some("key"))));
+    let seen = outcomes.wait_for(500, PATIENCE).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "{:?}", seen.last());
+}
+
+/// Something that takes connections and says nothing: every call ends in time.
+#[tokio::test]
+async fn a_name_server_that_hangs_is_an_outage() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let rocketmq = transport(config(&silent.local_addr().expect("an address").to_string()));
+    let outcomes = Outcomes::new();
+    (0..100).for_each(|id| outcomes.send(&*rocketmq, id, envelope("hung", Some("key"))));
+    let within = rocketmq.delivery_timeout() + Duration::from_secs(1);
+    let seen = outcomes.wait_for(100, within).await;
+    assert!(seen.iter().all(|(_, seen)| seen.class() == Some(FailureClass::Connection)), "{:?}", seen.last());
+    let probed = rocketmq.probe().await.expect_err("nobody answers");
+    assert_eq!((probed.class(), rocketmq.outage()), (FailureClass::Connection, Some(FailureClass::Connection)));
+}
+
+/// What a new relay does first, and then messages.
+async fn begins_and_delivers(name_servers: &str, topic: &str) {
+    let rocketmq = transport(config(name_servers));
+    rocketmq.prepare(&[Topic::new(topic)]).await.expect("one of them answers");
+    delivers(&*rocketmq, topic).await;
+    rocketmq.probe().await.expect("a probe finds it, too");
+    assert_eq!(rocketmq.outage(), None);
+}
+
+async fn delivers(rocketmq: &dyn Transport, topic: &str) {
+    let outcomes = Outcomes::new();
+    (0..100).for_each(|id| outcomes.send(rocketmq, id, envelope(topic, Some(&format!("key-{}", id % 7)))));
+    let seen = outcomes.wait_for(100, PATIENCE).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "{:?}", seen.last());
+}
+
+#[tokio::test]
+async fn a_dead_name_server_before_the_others_stops_nothing() {
+    let Some(broker) = Real::open() else { return };
+    let dead = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    begins_and_delivers(&format!("{dead};{}", broker.name_server), &broker.new_topic().await).await;
+}
+
+#[tokio::test]
+async fn a_silent_name_server_before_the_others_costs_time_only() {
+    let Some(broker) = Real::open() else { return };
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent_at = silent.local_addr().expect("an address");
+    begins_and_delivers(&format!("{silent_at};{}", broker.name_server), &broker.new_topic().await).await;
+}
+
+/// A name server under one more address, which can go away.
+struct Door {
+    address: String,
+    open: JoinHandle<()>,
+}
+
+impl Door {
+    async fn of(name_server: &str) -> Self {
+        let listener = net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let (address, behind) = (listener.local_addr().expect("an address").to_string(), name_server.to_owned());
+        let open = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((mut client, _)) = listener.accept().await {
+                let mut server = TcpStream::connect(&behind).await.expect("the name server");
+                connections.spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+            }
+        });
+        Self { address, open }
+    }
+
+    /// Closes the port and every connection.
+    async fn shut(self) {
+        self.open.abort();
+        self.open.await.expect_err("it has no end of its own");
+    }
+}
+
+/// A topic that nobody asked about before is found by way of the other one.
+#[tokio::test]
+async fn the_first_name_server_dies_while_it_is_used() {
+    let Some(broker) = Real::open() else { return };
+    let (door, topic) = (Door::of(&broker.name_server).await, broker.new_topic().await);
+    let rocketmq = transport(config(&format!("{};{}", door.address, broker.name_server)));
+    delivers(&*rocketmq, &topic).await;
+    door.shut().await;
+    delivers(&*rocketmq, &topic).await;
+    delivers(&*rocketmq, &broker.new_topic().await).await;
+    rocketmq.probe().await.expect("the other one answers");
+    assert_eq!(rocketmq.outage(), None);
+}
