@@ -24,7 +24,7 @@ use diesel_outbox::transport::{HttpTarget, HttpTransport};
 use crate::cpu::CpuMeter;
 use crate::receiver::Receiver;
 use crate::report::{Figure, Floor, Journal};
-use crate::transports::{PAYLOAD_BYTES, drain, send_many};
+use crate::transports::{PAYLOAD_BYTES, drain, fill, relays_in_flight_max, send_many};
 
 const MESSAGES: usize = 60_000;
 const IN_FLIGHT: usize = 64;
@@ -53,8 +53,9 @@ async fn measure(postgres: &str, root: u32, journal: &mut Journal) -> Result<Vec
     for _ in 0..ROUNDS {
         let cpu = CpuMeter::start(root)?;
         let before = raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
-        let with = tokio::spawn(send_many(transport(&url)?, MESSAGES)).await??;
+        let with = tokio::spawn(send_many(transport(&url)?, MESSAGES, relays_in_flight_max())).await??;
         let after = raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
+        fill(postgres, MESSAGES).await?;
         let drained = drain(postgres, MESSAGES, transport(&url)?).await?;
         let leg = serde_json::json!({ "with": with, "drained": drained, "bare_before": before, "bare_after": after });
         journal.leg("messages a second", cpu.stop()?, leg)?;

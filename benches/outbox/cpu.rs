@@ -17,6 +17,10 @@ pub(crate) struct CpuShare {
     pub(crate) others: f64,
     /// The bench and its servers, in microseconds of one processor: divided by what was done, it hardly depends on others.
     pub(crate) own_us: f64,
+    /// Of `own`, the processes of PostgreSQL.
+    pub(crate) database: f64,
+    /// Of `own`, what runs in Java: the brokers.
+    pub(crate) java: f64,
 }
 
 /// The clock ticks spent so far.
@@ -24,7 +28,7 @@ pub(crate) struct CpuShare {
 pub(crate) struct CpuMeter {
     total: u64,
     busy: u64,
-    own: u64,
+    own: FamilyTicks,
     root: u32,
     since: Instant,
 }
@@ -41,11 +45,13 @@ impl CpuMeter {
     pub(crate) fn stop(self) -> Result<CpuShare> {
         let now = Self::start(self.root)?;
         let total = now.total.saturating_sub(self.total).max(1) as f64;
-        let own = now.own.saturating_sub(self.own) as f64;
+        let spent = |of: fn(&FamilyTicks) -> u64| of(&now.own).saturating_sub(of(&self.own)) as f64;
+        let (own, database, java) = (spent(|of| of.all), spent(|of| of.postgres), spent(|of| of.java));
         let busy = now.busy.saturating_sub(self.busy) as f64;
         let processors = std::thread::available_parallelism()?.get() as f64;
         let own_us = own / total * self.since.elapsed().as_secs_f64() * 1e6 * processors;
-        Ok(CpuShare { own: own / total, others: (busy - own).max(0.0) / total, own_us })
+        let others = (busy - own).max(0.0) / total;
+        Ok(CpuShare { own: own / total, others, own_us, database: database / total, java: java / total })
     }
 }
 
@@ -58,29 +64,54 @@ fn machine_ticks(stat: &str) -> Option<(u64, u64)> {
     Some((total, total - ticks.get(3)? - ticks.get(4)?))
 }
 
+/// The clock ticks of a family of processes.
+#[derive(Debug, Clone, Copy, Default)]
+struct FamilyTicks {
+    all: u64,
+    postgres: u64,
+    java: u64,
+}
+
 /// What `root` and everything below it used. Ended children count with their parents, who reaped them.
-fn family_ticks(root: u32) -> Result<u64> {
+fn family_ticks(root: u32) -> Result<FamilyTicks> {
     let processes = fs::read_dir("/proc").context("read /proc")?.flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     // A process that ended meanwhile is skipped: its parent has its ticks.
-    let stats = ids.filter_map(|id| Some((id, process_ticks(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?)));
-    let stats: HashMap<u32, (u32, u64)> = stats.collect();
+    let stats = ids.filter_map(|id| Some((id, process(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?)));
+    let stats: HashMap<u32, Process> = stats.collect();
     let is_ours = |mut id: u32| {
         while id != root {
             match stats.get(&id) {
-                Some((parent, _)) if *parent > 0 => id = *parent,
+                Some(process) if process.parent > 0 => id = process.parent,
                 _ => return false,
             }
         }
         true
     };
-    Ok(stats.iter().filter(|(id, _)| is_ours(**id)).map(|(_, (_, ticks))| ticks).sum())
+    let mut family = FamilyTicks::default();
+    for (_, process) in stats.iter().filter(|(id, _)| is_ours(**id)) {
+        family.all += process.ticks;
+        match process.name.as_str() {
+            "postgres" => family.postgres += process.ticks,
+            "java" => family.java += process.ticks,
+            _ => {}
+        }
+    }
+    Ok(family)
 }
 
-/// Parent and ticks of a process, from `id (name) state parent ..`: own and reaped children's, user and system.
-fn process_ticks(stat: &str) -> Option<(u32, u64)> {
-    let (_, rest) = stat.rsplit_once(')')?;
+struct Process {
+    name: String,
+    parent: u32,
+    /// Own and reaped children's, user and system.
+    ticks: u64,
+}
+
+/// A process, from `id (name) state parent ..`.
+fn process(stat: &str) -> Option<Process> {
+    let (begin, rest) = stat.rsplit_once(')')?;
+    let (_, name) = begin.split_once('(')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let ticks = fields.get(11..15)?.iter().map(|field| field.parse::<u64>()).sum::<Result<u64, _>>().ok()?;
-    Some((fields.get(1)?.parse().ok()?, ticks))
+    Some(Process { name: name.to_owned(), parent: fields.get(1)?.parse().ok()?, ticks })
 }

@@ -1,4 +1,5 @@
-//! RocketMQ: the drain of a backlog, and single messages, each against the client library alone and into the same broker.
+//! RocketMQ: many messages by the transport alone, the drain of a backlog, and single messages, each against the client library
+//! alone and into the same broker.
 //!
 //! `cargo xtask bench --only rocketmq` starts the servers and runs this program. It is a program of its own, so that the
 //! others are built without a hundred crates that they do not use.
@@ -25,13 +26,16 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use diesel_outbox::Topic;
 use diesel_outbox::transport::{RocketMqConfig, RocketMqTransport, Transport as _};
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::cpu::CpuMeter;
-use crate::raw::Raw;
+use crate::raw::{Properties, Raw};
 use crate::report::{Figure, Floor, Journal};
 use crate::stats::Waits;
-use crate::transports::{Hands, PAYLOAD_BYTES, TOPIC, drain, send_many};
+use crate::transports::{
+    Hands, PAYLOAD_BYTES, TOPIC, claims_in_flight_max, drain, fill, relays_in_flight_max, send_many,
+};
 
 const ROWS: usize = 200_000;
 const SINGLES: usize = 3_000;
@@ -50,38 +54,79 @@ async fn main() -> Result<()> {
     database::make_tables(&postgres).await?;
     let raw = Raw::start(&rocketmq, TOPIC).await?;
     // A JVM that has compiled nothing yet is several times slower.
-    raw.drain(ROWS, PAYLOAD_BYTES).await?;
+    raw.drain(ROWS, PAYLOAD_BYTES, Properties::Few).await?;
+    raw.drain(ROWS, PAYLOAD_BYTES, Properties::Ours).await?;
     let (mut journal, root) = (Journal::start(), root.parse()?);
     let mut figures = drains(&postgres, &rocketmq, &raw, root, &mut journal).await?;
     figures.extend(singles(&rocketmq, &raw, root, &mut journal).await?);
     journal.close("rocketmq", std::path::Path::new(&results), figures)
 }
 
+/// Messages a second of one round.
+#[derive(Debug, Serialize)]
+struct Round {
+    bare: f64,
+    bare_with_our_properties: f64,
+    transport: f64,
+    transport_by_claims: f64,
+    drained: f64,
+}
+
 async fn drains(postgres: &str, rocketmq: &str, raw: &Raw, root: u32, journal: &mut Journal) -> Result<Vec<Figure>> {
-    let (mut drains, mut bare, mut shares) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut sent, mut sent_shares) = (Vec::new(), Vec::new());
+    let (mut rounds, mut shares) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let cpu = CpuMeter::start(root)?;
-        let before = raw.drain(ROWS, PAYLOAD_BYTES).await?;
-        let drained = drain(postgres, ROWS, transport(rocketmq)?).await?;
-        let after = raw.drain(ROWS, PAYLOAD_BYTES).await?;
-        let with = tokio::spawn(send_many(transport(rocketmq)?, ROWS)).await??;
-        let leg = serde_json::json!({ "with": with, "drained": drained, "bare_before": before, "bare_after": after });
-        journal.leg("messages a second", cpu.stop()?, leg)?;
-        let floor = f64::midpoint(before, after);
-        sent.push(with);
-        sent_shares.push(with / floor);
-        shares.push(drained / floor);
-        drains.push(drained);
-        bare.push(floor);
+        let before = floors(raw).await?;
+        let sending = send_many(connect(rocketmq)?, ROWS, relays_in_flight_max());
+        let transport = tokio::spawn(sending).await??;
+        let sending = send_many(connect(rocketmq)?, ROWS, claims_in_flight_max());
+        let transport_by_claims = tokio::spawn(sending).await??;
+        let between = cpu.stop()?;
+        fill(postgres, ROWS).await?;
+        let cpu = CpuMeter::start(root)?;
+        let drained = drain(postgres, ROWS, connect(rocketmq)?).await?;
+        let draining = cpu.stop()?;
+        let after = floors(raw).await?;
+        let [bare, bare_with_our_properties] = [0, 1].map(|which| f64::midpoint(before[which], after[which]));
+        let round = Round { bare, bare_with_our_properties, transport, transport_by_claims, drained };
+        journal.leg("messages a second", between, &round)?;
+        let [database, broker] = [draining.database, draining.java].map(|of| of / draining.own);
+        let of_own = serde_json::json!({ "drained": drained, "database": database, "broker": broker });
+        journal.leg("drain, shares of its processor time", draining, of_own)?;
+        rounds.push(round);
+        shares.push([database, broker]);
     }
+    let all = |of: fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<_>>();
+    let [database, broker] = [0, 1].map(|which| shares.iter().map(|shares| shares[which]).collect::<Vec<_>>());
+    let wanted = Floor::AtLeast(0.7);
     Ok(vec![
-        Figure::new("bare RocketMQ client, batches of 1,000", "msg/s", bare, Floor::None),
-        Figure::new("drain of 200,000 x 500 B into RocketMQ", "msg/s", drains, Floor::None),
-        Figure::new("drain, share of the bare client", "", shares, Floor::AtLeast(0.7)),
-        Figure::new("transport alone, 200,000 x 500 B", "msg/s", sent, Floor::None),
-        Figure::new("transport alone, share of the bare client", "", sent_shares, Floor::None),
+        Figure::new("bare RocketMQ client, batches of 1,000", "msg/s", all(|of| of.bare), Floor::None),
+        Figure::new("the same, with our properties", "msg/s", all(|of| of.bare_with_our_properties), Floor::None),
+        Figure::new("transport alone, 200,000 x 500 B", "msg/s", all(|of| of.transport), Floor::None),
+        Figure::new("transport alone, share of the bare client", "", all(|of| of.transport / of.bare), wanted),
+        Figure::new(
+            "transport alone, share of the bare client with our properties",
+            "",
+            all(|of| of.transport / of.bare_with_our_properties),
+            wanted,
+        ),
+        Figure::new(
+            "transport alone, no more in flight than a drain has, share of the bare client",
+            "",
+            all(|of| of.transport_by_claims / of.bare),
+            Floor::None,
+        ),
+        Figure::new("drain from PostgreSQL, 200,000 x 500 B", "msg/s", all(|of| of.drained), Floor::None),
+        Figure::new("drain, share of the bare client", "", all(|of| of.drained / of.bare), Floor::None),
+        Figure::new("drain, PostgreSQL's share of its processor time", "", database, Floor::None),
+        Figure::new("drain, the broker's share of its processor time", "", broker, Floor::None),
     ])
+}
+
+/// Of the bare client: with few properties, and with ours.
+async fn floors(raw: &Raw) -> Result<[f64; 2]> {
+    let few = raw.drain(ROWS, PAYLOAD_BYTES, Properties::Few).await?;
+    Ok([few, raw.drain(ROWS, PAYLOAD_BYTES, Properties::Ours).await?])
 }
 
 async fn singles(rocketmq: &str, raw: &Raw, root: u32, journal: &mut Journal) -> Result<Vec<Figure>> {
@@ -89,7 +134,7 @@ async fn singles(rocketmq: &str, raw: &Raw, root: u32, journal: &mut Journal) ->
     for _ in 0..ROUNDS {
         let cpu = CpuMeter::start(root)?;
         let without = waits(raw.singles(SINGLES_BEFORE + SINGLES, PAYLOAD_BYTES).await?)?;
-        let with = waits(tokio::spawn(send_singles(transport(rocketmq)?)).await??)?;
+        let with = waits(tokio::spawn(send_singles(connect(rocketmq)?)).await??)?;
         let leg = serde_json::json!({ "p50_us": with.p50, "bare_p50_us": without.p50, "with": with, "bare": without });
         journal.leg("single messages", cpu.stop()?, leg)?;
         ratios.push(with.p50 / without.p50);
@@ -103,7 +148,7 @@ async fn singles(rocketmq: &str, raw: &Raw, root: u32, journal: &mut Journal) ->
     ])
 }
 
-fn transport(name_server: &str) -> Result<RocketMqTransport> {
+fn connect(name_server: &str) -> Result<RocketMqTransport> {
     Ok(RocketMqTransport::new(RocketMqConfig::new(name_server))?)
 }
 

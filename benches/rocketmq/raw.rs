@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
+use diesel_outbox::MessageId;
+use diesel_outbox::transport::header;
 use rocketmq_client_rust::{ClientRuntime, ClientRuntimeConfig, DefaultMQProducer};
+use rocketmq_model::common::message::MessageTrait as _;
 use rocketmq_model::common::message::message_queue::MessageQueue;
 use rocketmq_model::common::message::message_single::Message;
 use rocketmq_observability::TelemetryHandle;
@@ -12,6 +15,15 @@ use rocketmq_runtime::{RuntimeConfig, RuntimeOwner};
 
 const BATCH: usize = 1_000;
 const TIMEOUT_MS: u64 = 10_000;
+
+/// What a message has beside its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Properties {
+    /// A tag and a key.
+    Few,
+    /// Everything that a message of the outbox has.
+    Ours,
+}
 
 pub(crate) struct Raw {
     producer: DefaultMQProducer,
@@ -36,22 +48,36 @@ impl Raw {
         Ok(Self { producer, queues, topic, _owner: owner })
     }
 
-    fn message(&self, key: usize, payload_bytes: usize) -> Message {
-        let mut message = Message::default();
+    fn message(&self, key: usize, payload_bytes: usize, properties: Properties) -> Message {
+        let (mut message, key) = (Message::default(), key.to_string());
         message.set_topic(self.topic.into());
         message.set_tags("order.placed".into());
-        message.set_keys(key.to_string().into());
         message.set_body(Some(vec![b'x'; payload_bytes].into()));
+        if properties == Properties::Few {
+            message.set_keys(key.into());
+            return message;
+        }
+        let id = MessageId::new().to_string();
+        message.set_keys(format!("{id} {key}").into());
+        let others = [
+            (header::MESSAGE_ID, id),
+            (header::ATTEMPT, "1".to_owned()),
+            (header::KIND, "order.placed".to_owned()),
+            ("outbox-created-at", "0".to_owned()),
+            ("__SHARDINGKEY", key),
+        ];
+        others.into_iter().for_each(|(name, value)| message.put_property(name.into(), value.into()));
         message
     }
 
     /// Messages a second, in batches, one on its way to each queue.
-    pub(crate) async fn drain(&self, messages: usize, payload_bytes: usize) -> Result<f64> {
+    pub(crate) async fn drain(&self, messages: usize, payload_bytes: usize, properties: Properties) -> Result<f64> {
         let started = Instant::now();
         let each = messages / self.queues.len();
         let queues = self.queues.iter().map(|queue| async move {
             for begin in (0..each).step_by(BATCH) {
-                let batch = (begin..each.min(begin + BATCH)).map(|key| self.message(key, payload_bytes)).collect();
+                let keys = begin..each.min(begin + BATCH);
+                let batch = keys.map(|key| self.message(key, payload_bytes, properties)).collect();
                 Box::pin(self.producer.send_batch_to_queue_with_timeout(batch, queue.clone(), TIMEOUT_MS)).await?;
             }
             anyhow::Ok(())
@@ -65,7 +91,7 @@ impl Raw {
         let mut waits = Vec::with_capacity(messages);
         for number in 0..messages {
             let (message, queue) =
-                (self.message(number, payload_bytes), self.queues[number % self.queues.len()].clone());
+                (self.message(number, payload_bytes, Properties::Few), self.queues[number % self.queues.len()].clone());
             let started = Instant::now();
             let sent = Box::pin(self.producer.send_to_queue_with_timeout(message, queue, TIMEOUT_MS)).await?;
             sent.context("an answer")?;

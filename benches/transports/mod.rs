@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
+use diesel_outbox::limits::{Limits, SEND_GROUP_ROWS_MAX};
 use diesel_outbox::store::{PostgresStore, RowKey};
 use diesel_outbox::transport::{Outcome, Receipt, ReceiptSink, Transport};
 use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
@@ -44,12 +45,17 @@ impl Hands {
     }
 
     pub(crate) fn send(&self, transport: &impl Transport, number: usize) {
+        let (envelope, receipt) = self.message(number);
+        transport.send(envelope, receipt);
+    }
+
+    fn message(&self, number: usize) -> (Envelope, Receipt) {
         let mut envelope = Envelope::new(MessageId::new(), TOPIC.into(), std::time::UNIX_EPOCH);
         envelope.key = Some(number.to_string());
         envelope.kind = "order.placed".to_owned();
         envelope.payload = Some(vec![b'x'; PAYLOAD_BYTES]);
         let row = RowKey { id: 0, message_id: envelope.message_id };
-        transport.send(envelope, Receipt::new(row, Arc::clone(&self.sink)));
+        (envelope, Receipt::new(row, Arc::clone(&self.sink)))
     }
 
     /// Waits until one more is delivered.
@@ -61,26 +67,49 @@ impl Hands {
     }
 }
 
-/// Messages a second by a transport, which is given as many at once as it asks a relay for. For a task, as a relay is.
-pub(crate) async fn send_many(transport: impl Transport, messages: usize) -> Result<f64> {
+/// As many messages as a relay has in flight at most.
+pub(crate) fn relays_in_flight_max() -> usize {
+    Limits::default().in_flight_max
+}
+
+/// As many as it has in flight while it drains a backlog: all claims that are open at once.
+pub(crate) fn claims_in_flight_max() -> usize {
+    let limits = Limits::default();
+    limits.claim_rows_max * limits.claim_workers
+}
+
+/// Messages a second by a transport, fed as by a relay: in its groups, and so many in flight, or as many as the transport has
+/// use for. For a task, as a relay is.
+pub(crate) async fn send_many(transport: impl Transport, messages: usize, in_flight_max: usize) -> Result<f64> {
+    let in_flight_max = transport.in_flight_max().min(in_flight_max);
+    transport.prepare(&[Topic::new(TOPIC)]).await?;
     let mut hands = Hands::new();
+    // Connects.
+    hands.send(&transport, 0);
+    hands.delivered().await?;
     let started = Instant::now();
     let (mut sent, mut answered) = (0, 0);
     while answered < messages {
-        while sent < messages && sent - answered < transport.in_flight_max() {
-            hands.send(&transport, sent);
-            sent += 1;
+        let group = SEND_GROUP_ROWS_MAX.min(messages - sent).min(in_flight_max);
+        if group > 0 && sent + group <= answered + in_flight_max {
+            transport.send_all((sent..sent + group).map(|number| hands.message(number)).collect());
+            sent += group;
+        } else {
+            hands.delivered().await?;
+            answered += 1;
         }
-        hands.delivered().await?;
-        answered += 1;
     }
     Ok(messages as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Messages a second through a relay, until the last of so many rows has left the table.
-pub(crate) async fn drain(postgres: &str, rows: usize, transport: impl Transport) -> Result<f64> {
+/// Writes a backlog, for [`drain`].
+pub(crate) async fn fill(postgres: &str, rows: usize) -> Result<()> {
     database::reset(postgres).await?;
-    database::fill(postgres, TOPIC, i64::try_from(rows)?, PAYLOAD_BYTES, 0).await?;
+    database::fill(postgres, TOPIC, i64::try_from(rows)?, PAYLOAD_BYTES, 0).await
+}
+
+/// Messages a second through a relay, until the last row of the backlog has left the table.
+pub(crate) async fn drain(postgres: &str, rows: usize, transport: impl Transport) -> Result<f64> {
     let outbox = Outbox::builder().topic(Topic::new(TOPIC)).build()?;
     let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(postgres)).max_size(6).build()?;
     let started = Instant::now();
