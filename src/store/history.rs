@@ -88,7 +88,8 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
     async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError>;
 
     /// Moves sent messages that are not marked back to the live ones, and returns those moved: as
-    /// [`AdminStore::redrive`](super::AdminStore::redrive) does with dead letters.
+    /// [`AdminStore::redrive`](super::AdminStore::redrive) does with dead letters, but each under a new row id, in a lane or
+    /// not. A settle of the copy that was sent may still come, and leaves this one alone.
     async fn send_again(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError>;
 }
 

@@ -163,12 +163,17 @@ impl State {
         }
     }
 
-    pub(super) fn prepare(&mut self, mut envelope: Envelope, options: InsertOptions) -> MemoryRow {
+    fn next_id(&mut self) -> i64 {
         self.last_id += 1;
+        self.last_id
+    }
+
+    pub(super) fn prepare(&mut self, mut envelope: Envelope, options: InsertOptions) -> MemoryRow {
+        let id = self.next_id();
         let now = self.clock.now();
         envelope.created_at = now.as_system_time();
         MemoryRow {
-            key: RowKey { id: self.last_id, message_id: envelope.message_id },
+            key: RowKey { id, message_id: envelope.message_id },
             envelope,
             delayed: options.deliver_after.is_some(),
             lane: options.lane,

@@ -27,7 +27,6 @@ pub(super) struct HistoryTexts {
     pub(super) lock_unprocessed: Arc<str>,
     pub(super) sent_keys: Arc<str>,
     pub(super) send_again: Arc<str>,
-    pub(super) send_again_to_lanes: Arc<str>,
 }
 
 impl HistoryTexts {
@@ -58,7 +57,6 @@ impl HistoryTexts {
             lock_unprocessed: text(LOCK_UNPROCESSED),
             sent_keys: text(SENT_KEYS),
             send_again: text(SEND_AGAIN),
-            send_again_to_lanes: text(SEND_AGAIN_TO_LANES),
         }
     }
 }
@@ -171,17 +169,10 @@ const SENT_KEYS: &str = "
 SELECT h.message_id, h.topic, h.lane, h.`key`
 FROM {ids} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id)";
 
+// Under a new id in a lane or not: the settle of the copy before may still come, and would take this one for its own.
 const SEND_AGAIN: &str = "
 INSERT INTO outbox_messages
-  (id, message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT h.id, h.message_id, h.topic, -1, h.`key`, h.kind, h.headers, h.payload, UTC_TIMESTAMP(6), h.deliver_at, h.epoch + 1,
-  h.errors, h.created_at
-FROM {back} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) WHERE k.lane < 0";
-
-const SEND_AGAIN_TO_LANES: &str = "
-INSERT INTO outbox_messages
   (message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT h.message_id, h.topic, k.lane, h.`key`, h.kind, h.headers, h.payload, {epoch}, h.deliver_at, h.epoch + 1, h.errors,
-  h.created_at
-FROM {back} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) WHERE k.lane >= 0
-ORDER BY h.id";
+SELECT h.message_id, h.topic, k.lane, h.`key`, h.kind, h.headers, h.payload, IF(k.lane >= 0, {epoch}, UTC_TIMESTAMP(6)),
+  h.deliver_at, h.epoch + 1, h.errors, h.created_at
+FROM {back} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) ORDER BY h.id";

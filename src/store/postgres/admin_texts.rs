@@ -81,8 +81,9 @@ WITH l AS MATERIALIZED (
   DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id RETURNING d.*
 ), {back}";
 
-/// Puts what is `gone` from elsewhere back to the live messages: $2 says to which lanes, behind everything that is there.
-pub(super) const BACK: &str = "back AS (
+// Puts what is `gone` from elsewhere back to the live messages: $2 says to which lanes, behind everything that is there. What is
+// in no lane keeps its id: an acknowledgement still under way is of this very message, and settles it.
+const BACK: &str = "back AS (
   SELECT gone.*, k.to_lane FROM gone JOIN unnest($1, $2) AS k(message_id, to_lane) ON k.message_id = gone.message_id
 ), unordered AS (
   INSERT INTO outbox_messages

@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use super::admin_texts::BACK;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
@@ -49,7 +48,7 @@ impl HistoryTexts {
             count: text(COUNT),
             mark: text(MARK),
             sent_keys: text(SENT_KEYS),
-            send_again: text(&SEND_AGAIN.replace("{back}", BACK)),
+            send_again: text(SEND_AGAIN),
         }
     }
 }
@@ -190,6 +189,7 @@ SELECT k.message_id, (SELECT CASE WHEN bool_or(was) THEN 1 WHEN count(*) > 0 THE
 
 const SENT_KEYS: &str = "SELECT message_id, topic, lane, key FROM outbox_history WHERE message_id = ANY($1)";
 
+// Under a new id in a lane or not: the settle of the copy before may still come, and would take this one for its own.
 const SEND_AGAIN: &str = "
 WITH l AS MATERIALIZED (
   SELECT h.message_id, h.falls_on FROM outbox_history h
@@ -198,4 +198,11 @@ WITH l AS MATERIALIZED (
   ORDER BY h.message_id FOR UPDATE OF h SKIP LOCKED
 ), gone AS (
   DELETE FROM outbox_history h USING l WHERE h.message_id = l.message_id AND h.falls_on = l.falls_on RETURNING h.*
-), {back}";
+), back AS (
+  INSERT INTO outbox_messages
+    (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
+  SELECT gone.message_id, topic, k.to_lane, key, kind, headers, payload,
+    CASE WHEN k.to_lane >= 0 THEN timestamptz 'epoch' ELSE clock_timestamp() END, deliver_at, epoch + 1, errors, created_at
+  FROM gone JOIN unnest($1, $2) AS k(message_id, to_lane) ON k.message_id = gone.message_id ORDER BY gone.id
+)
+SELECT message_id FROM gone";

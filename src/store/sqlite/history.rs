@@ -157,10 +157,10 @@ impl<P: Sessions<Sqlite>> HistoryStore for SqliteStore<P> {
         }
         let texts = &self.history_texts;
         let back = Return::each_once(back);
-        let moves = [&texts.send_again, &texts.send_again_to_lanes].map(|text| Statement::new(text, Bind::back(&back)));
+        let moves = vec![Statement::new(&texts.send_again, Bind::back(&back))];
         let remove = [Bind::message_ids(back.iter().map(|back| back.message_id))];
         let remove = Statement::new(&texts.remove_sent, remove);
-        let moved: Vec<MessageIdRow> = self.caller().write_and_load(moves.into(), remove).await?;
+        let moved: Vec<MessageIdRow> = self.caller().write_and_load(moves, remove).await?;
         Ok(moved.into_iter().map(|row| row.0).collect())
     }
 }

@@ -26,7 +26,6 @@ pub(super) struct HistoryTexts {
     pub(super) mark_ahead: Arc<str>,
     pub(super) sent_keys: Arc<str>,
     pub(super) send_again: Arc<str>,
-    pub(super) send_again_to_lanes: Arc<str>,
     pub(super) remove_sent: Arc<str>,
 }
 
@@ -62,7 +61,6 @@ impl HistoryTexts {
             mark_ahead: text(MARK_AHEAD),
             sent_keys: text(SENT_KEYS),
             send_again: text(SEND_AGAIN),
-            send_again_to_lanes: text(SEND_AGAIN_TO_LANES),
             remove_sent: text(REMOVE_SENT),
         }
     }
@@ -194,17 +192,12 @@ const BACK: &str = "
 FROM json_each(?2) k CROSS JOIN outbox_history h ON h.message_id = substr(?1, 16 * k.key + 1, 16)
 WHERE h.processed_at IS NULL AND {unmarked}";
 
+// Under a new id in a lane or not: the settle of the copy before may still come, and would take this one for its own.
 const SEND_AGAIN: &str = "
 INSERT INTO outbox_messages
-  (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT h.id, h.message_id, h.topic, -1, h.key, h.kind, h.headers, h.payload, {now}, h.deliver_at, h.epoch + 1, h.errors, h.created_at
-{back} AND k.value < 0";
-
-const SEND_AGAIN_TO_LANES: &str = "
-INSERT INTO outbox_messages
   (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT h.message_id, h.topic, k.value, h.key, h.kind, h.headers, h.payload, 0, h.deliver_at, h.epoch + 1, h.errors, h.created_at
-{back} AND k.value >= 0 ORDER BY h.id";
+SELECT h.message_id, h.topic, k.value, h.key, h.kind, h.headers, h.payload, CASE WHEN k.value >= 0 THEN 0 ELSE {now} END,
+  h.deliver_at, h.epoch + 1, h.errors, h.created_at {back} ORDER BY h.id";
 
 const REMOVE_SENT: &str =
     "DELETE FROM outbox_history WHERE message_id IN (SELECT h.message_id {again}) RETURNING message_id";

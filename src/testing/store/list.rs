@@ -147,6 +147,7 @@ macro_rules! __store_cases {
             old_marks_go_to_their_messages,
             unprocessed_comes_in_pages,
             send_again_brings_messages_back,
+            send_again_outlives_a_late_settle,
             send_again_goes_to_the_tail_of_a_lane,
             redrive_goes_to_the_lane_that_is_said,
             send_again_goes_to_the_lane_that_is_said,

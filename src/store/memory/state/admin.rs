@@ -141,7 +141,8 @@ impl State {
         let revive = |dead: MemoryLetter| {
             let lane = lanes.get(&dead.row.key.message_id).copied().flatten();
             let row = MemoryRow { lane, due_at: now, attempts: 0, failures: 0, ..dead.into_row() };
-            self.bring_back(row)
+            let id = if lane.is_some() { self.next_id() } else { row.key.id };
+            self.bring_back(row, id)
         };
         back.into_iter().map(revive).collect()
     }
@@ -168,16 +169,10 @@ impl State {
         paused.map(|(topic, at)| PausedTopic { topic: Arc::clone(topic), since: at.as_system_time() }).collect()
     }
 
-    /// Makes a live row of one that had left: under the next epoch, and in a lane behind everything that is there.
-    pub(super) fn bring_back(&mut self, row: MemoryRow) -> MessageId {
+    /// Makes a live row of one that had left: under this id and the next epoch.
+    pub(super) fn bring_back(&mut self, row: MemoryRow, id: i64) -> MessageId {
         let message_id = row.key.message_id;
-        let (id, due_at) = match row.lane {
-            Some(_) => {
-                self.last_id += 1;
-                (self.last_id, Micros(0))
-            }
-            None => (row.key.id, row.due_at),
-        };
+        let due_at = if row.lane.is_some() { Micros(0) } else { row.due_at };
         self.commit(MemoryRow { key: RowKey { id, message_id }, due_at, epoch: row.epoch + 1, ..row });
         message_id
     }

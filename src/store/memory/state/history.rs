@@ -221,7 +221,7 @@ impl State {
         for key in &back {
             let Some(sent) = self.history.remove(&key.message_id) else { continue };
             let MemorySent { key, envelope, delayed, epoch, errors, poisoned, .. } = sent;
-            self.bring_back(MemoryRow {
+            let row = MemoryRow {
                 key,
                 envelope,
                 delayed,
@@ -233,7 +233,9 @@ impl State {
                 errors,
                 poisoned,
                 locked_by: None,
-            });
+            };
+            let id = self.next_id();
+            self.bring_back(row, id);
         }
         back.into_iter().map(|key| key.message_id).collect()
     }

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::message::MessageId;
-use crate::store::{HistoryStore, InsertOptions, Keep, Kept, Locking, Marking, RowKey, SentMark, SentMessage};
+use crate::store::{HistoryStore, InsertOptions, Keep, Kept, LiveRow, Locking, Marking, RowKey, SentMark, SentMessage};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -23,6 +23,13 @@ async fn mark(history: &dyn HistoryStore, key: RowKey) -> Marking {
     let [(message_id, marking)] = marked[..] else { panic!("one answer: {marked:?}") };
     assert_eq!(message_id, key.message_id);
     marking
+}
+
+/// The live row of a message that was sent again.
+async fn sent_again(under_test: &dyn StoreUnderTest, sent: RowKey) -> LiveRow {
+    let rows = under_test.live_rows().await;
+    let again = rows.into_iter().find(|row| row.key.message_id == sent.message_id);
+    again.unwrap_or_else(|| panic!("{sent:?} is not on its way"))
 }
 
 async fn processed_at(history: &dyn HistoryStore, key: RowKey) -> Option<SystemTime> {
@@ -149,17 +156,34 @@ pub async fn send_again_brings_messages_back(under_test: &dyn StoreUnderTest) {
     let (wrote, moved) = Wrote::during(under_test, history.send_again(&asked)).await;
     assert_eq!(moved.expect("send again"), [key.message_id]);
     assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "in one of the two at a time");
-    let row = live_row(under_test, key).await;
+    let row = sent_again(under_test, key).await;
     wrote.assert_due_after(&row, Duration::ZERO);
     assert_eq!((row.epoch, row.attempts, row.failures), (1, 0, 0));
     assert_eq!(history.send_again(&asked).await.expect("send again"), [], "it is on its way");
     // The first copy is processed at last, while the second is under way.
     assert_eq!(mark(history, key).await, Marking::Ahead);
     let claim = claim(under_test, &crate::store::ClaimSpec { keep: Some(AWAITING), ..spec(TOPIC) }).await;
-    assert_eq!(keys(&claim.rows), [key]);
-    claim.batch.close(&[key], &[]).await.expect("close");
+    assert_eq!(keys(&claim.rows), [row.key]);
+    claim.batch.close(&[row.key], &[]).await.expect("close");
     assert!(processed_at(history, key).await.is_some());
     assert_eq!(history.send_again(&[]).await.expect("send again"), []);
+}
+
+/// The settle of the copy that was sent before may come late, or again because its answer was lost: it is not of this one.
+pub async fn send_again_outlives_a_late_settle(under_test: &dyn StoreUnderTest) {
+    let Some(history) = under_test.store().history() else { return };
+    for options in [DUE, InsertOptions::default().in_lane(3)] {
+        let key = insert(under_test, options).await;
+        settle(history, key).await;
+        history.send_again(&[key.message_id]).await.expect("send again");
+        for locking in [Locking::Skip, Locking::Wait] {
+            assert_eq!(history.settle_kept(&[Kept { key, keep: AWAITING }], locking).await.expect("settle"), []);
+            assert_eq!(under_test.store().settle(&[key], locking).await.expect("settle"), []);
+        }
+        let again = sent_again(under_test, key).await.key;
+        assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "it is on its way");
+        settle(history, again).await;
+    }
 }
 
 /// In a lane it goes behind everything that is there, and several in the order in which they were enqueued.
