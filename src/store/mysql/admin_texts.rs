@@ -74,11 +74,11 @@ WHERE message_id = UNHEX(?) AND deliver_at IS NOT NULL";
 const DELETE_ONE: &str = "DELETE FROM outbox_messages WHERE id = ?";
 
 // A held row is due within a lease, and so is one that will be tried again soon: nothing tells the two apart, and the first
-// must not be touched.
+// must not be touched. At epoch 0 it is the relay of its process that has it, for as long as its topic says.
 const LOCK_WAITING: &str = "
 SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
 WHERE message_id = UNHEX(?) AND lane = -1 AND due_at > UTC_TIMESTAMP(6) AND
-  ((epoch = 0 AND deliver_at IS NOT NULL) OR due_at > TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)))
+  IF(epoch = 0, deliver_at IS NOT NULL, due_at > TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)))
 FOR UPDATE SKIP LOCKED";
 
 const LOOK_AT_ONE: &str = "

@@ -58,11 +58,12 @@ SELECT (SELECT topic FROM gone),
   EXISTS (SELECT 1 FROM outbox_messages WHERE message_id = $1 AND deliver_at IS NOT NULL)";
 
 // A held row is due within a lease, and so is one that will be tried again soon: nothing tells the two apart, and the first
-// must not be touched. Without an index on message_id this reads the live table, which is what people wait for and not relays.
+// must not be touched. At epoch 0 it is the relay of its process that has it, for as long as its topic says. Without an index on
+// message_id this reads the live table, which is what people wait for and not relays.
 const SEND_NOW: &str = "
 WITH l AS MATERIALIZED (
   SELECT id FROM outbox_messages WHERE message_id = $1 AND lane = -1 AND due_at > statement_timestamp() AND
-    ((epoch = 0 AND deliver_at IS NOT NULL) OR due_at > statement_timestamp() + $2 * interval '1 millisecond')
+    CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > statement_timestamp() + $2 * interval '1 millisecond' END
   FOR UPDATE SKIP LOCKED
 ), due AS (
   UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch + 1 FROM l WHERE m.id = l.id RETURNING m.topic

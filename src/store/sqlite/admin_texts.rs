@@ -70,10 +70,11 @@ const CANCEL: &str =
 const LOOK_AT_DELAYED: &str = "SELECT topic FROM outbox_messages WHERE message_id = ?1 AND deliver_at IS NOT NULL";
 
 // A held row is due within a lease, and so is one that will be tried again soon: nothing tells the two apart, and the first
-// must not be touched. Without an index on message_id this reads the live table, which is what people wait for and not relays.
+// must not be touched. At epoch 0 it is the relay of its process that has it, for as long as its topic says. Without an index on
+// message_id this reads the live table, which is what people wait for and not relays.
 const SEND_NOW: &str = "
 UPDATE outbox_messages SET due_at = {now}, epoch = epoch + 1
-WHERE message_id = ?1 AND lane = -1 AND due_at > {now} AND ((epoch = 0 AND deliver_at IS NOT NULL) OR due_at > {now} + ?2)
+WHERE message_id = ?1 AND lane = -1 AND due_at > {now} AND CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > {now} + ?2 END
 RETURNING topic";
 
 const LOOK_AT_ONE: &str = "SELECT topic FROM outbox_messages WHERE message_id = ?1 AND lane = -1";

@@ -83,7 +83,7 @@ impl State {
         let now = self.clock.now();
         let row = self.ids.get(&message).and_then(|id| self.rows.get(id)).filter(|row| row.lane.is_none());
         let Some(row) = row else { return Hastening::NotThere };
-        let is_nobodys = (row.epoch == 0 && row.delayed) || row.due_at > now.plus(lease);
+        let is_nobodys = if row.epoch == 0 { row.delayed } else { row.due_at > now.plus(lease) };
         let key = row.key;
         if row.due_at <= now || !is_nobodys || self.is_locked(row, now) {
             return Hastening::Soon;

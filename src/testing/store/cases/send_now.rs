@@ -34,8 +34,10 @@ pub async fn send_now_takes_nothing_from_its_holder(under_test: &dyn StoreUnderT
     let Some(admin) = under_test.store().admin() else { return };
     let held = insert_held(under_test, 1).await[0];
     let born = insert(under_test, leased(Duration::from_secs(3))).await;
+    // Longer than a lease, as the staleness of its topic may be.
+    let born_for_long = insert(under_test, leased(LEASE * 2)).await;
     let due = insert(under_test, DUE).await;
-    for (key, epoch) in [(held.key, held.epoch), (born, 0), (due, 0)] {
+    for (key, epoch) in [(held.key, held.epoch), (born, 0), (born_for_long, 0), (due, 0)] {
         assert_eq!(admin.send_now(key.message_id, LEASE).await.expect("send now"), Hastening::Soon);
         assert_eq!(live_row(under_test, key).await.epoch, epoch);
     }
