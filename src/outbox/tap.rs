@@ -53,6 +53,8 @@ impl Flush for NothingToFlush {
     fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>) {}
 
     fn committed_for_later(&self, _due_at: BootInstant) {}
+
+    fn look_again(&self) {}
 }
 
 impl Tap {

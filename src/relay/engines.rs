@@ -88,4 +88,9 @@ impl Flush for Engines {
     fn committed_for_later(&self, due_at: BootInstant) {
         self.wakes.is_due_at(due_at);
     }
+
+    fn look_again(&self) {
+        self.wakes.scout.notify_one();
+        self.all.iter().flat_map(|engine| engine.lanes.iter()).for_each(|lanes| lanes.look_again());
+    }
 }

@@ -73,6 +73,9 @@ pub(crate) trait Flush: fmt::Debug + Send + Sync {
 
     /// A delayed message was committed that is due at `due_at`. Never waits.
     fn committed_for_later(&self, due_at: BootInstant);
+
+    /// Something may be due, or at the tail of a lane, that nobody handed over. Never waits.
+    fn look_again(&self);
 }
 
 impl Link {
@@ -121,10 +124,10 @@ impl Link {
         }
     }
 
-    /// Something is due that nobody handed over.
+    /// Something may be to be sent that nobody handed over.
     pub(crate) fn wake(&self) {
         if let Some(connected) = self.connected() {
-            connected.relay.committed_for_later(connected.queues.first.clock.now());
+            connected.relay.look_again();
         }
     }
 

@@ -16,6 +16,7 @@ mod lifecycle;
 mod measured;
 mod outages;
 mod pauses;
+mod put_back;
 mod routes;
 mod schedules;
 mod several;
