@@ -58,7 +58,7 @@ pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
         }
         match next {
             Some(next) if next.due_in.is_zero() => {
-                topic.set_due(true);
+                topic.note_due();
                 any_due = true;
             }
             _ => {}

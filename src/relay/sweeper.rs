@@ -108,7 +108,7 @@ fn note_range(engine: &Engine, topic: &TopicState, from: ClaimFrom, claim: &Clai
     }
     match (claim.found_all, from.in_pass) {
         (true, true) => topic.end_pass(from),
-        (true, false) => topic.set_due(false),
+        (true, false) => topic.note_swept(from),
         (false, _) => topic.pass_to(from, claim.reached, engine.clock.now()),
     }
 }

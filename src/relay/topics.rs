@@ -1,7 +1,7 @@
 //! What the relay remembers of each topic between claims. All of it may be lost without harm.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -58,7 +58,10 @@ impl Topics {
 pub(crate) struct TopicState {
     pub(crate) topic: Topic,
     pub(crate) meters: TopicMeters,
-    due: AtomicBool,
+    /// How often rows were seen due.
+    seen_due: AtomicU64,
+    /// Up to which of these times nothing is left.
+    swept_due: AtomicU64,
     gauges: Gauges,
     in_flight: AtomicUsize,
     emptied: Notify,
@@ -95,6 +98,8 @@ pub(crate) struct ClaimFrom {
     pub(crate) in_pass: bool,
     /// Which pass, under way or to begin.
     pass: u64,
+    /// How often rows had been seen due when it began.
+    seen_due: u64,
 }
 
 impl Memory {
@@ -110,7 +115,8 @@ impl TopicState {
             meters: TopicMeters::new(&topic.shared_name()),
             gauges,
             topic,
-            due: AtomicBool::new(false),
+            seen_due: AtomicU64::new(0),
+            swept_due: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
             emptied: Notify::new(),
             gated: AtomicBool::new(false),
@@ -133,13 +139,23 @@ impl TopicState {
         self.gauges.of_topic(metric, &self.name())
     }
 
-    /// Whether rows were seen due.
-    pub(crate) fn set_due(&self, due: bool) {
-        self.due.store(due, Ordering::Release);
+    /// Rows were seen due.
+    pub(crate) fn note_due(&self) {
+        self.seen_due.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn seen_due(&self) -> u64 {
+        self.seen_due.load(Ordering::Acquire)
+    }
+
+    /// A claim found all that was due. What was seen since it began, it may have missed.
+    pub(crate) fn note_swept(&self, from: ClaimFrom) {
+        self.swept_due.fetch_max(from.seen_due, Ordering::AcqRel);
     }
 
     fn is_claimable(&self, now: BootInstant) -> bool {
-        self.due.load(Ordering::Acquire) && !self.is_gated() && self.may_begin(now)
+        let is_due = self.swept_due.load(Ordering::Acquire) < self.seen_due();
+        is_due && !self.is_gated() && self.may_begin(now)
     }
 
     /// Whether messages of the topic may be read in order to be sent.
@@ -249,20 +265,21 @@ impl TopicState {
     /// Where to claim from: where the pass is, for `pass_max` at most; else the watermark, and the beginning whenever
     /// `full_sweep_interval` has passed.
     pub(crate) fn claim_from(&self, now: BootInstant, full_sweep_interval: Duration, pass_max: Duration) -> ClaimFrom {
+        let seen_due = self.seen_due();
         let mut memory = self.memory();
         if memory.pass.is_some_and(|pass| now >= pass.began_at + pass_max) {
             memory.end_pass();
         }
         if let Some(pass) = memory.pass {
             let after = memory.watermark.max(Some(pass.reached));
-            return ClaimFrom { after, in_pass: true, pass: memory.passes };
+            return ClaimFrom { after, in_pass: true, pass: memory.passes, seen_due };
         }
         let fresh = memory.swept_fully_at.is_some_and(|at| now < at + full_sweep_interval);
         if !fresh {
             memory.watermark = None;
             memory.swept_fully_at = Some(now);
         }
-        ClaimFrom { after: memory.watermark, in_pass: false, pass: memory.passes }
+        ClaimFrom { after: memory.watermark, in_pass: false, pass: memory.passes, seen_due }
     }
 
     /// Notes how far a claim came that did not find all there is.
@@ -326,6 +343,24 @@ mod tests {
 
     fn claim_from(topic: &TopicState, now: BootInstant) -> ClaimFrom {
         topic.claim_from(now, FULL, PASS_MAX)
+    }
+
+    /// What falls due while a claim is under way that does not see it: nobody would tell of it once more before the next poll.
+    #[test]
+    fn what_is_seen_due_during_a_claim_is_claimed_next() {
+        let (topic, now) = (TopicState::new(Topic::new("orders"), Gauges::default()), SystemClock.now());
+        topic.set_paused(false);
+        assert!(!topic.is_claimable(now));
+        topic.note_due();
+        let (first, second) = (claim_from(&topic, now), claim_from(&topic, now));
+        topic.note_due();
+        topic.note_swept(first);
+        assert!(topic.is_claimable(now), "seen since it began");
+        topic.note_swept(claim_from(&topic, now));
+        assert!(!topic.is_claimable(now));
+        topic.note_due();
+        topic.note_swept(second);
+        assert!(topic.is_claimable(now), "an earlier claim has no say any more");
     }
 
     /// With two workers, one is usually in the middle of a claim when the pass is over.
