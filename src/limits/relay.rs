@@ -89,8 +89,8 @@ pub struct Limits {
     pub lane_yield_duration: Duration,
     /// How long such a node sleeps before it tries again.
     pub lane_sleep_duration: Duration,
-    /// How often a relay whose topics keep sent messages or age dead letters out looks for what is kept no longer. A minute:
-    /// retentions end with a day, and a look costs a handful of statements that find nothing.
+    /// How often a relay looks for what is kept no longer. A minute: retentions end with a day, and a look costs a handful of
+    /// statements that find nothing; one, where there is no history.
     pub prune_interval: Duration,
     /// Rows that [`Relay::backlog`](crate::relay::Relay::backlog) counts of a topic, and dead letters of it. Measured:
     /// 1 to 2 µs each, so 20 ms for a topic that has as many, and only then.

@@ -238,7 +238,7 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
         others.spawn(supervised("crier", stop(), Arc::clone(&engines), crier::run));
         others.spawn(supervised("hearer", stop(), Arc::clone(&engines), hearer::run));
     }
-    if pruner::has_work(&engines) {
+    if engines.store.history().is_some() {
         others.spawn(supervised("pruner", stop(), Arc::clone(&engines), pruner::run));
     }
     let ends = stop();

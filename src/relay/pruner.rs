@@ -18,11 +18,6 @@ use crate::store::{HistoryStore, StoreError};
 /// The shortest rest between two rounds.
 const REST_MIN: Duration = Duration::from_millis(10);
 
-/// Whether a topic keeps anything for a time.
-pub(crate) fn has_work(engines: &Engines) -> bool {
-    engines.topics().any(|topic| topic.topic.retention().ends())
-}
-
 /// For how many days topics keep what was sent, each number once.
 pub(crate) fn days(engines: &Engines) -> Vec<u32> {
     let days: BTreeSet<u32> = engines.topics().filter_map(|topic| topic.topic.keep()).map(|keep| keep.days).collect();
@@ -52,6 +47,9 @@ pub(crate) async fn run_once(engines: &Engines) -> bool {
     let days = days(engines);
     if !days.is_empty() {
         noted("room could not be made in the history", store.make_room(&days).await);
+    }
+    // Also where no topic keeps any more: what was kept before goes with its day. Its tables may never have been there.
+    if !days.is_empty() || store.check_history().await.is_ok() {
         more |= note("history", prune(store).await);
         more |= note("marks", full(store.fold_marks(MARK_AGE_MAX, PRUNE_ROWS_MAX).await));
     }

@@ -6,7 +6,7 @@ use super::World;
 use crate::limits::PRUNE_ROWS_MAX;
 use crate::message::MessageId;
 use crate::relay::StartError;
-use crate::store::{Call, Fault, HistoryStore as _, MemoryStore, RowKey, StoreError};
+use crate::store::{Call, Fault, HistoryStore as _, MemoryStore, RowKey, SchemaProblem, StoreError};
 use crate::topic::Topic;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -134,22 +134,39 @@ async fn old_dead_letters_go_where_the_topic_says_so() {
     assert_eq!(&*world.store.dead_rows()[0].topic, "invoices");
 }
 
-/// Nobody who keeps nothing pays for it.
+/// The last topic that kept is gone, or keeps no longer, and what it kept is there.
 #[tokio::test(start_paused = true)]
-async fn a_relay_that_keeps_nothing_prunes_nothing() {
+async fn a_relay_that_keeps_nothing_removes_what_was_kept() {
+    let mut world = world_on(MemoryStore::new());
+    let relay = world.start().await;
+    let key = world.commit_and_hand_over("orders");
+    world.delivered(1).await;
+    world.drained().await;
+    relay.shutdown(Duration::from_secs(1)).await;
+    world.topics = vec![Topic::new("orders")];
+    world.store.advance(DAY * 3);
+    let _relay = world.start().await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(!is_sent(&world, key.message_id).await, "it is kept for ever");
+}
+
+/// Who has no history pays one statement a minute, and hears nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_relay_without_a_history_prunes_nothing() {
     let world = World::new();
     let _relay = world.start().await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    assert_eq!((world.store.calls(Call::Prune), world.store.calls(Call::Check)), (0, 1));
+    let missing = SchemaProblem::NotMigrated { table: "outbox_history".into(), migration: "0000outbox05_history" };
+    for _ in 0..10 {
+        world.store.inject(Call::Check, Fault::Refused(StoreError::Schema(missing.clone())));
+    }
+    tokio::time::sleep(Duration::from_secs(595)).await;
+    assert_eq!((world.store.calls(Call::Prune), world.store.calls(Call::Check)), (0, 11), "one at the start");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_table_refuses_the_start_and_names_its_migration() {
     let world = world_on(MemoryStore::new());
-    let missing = || crate::store::SchemaProblem::NotMigrated {
-        table: "outbox_history".into(),
-        migration: "0000outbox05_history",
-    };
+    let missing = || SchemaProblem::NotMigrated { table: "outbox_history".into(), migration: "0000outbox05_history" };
     // The first check is that of the tables which everybody has.
     world.store.inject(Call::Check, Fault::AnswerLost(StoreError::Conflict("busy".into())));
     world.store.inject(Call::Check, Fault::Refused(StoreError::Schema(missing())));
