@@ -44,6 +44,16 @@ pub const LANE_FENCE_WAIT_MIN: Duration = Duration::from_millis(100);
 /// The longest of those waits.
 pub const LANE_FENCE_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// How often a lane is fenced in vain before that counts as a failure of the node's broker: the first time may be an election.
+pub const LANE_FENCE_TRIES_MAX: u32 = 2;
+
+/// How often a node's database may begin to fail within [`LANE_LAPSE_WINDOW`] before it leaves its lanes to others: once is a
+/// failover, a second time its echo.
+pub const LANE_LAPSES_MAX: usize = 3;
+
+/// As long as a node sleeps by default: what fails less often costs less than a sleep.
+pub const LANE_LAPSE_WINDOW: Duration = Duration::from_secs(60);
+
 /// Keys of one lane with something to send or blocked, 200 bytes each: 20 MB. Beyond, nothing new is read until some are done.
 pub const LANE_KEYS_MAX: usize = 100_000;
 

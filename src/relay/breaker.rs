@@ -26,15 +26,22 @@ pub(crate) struct Breaker {
     /// The name of the transport.
     transport: Arc<str>,
     is_open: Gauge,
-    state: Mutex<BreakerState>,
+    inner: Mutex<Inner>,
     changed: Notify,
     trial_duration: Duration,
 }
 
+#[derive(Debug)]
+struct Inner {
+    state: BreakerState,
+    /// Since when it was not closed. A broker that answers probes and takes nothing opens it again and again: all that is one outage.
+    down_since: Option<BootInstant>,
+}
+
 impl Breaker {
     pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
-        let state = Mutex::new(BreakerState::Closed);
-        let breaker = Self { transport, is_open, state, changed: Notify::new(), trial_duration };
+        let inner = Mutex::new(Inner { state: BreakerState::Closed, down_since: None });
+        let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
         // From the start, so that a dashboard shows every transport and not only those that were down once.
         breaker.show(false);
         breaker
@@ -47,7 +54,7 @@ impl Breaker {
     /// How many of `wanted` rows may be taken now. Whoever is admitted one row for a trial and finds none says so with
     /// [`trial_unused`](Self::trial_unused).
     pub(crate) fn admit(&self, wanted: usize, now: BootInstant) -> usize {
-        let mut state = self.lock();
+        let state = &mut self.lock().state;
         match *state {
             BreakerState::Closed => wanted,
             BreakerState::Trial { since } if now < since + self.trial_duration => 0,
@@ -61,7 +68,7 @@ impl Breaker {
 
     /// No row was there to try.
     pub(crate) fn trial_unused(&self) {
-        let mut state = self.lock();
+        let state = &mut self.lock().state;
         if matches!(*state, BreakerState::Trial { .. }) {
             *state = BreakerState::HalfOpen;
         }
@@ -79,12 +86,13 @@ impl Breaker {
 
     /// Opens; says whether it was not open before.
     pub(crate) fn open(&self, class: FailureClass, now: BootInstant) {
-        let mut state = self.lock();
-        if matches!(*state, BreakerState::Open { .. }) {
+        let mut inner = self.lock();
+        if matches!(inner.state, BreakerState::Open { .. }) {
             return;
         }
-        *state = BreakerState::Open { class, since: now };
-        drop(state);
+        let since = *inner.down_since.get_or_insert(now);
+        inner.state = BreakerState::Open { class, since };
+        drop(inner);
         let transport = &*self.transport;
         tracing::warn!(transport, class = class.as_str(), "the transport is down: nothing is claimed until it answers");
         self.show(true);
@@ -93,19 +101,19 @@ impl Breaker {
 
     /// The broker answered a probe.
     pub(crate) fn probed(&self) {
-        let mut state = self.lock();
-        if matches!(*state, BreakerState::Open { .. }) {
-            *state = BreakerState::HalfOpen;
-            drop(state);
+        let mut inner = self.lock();
+        if matches!(inner.state, BreakerState::Open { .. }) {
+            inner.state = BreakerState::HalfOpen;
+            drop(inner);
             self.changed.notify_waiters();
         }
     }
 
     fn close_trial(&self) {
-        let mut state = self.lock();
-        if matches!(*state, BreakerState::Trial { .. }) {
-            *state = BreakerState::Closed;
-            drop(state);
+        let mut inner = self.lock();
+        if matches!(inner.state, BreakerState::Trial { .. }) {
+            *inner = Inner { state: BreakerState::Closed, down_since: None };
+            drop(inner);
             tracing::info!(transport = &*self.transport, "the transport is back");
             self.show(false);
             self.changed.notify_waiters();
@@ -124,11 +132,11 @@ impl Breaker {
     }
 
     pub(crate) fn state(&self) -> BreakerState {
-        *self.lock()
+        self.lock().state
     }
 
-    fn lock(&self) -> MutexGuard<'_, BreakerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -200,7 +208,14 @@ mod tests {
     fn an_outage_in_the_trial_opens_again() {
         let breaker = half_open();
         breaker.admit(1, START);
-        breaker.observe(&failed(FailureClass::Connection), START);
-        assert!(matches!(breaker.state(), BreakerState::Open { .. }));
+        let later = START + Duration::from_secs(5);
+        let class = FailureClass::Authentication;
+        breaker.observe(&failed(class), later);
+        assert_eq!(breaker.state(), BreakerState::Open { class, since: START }, "a probe alone is no end of an outage");
+        breaker.probed();
+        breaker.admit(1, later);
+        breaker.observe(&Outcome::Delivered, later);
+        breaker.observe(&failed(class), later);
+        assert_eq!(breaker.state(), BreakerState::Open { class, since: later });
     }
 }

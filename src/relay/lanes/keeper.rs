@@ -6,21 +6,22 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::fitness::Fitness;
 use super::lane::{Lane, Way, validity};
 use super::topic::TopicLanes;
 use crate::clock::BootInstant;
 use crate::metrics;
 use crate::planted::{Mistake, planted};
-use crate::relay::breaker::BreakerState;
 use crate::relay::engine::Engine;
 use crate::relay::stop::Stage;
 use crate::store::{HeldLane, LaneKeep, LaneStore, LaneView, StoreError};
 
 /// Runs until every lane of the topic is handed over, or the relay ends.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let mut beat_at = engine.clock.now();
+    let (mut beat_at, mut fitness) = (engine.clock.now(), Fitness::default());
     loop {
-        let looked = tick(&engine, &lanes, &mut beat_at).await;
+        let looked = tick(&engine, &lanes, &mut beat_at, &mut fitness).await;
+        fitness.look(&lanes, looked.is_err(), engine.clock.now());
         if let Err(error) = &looked {
             ::metrics::counter!(metrics::LANE_KEEP_FAILED).increment(1);
             tracing::warn!(%error, topic = %lanes.name(), "lanes could not be kept: trying again until their leases end");
@@ -43,7 +44,12 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
 }
 
 /// Looks at the lanes, and writes where there is something to write; says whether this node has left them all.
-async fn tick(engine: &Engine, lanes: &TopicLanes, beat_at: &mut BootInstant) -> Result<bool, StoreError> {
+async fn tick(
+    engine: &Engine,
+    lanes: &TopicLanes,
+    beat_at: &mut BootInstant,
+    fitness: &mut Fitness,
+) -> Result<bool, StoreError> {
     let Some(store) = engine.store.lanes() else { return Ok(true) };
     if !lanes.is_prepared() {
         store.prepare_lanes(&[lanes.count()]).await?;
@@ -52,7 +58,7 @@ async fn tick(engine: &Engine, lanes: &TopicLanes, beat_at: &mut BootInstant) ->
     drop_ended(engine, lanes);
     let view = store.look_at_lanes(&lanes.name()).await?;
     let is_leaving = engine.stop.has_reached(Stage::Draining);
-    let joins = !is_leaving && is_awake(engine, lanes, &view);
+    let joins = !is_leaving && is_awake(engine, lanes, &view, fitness);
     give_up_surplus(engine, lanes, &view, joins);
     let drained = drained(engine, lanes);
     if needs_keeping(engine, lanes, &view, &drained, joins, *beat_at) {
@@ -66,21 +72,18 @@ async fn tick(engine: &Engine, lanes: &TopicLanes, beat_at: &mut BootInstant) ->
     Ok(is_leaving && lanes.owned().is_empty())
 }
 
-/// Preempt, yield, sleep, wake: a node whose broker is down, or whose reads fail, for too long leaves its lanes to the
-/// others, sleeps, and tries again. Not where there are no others: nobody would send then, nor sooner when all is well again.
-fn is_awake(engine: &Engine, lanes: &TopicLanes, view: &LaneView) -> bool {
+/// Preempt, yield, sleep, wake: a node whose broker is down for too long, or whose database fails again and again, leaves its
+/// lanes to the others, sleeps, and tries again. Not where there are no others: nobody would send then, nor sooner when all is
+/// well again.
+fn is_awake(engine: &Engine, lanes: &TopicLanes, view: &LaneView, fitness: &mut Fitness) -> bool {
     let now = engine.clock.now();
     let has_others = view.nodes.iter().any(|node| *node != engine.lanes.node);
-    let down_since = match engine.breaker.state() {
-        BreakerState::Open { since, .. } => Some(since),
-        _ => None,
-    };
-    let ill_since = down_since.into_iter().chain(lanes.failing_since()).min();
-    let is_unfit = ill_since.is_some_and(|since| since.until(now) >= engine.limits.lane_yield_duration);
+    let is_down = fitness.is_down(engine, lanes, now);
     let asleep_until = match lanes.asleep_until() {
-        Some(until) if now < until && (has_others || is_unfit) => Some(until),
-        _ if is_unfit && has_others => {
+        Some(until) if now < until && (has_others || is_down) => Some(until),
+        _ if (is_down || fitness.lapses(now)) && has_others => {
             tracing::warn!(topic = %lanes.name(), "this node leaves its lanes to others: its broker or database fails");
+            fitness.forget();
             Some(now + engine.limits.lane_sleep_duration)
         }
         _ => None,

@@ -15,6 +15,7 @@
 pub(crate) mod all;
 pub(crate) mod failures;
 pub(crate) mod fencer;
+pub(crate) mod fitness;
 pub(crate) mod floor;
 pub(crate) mod keeper;
 pub(crate) mod key;

@@ -11,6 +11,7 @@ mod history;
 mod lane_order;
 mod lane_reads;
 mod lane_schedules;
+mod lane_yields;
 mod lanes;
 mod lifecycle;
 mod measured;

@@ -106,6 +106,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::lanes::failures",
             "relay::lanes::reader",
             "relay::lanes::fencer",
+            "relay::lanes::fitness",
             "relay::lanes::keeper",
             "relay::lanes",
             "relay::group",

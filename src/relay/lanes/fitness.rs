@@ -1,0 +1,116 @@
+//! Whether a node is fit to own lanes, or should leave them to others for a while.
+
+use std::collections::VecDeque;
+
+use super::lane::Way;
+use super::topic::TopicLanes;
+use crate::clock::BootInstant;
+use crate::limits::{LANE_FENCE_TRIES_MAX, LANE_LAPSE_WINDOW, LANE_LAPSES_MAX};
+use crate::relay::breaker::BreakerState;
+use crate::relay::engine::Engine;
+
+/// What the keeper of a topic's lanes has seen of its node.
+#[derive(Debug, Default)]
+pub(crate) struct Fitness {
+    was_failing: bool,
+    /// When the database began to fail, the last times.
+    lapses: VecDeque<BootInstant>,
+    /// Since when some lane is fenced in vain, again and again.
+    unfenced_since: Option<BootInstant>,
+}
+
+impl Fitness {
+    /// Looks how it is just now; `has_failed` says whether the keeper itself could not do its part.
+    pub(crate) fn look(&mut self, lanes: &TopicLanes, has_failed: bool, now: BootInstant) {
+        let in_vain = |way: &Way| matches!(way, Way::Unfenced { tries, .. } if *tries >= LANE_FENCE_TRIES_MAX);
+        let is_unfenced = lanes.owned().values().any(|lane| in_vain(&lane.way));
+        self.note(has_failed || lanes.failing_since().is_some(), is_unfenced, now);
+    }
+
+    fn note(&mut self, is_failing: bool, is_unfenced: bool, now: BootInstant) {
+        if is_failing && !self.was_failing {
+            self.lapses.push_back(now);
+            let over = self.lapses.len().saturating_sub(LANE_LAPSES_MAX);
+            self.lapses.drain(..over);
+        }
+        self.was_failing = is_failing;
+        self.unfenced_since = is_unfenced.then(|| self.unfenced_since.unwrap_or(now));
+    }
+
+    /// Whether this node can do nothing, and could not for too long: its broker is down, or what it asks of broker or database
+    /// fails each time.
+    pub(crate) fn is_down(&self, engine: &Engine, lanes: &TopicLanes, now: BootInstant) -> bool {
+        let down_since = match engine.breaker.state() {
+            BreakerState::Open { since, .. } => Some(since),
+            _ => None,
+        };
+        let ill_since = down_since.into_iter().chain(lanes.failing_since()).chain(self.unfenced_since).min();
+        ill_since.is_some_and(|since| since.until(now) >= engine.limits.lane_yield_duration)
+    }
+
+    /// Whether its database failed again and again, and answered in between.
+    pub(crate) fn lapses(&self, now: BootInstant) -> bool {
+        let first = self.lapses.front().filter(|_| self.lapses.len() == LANE_LAPSES_MAX);
+        first.is_some_and(|first| first.until(now) < LANE_LAPSE_WINDOW)
+    }
+
+    /// Begins anew, with the sleep or after it: what was before is no reason for another.
+    pub(crate) fn forget(&mut self) {
+        self.lapses.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> BootInstant {
+        BootInstant::from_boot(Duration::from_secs(seconds))
+    }
+
+    /// Notes a look each second, failing where `is_failing` says so; returns when it was unfit first.
+    fn lapses_at(is_failing: impl Fn(u64) -> bool) -> Option<u64> {
+        let mut fitness = Fitness::default();
+        (0..600).find(|second| {
+            fitness.note(is_failing(*second), false, at(*second));
+            fitness.lapses(at(*second))
+        })
+    }
+
+    #[test]
+    fn a_database_that_fails_again_and_again_makes_unfit() {
+        assert_eq!(lapses_at(|second| second % 2 == 0), Some(4), "every other look fails");
+        assert_eq!(lapses_at(|second| second % 20 == 0), Some(40));
+        assert_eq!(lapses_at(|second| second % 20 < 19), Some(40), "one good look is no recovery");
+    }
+
+    #[test]
+    fn a_database_that_fails_now_and_then_does_not() {
+        assert_eq!(lapses_at(|second| second % 31 == 0), None);
+        assert_eq!(lapses_at(|second| (100..400).contains(&second)), None, "an outage for all is over for all");
+    }
+
+    #[test]
+    fn what_was_before_a_sleep_is_forgotten() {
+        let mut fitness = Fitness::default();
+        for second in 0..6 {
+            fitness.note(second % 2 == 0, false, at(second));
+        }
+        assert!(fitness.lapses(at(6)));
+        fitness.forget();
+        fitness.note(true, false, at(7));
+        assert!(!fitness.lapses(at(7)));
+    }
+
+    #[test]
+    fn a_lane_that_is_fenced_at_last_is_no_trouble_any_more() {
+        let mut fitness = Fitness::default();
+        fitness.note(false, true, at(1));
+        fitness.note(false, true, at(5));
+        assert_eq!(fitness.unfenced_since, Some(at(1)));
+        fitness.note(false, false, at(6));
+        assert_eq!(fitness.unfenced_since, None);
+    }
+}

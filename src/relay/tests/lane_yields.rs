@@ -1,0 +1,34 @@
+//! Nodes that leave their lanes to others for a while.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::World;
+use super::lanes::{owned, world};
+use crate::transport::{Answer, FailureClass, MemoryTransport};
+
+/// Its broker answers probes and takes nothing, so that the breaker opens again and again.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_broker_only_answers_probes_yields() {
+    let world = world();
+    let mut other: World = world.neighbour();
+    other.broker = MemoryTransport::new();
+    other.broker.set_delivery_timeout(Duration::from_secs(25));
+    let (first, second) = (world.start().await, other.start().await);
+    world.until("each owns a half", || owned(&first) == 8 && owned(&second) == 8).await;
+    other.broker.answer_matching(Answer::Fail(FailureClass::Connection), |_| true);
+    let failed = Instant::now();
+    for key in 0..50 {
+        let row = world.commit_keyed(&key.to_string());
+        world.hand_over_keyed(row, &key.to_string(), true);
+    }
+    world.until("one gave its lanes up", || owned(&second) == 0 && owned(&first) == 16).await;
+    assert!(failed.elapsed() < Duration::from_secs(20), "{:?}", failed.elapsed());
+    assert_eq!(second.status().asleep_topics.len(), 1);
+    world.delivered(50).await;
+    world.drained().await;
+    other.broker.forget_answers();
+    world.until("it is back", || owned(&first) == 8 && owned(&second) == 8).await;
+    assert!(second.status().asleep_topics.is_empty());
+}
