@@ -4,6 +4,7 @@
 //! over as a ref is read before it is sent, so the proof of "no phantom" is that its row is gone, and that the row itself
 //! was not carried.
 
+mod admin_beside_relays;
 mod builder;
 mod databases;
 mod delayed;
