@@ -6,9 +6,10 @@ use tokio::time::{Instant, sleep};
 
 use super::World;
 use super::lanes::{TOPIC, owned, world_with};
+use crate::lane::lane_of;
 use crate::limits::LANES;
 use crate::relay::Relay;
-use crate::store::{AdminStore as _, HistoryStore as _, RowKey};
+use crate::store::{AdminStore as _, HistoryStore as _, Return, RowKey};
 use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{Answer, FailureClass};
 
@@ -42,12 +43,13 @@ async fn what_goes_back_to_a_lane_wakes_its_owner() {
     world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
     for _ in 0..5 {
         let row = world.bury_keyed("a").await;
+        let back = Return { message_id: row.message_id, lane: Some(lane_of("a", LANES)) };
         sleep(Duration::from_millis(1_300)).await;
-        assert_eq!(world.store.redrive(&[row.message_id]).await.unwrap(), [row.message_id]);
+        assert_eq!(world.store.redrive(&[back]).await.unwrap(), [row.message_id]);
         world.wake_and_flush(&relay, row).await;
         world.drained().await;
         sleep(Duration::from_millis(1_300)).await;
-        assert_eq!(world.store.send_again(&[row.message_id]).await.unwrap(), [row.message_id]);
+        assert_eq!(world.store.send_again(&[back]).await.unwrap(), [row.message_id]);
         world.wake_and_flush(&relay, row).await;
     }
 }

@@ -172,10 +172,10 @@ pub async fn send_again_brings_messages_back(under_test: &dyn StoreUnderTest) {
 /// The settle of the copy that was sent before may come late, or again because its answer was lost: it is not of this one.
 pub async fn send_again_outlives_a_late_settle(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
-    for options in [DUE, InsertOptions::default().in_lane(3)] {
+    for (options, lane) in [(DUE, None), (InsertOptions::default().in_lane(3), Some(3))] {
         let key = insert(under_test, options).await;
         settle(history, key).await;
-        history.send_again(&[key.message_id]).await.expect("send again");
+        history.send_again(&[returning(key.message_id, lane)]).await.expect("send again");
         for locking in [Locking::Skip, Locking::Wait] {
             assert_eq!(history.settle_kept(&[Kept { key, keep: AWAITING }], locking).await.expect("settle"), []);
             assert_eq!(under_test.store().settle(&[key], locking).await.expect("settle"), []);
