@@ -17,6 +17,11 @@ async fn is_sent(yard: &Yard, id: MessageId) {
     until_async("it is in the history", async || ask!(yard, sent(id)).is_ok()).await;
 }
 
+/// Waits until as many are late: a database whose clock ticks in milliseconds takes one for it.
+async fn are_late(yard: &Yard, count: usize) {
+    until_async("they are late", async || unprocessed(yard).await.len() == count).await;
+}
+
 async fn unprocessed(yard: &Yard) -> Vec<MessageId> {
     let page = ask!(yard, unprocessed(&late(), None, 10)).expect("unprocessed");
     page.messages.into_iter().map(|sent| sent.message_id).collect()
@@ -32,6 +37,7 @@ async fn what_was_sent_is_confirmed_or_goes_again(yard: &mut Yard) {
     }
     assert_eq!(ask!(yard, mark_processed(ids[0])).expect("mark"), Marking::Marked);
     assert_eq!(ask!(yard, mark_processed(ids[0])).expect("mark"), Marking::Already);
+    are_late(yard, 2).await;
     assert_eq!(unprocessed(yard).await, ids[1..]);
     let counted = ask!(yard, count_sent(ORDERS, 100)).expect("count");
     assert_eq!((counted.sent, counted.unprocessed), (3, 2));
@@ -42,6 +48,7 @@ async fn what_was_sent_is_confirmed_or_goes_again(yard: &mut Yard) {
     let error = ask!(yard, send_again(ids[0])).expect_err("it is processed");
     assert!(matches!(error, AdminError::NotUnprocessed { .. }), "{error}");
 
+    are_late(yard, 2).await;
     let mut told = Vec::new();
     let went = ask!(yard, send_all_again(&late(), RedrivePace::default(), |so_far| told.push(so_far)));
     assert_eq!((went.expect("send again"), told), (2, vec![2]));
