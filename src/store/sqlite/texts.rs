@@ -74,7 +74,7 @@ SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, 0, m.key, m.kind, m.
 FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.epoch = 0 AND m.deliver_at IS NULL";
 
 const REMAINING: &str = "
-SELECT m.id, m.message_id FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value";
+SELECT id, message_id FROM outbox_messages WHERE id IN (SELECT value FROM json_each(?1))";
 
 // Cut at the bytes on the lengths alone, and payloads read by primary key: through the window's sort they would be copied.
 // One row at least comes back, so that the moment of reading is known also where nothing is due.
