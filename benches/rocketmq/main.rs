@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use diesel_outbox::Topic;
+use diesel_outbox::limits::Limits;
 use diesel_outbox::transport::{RocketMqConfig, RocketMqTransport, Transport as _};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
@@ -33,9 +34,7 @@ use crate::cpu::CpuMeter;
 use crate::raw::{Properties, Raw};
 use crate::report::{Figure, Floor, Journal};
 use crate::stats::Waits;
-use crate::transports::{
-    Hands, PAYLOAD_BYTES, TOPIC, claims_in_flight_max, drain, fill, relays_in_flight_max, send_many,
-};
+use crate::transports::{Hands, PAYLOAD_BYTES, TOPIC, drain, fill, relays_in_flight_max, send_many};
 
 const ROWS: usize = 200_000;
 const SINGLES: usize = 3_000;
@@ -146,6 +145,12 @@ async fn singles(rocketmq: &str, raw: &Raw, root: u32, journal: &mut Journal) ->
         Figure::new("transport, single sends, p50", "us", singles, Floor::None),
         Figure::new("p50 of single sends, by the bare client's", "", ratios, Floor::AtMost(1.3)),
     ])
+}
+
+/// As many messages as a relay has in flight while it drains a backlog: all claims that are open at once.
+fn claims_in_flight_max() -> usize {
+    let limits = Limits::default();
+    limits.claim_rows_max * limits.claim_workers
 }
 
 fn connect(name_server: &str) -> Result<RocketMqTransport> {

@@ -72,12 +72,6 @@ pub(crate) fn relays_in_flight_max() -> usize {
     Limits::default().in_flight_max
 }
 
-/// As many as it has in flight while it drains a backlog: all claims that are open at once.
-pub(crate) fn claims_in_flight_max() -> usize {
-    let limits = Limits::default();
-    limits.claim_rows_max * limits.claim_workers
-}
-
 /// Messages a second by a transport, fed as by a relay: in its groups, and so many in flight, or as many as the transport has
 /// use for. For a task, as a relay is.
 pub(crate) async fn send_many(transport: impl Transport, messages: usize, in_flight_max: usize) -> Result<f64> {
