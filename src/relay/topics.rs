@@ -110,7 +110,7 @@ impl Memory {
 }
 
 impl TopicState {
-    fn new(topic: Topic, gauges: Gauges) -> Self {
+    pub(super) fn new(topic: Topic, gauges: Gauges) -> Self {
         Self {
             meters: TopicMeters::new(&topic.shared_name()),
             gauges,

@@ -151,8 +151,9 @@ impl<P: Sessions<Mysql>> HistoryStore for MysqlStore<P> {
             return Ok(Vec::new());
         }
         let texts = &self.history_texts;
-        let move_back =
-            |locked: &[RowKey]| vec![(&texts.send_again, vec![Bind::back(back, locked)]), (&texts.delete, vec![of(locked)])];
+        let move_back = |locked: &[RowKey]| {
+            vec![(&texts.send_again, vec![Bind::back(back, locked)]), (&texts.delete, vec![of(locked)])]
+        };
         let group = [ascending(back.iter().map(|back| back.message_id))];
         let moved = self.write(&texts.lock_unprocessed, group, move_back).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())

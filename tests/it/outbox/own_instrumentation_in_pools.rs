@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use diesel::ConnectionResult;
 use diesel::connection::{Instrumentation, InstrumentationEvent};
 use diesel::prelude::*;
 use diesel::r2d2::{self, ConnectionManager, CustomizeConnection};
 use diesel::result::{Error, QueryResult};
-use diesel::ConnectionResult;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, bb8, deadpool, mobc};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_outbox::{AsyncOutboxBackend, MessageId, Outbox, Tap};
@@ -108,7 +108,8 @@ macro_rules! custom_setup {
             let Some(url) = fresh_postgres() else { return };
             let (outbox, commits) = (outbox(), Commits::default());
             let tap = outbox.tap();
-            let pool = $pool(manager(url, &outbox, &commits));
+            let build = $pool;
+            let pool = build(manager(url, &outbox, &commits));
             {
                 let (mut one, mut other) = (pool.get().await.expect("get"), pool.get().await.expect("get"));
                 placed(&mut *one, &outbox, &tap).await;
@@ -123,5 +124,7 @@ macro_rules! custom_setup {
 custom_setup!(deadpool_custom_setup, |manager| {
     deadpool::Pool::<AsyncPgConnection>::builder(manager).max_size(2).build().expect("a pool")
 });
-custom_setup!(bb8_custom_setup, |manager| bb8::Pool::<AsyncPgConnection>::builder().max_size(2).build_unchecked(manager));
+custom_setup!(bb8_custom_setup, |manager| bb8::Pool::<AsyncPgConnection>::builder()
+    .max_size(2)
+    .build_unchecked(manager));
 custom_setup!(mobc_custom_setup, |manager| mobc::Pool::<AsyncPgConnection>::new(manager));
