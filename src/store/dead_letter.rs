@@ -30,13 +30,13 @@ pub struct DeadLetter {
     pub created_at: SystemTime,
     /// When it was given up, by the database's clock.
     pub dead_at: SystemTime,
-    /// Attempts spent.
+    /// Attempts spent before the last one.
     pub attempts: u32,
-    /// Failures in all.
+    /// Failures before the last one.
     pub failures: u32,
-    /// The last failures, oldest first.
+    /// The last of them, oldest first.
     pub errors: Vec<FailureNote>,
-    /// Why it was given up: a word, a colon, and the last error.
+    /// Why it was given up: a word, a colon, and the error of the last attempt.
     pub reason: String,
 }
 
