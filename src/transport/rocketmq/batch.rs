@@ -37,7 +37,7 @@ fn frame_bytes_max(record: &Record) -> usize {
 ///
 /// The client library makes a map of each message's properties first, and a text of that.
 fn frame(record: &Record, framed: &mut Vec<u8>) {
-    // What Java's clients call the message's id; a batch as a whole has none that consumers see.
+    // What Java's clients call the message's id. Brokers of today put the batch's own in its place when they store it.
     let id = MessageClientIDSetter::create_uniq_id();
     let id = [MessageConst::PROPERTY_UNIQ_CLIENT_MESSAGE_ID_KEYIDX, "\u{1}", &id, "\u{2}"];
     let properties = record.properties.len() + id.iter().map(|part| part.len()).sum::<usize>();
