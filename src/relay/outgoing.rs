@@ -90,7 +90,7 @@ impl<'a> Outgoing<'a> {
             kind: engine.teller.has_listeners().then(|| row.envelope.kind.as_str().into()),
             bytes: row.envelope.size_bytes().max(1),
             committed_at,
-            alone,
+            alone: alone || engine.transport.sends_one_by_one(),
         };
         if let Err(known) = engine.ledger.enter(row.key, entry, room) {
             return Offered::Known(known);

@@ -93,6 +93,14 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         usize::MAX
     }
 
+    /// Whether each message is a request of its own, so that a refusal is of this message, whatever is sent beside it.
+    ///
+    /// Of one that sends batches, as by default, a message that is [refused](FailureClass::RecordRefused) goes once more with nothing
+    /// of its topic beside it before it is given up.
+    fn sends_one_by_one(&self) -> bool {
+        false
+    }
+
     /// Whether it can [`fence`](Self::fence). A relay with a [fenced](Topic::fenced) topic does not start without.
     fn can_fence(&self) -> bool {
         false

@@ -123,6 +123,10 @@ impl Transport for HttpTransport {
         Ok(())
     }
 
+    fn sends_one_by_one(&self) -> bool {
+        true
+    }
+
     /// # Panics
     /// Outside of a tokio runtime with time and I/O enabled; a relay has one.
     fn send(&self, envelope: Envelope, receipt: Receipt) {

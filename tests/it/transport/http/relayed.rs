@@ -125,3 +125,23 @@ async fn a_relay_starts_without_its_receiver() {
     assert_eq!(ids(&receiver), committed);
     assert!(store.dead_rows().is_empty());
 }
+
+/// Each message is a request of its own: what is refused is given up at once, also beside one that hangs.
+#[tokio::test]
+async fn a_refusal_waits_for_no_neighbour() {
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    receiver.reply_next([Reply::Held, Reply::Status(413)]);
+    commit(&store, 1);
+    let (relay, _broker) = relay(&store, &receiver).await;
+    receiver.until_received(1).await;
+    let refused = commit(&store, 1);
+    until("the second is given up", || !store.dead_rows().is_empty()).await;
+    let dead = store.dead_rows();
+    assert!(dead[0].reason.starts_with("refused") && refused.contains(&dead[0].key.message_id), "{dead:?}");
+    let id = dead[0].key.message_id.to_string();
+    let requests = receiver.received();
+    assert_eq!(requests.iter().filter(|request| request.header("outbox-message-id") == Some(&id)).count(), 1);
+    receiver.release();
+    until("the first is settled", || store.live_rows().is_empty()).await;
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+}
