@@ -36,11 +36,13 @@ struct Inner {
     state: BreakerState,
     /// Since when it was not closed. A broker that answers probes and takes nothing opens it again and again: all that is one outage.
     down_since: Option<BootInstant>,
+    /// When it last answered a probe, in that outage.
+    answered_at: Option<BootInstant>,
 }
 
 impl Breaker {
     pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
-        let inner = Mutex::new(Inner { state: BreakerState::Closed, down_since: None });
+        let inner = Mutex::new(Inner { state: BreakerState::Closed, down_since: None, answered_at: None });
         let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
         // From the start, so that a dashboard shows every transport and not only those that were down once.
         breaker.show(false);
@@ -90,6 +92,11 @@ impl Breaker {
         if matches!(inner.state, BreakerState::Open { .. }) {
             return;
         }
+        // It answered, and nobody had anything for it: what goes wrong so much later is another outage.
+        let tried_at = if let BreakerState::Trial { since } = inner.state { since } else { now };
+        if inner.answered_at.take().is_some_and(|at| tried_at >= at + self.trial_duration) {
+            inner.down_since = None;
+        }
         let since = *inner.down_since.get_or_insert(now);
         inner.state = BreakerState::Open { class, since };
         drop(inner);
@@ -100,10 +107,10 @@ impl Breaker {
     }
 
     /// The broker answered a probe.
-    pub(crate) fn probed(&self) {
+    pub(crate) fn probed(&self, now: BootInstant) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Open { .. }) {
-            inner.state = BreakerState::HalfOpen;
+            (inner.state, inner.answered_at) = (BreakerState::HalfOpen, Some(now));
             drop(inner);
             self.changed.notify_waiters();
         }
@@ -112,7 +119,7 @@ impl Breaker {
     fn close_trial(&self) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Trial { .. }) {
-            *inner = Inner { state: BreakerState::Closed, down_since: None };
+            *inner = Inner { state: BreakerState::Closed, down_since: None, answered_at: None };
             drop(inner);
             tracing::info!(transport = &*self.transport, "the transport is back");
             self.show(false);
@@ -158,7 +165,7 @@ mod tests {
     fn half_open() -> Breaker {
         let breaker = breaker();
         breaker.observe(&failed(FailureClass::Connection), START);
-        breaker.probed();
+        breaker.probed(START);
         breaker
     }
 
@@ -205,6 +212,18 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_wrong_long_after_an_answer_is_another_outage() {
+        let (class, later) = (FailureClass::Connection, START + Duration::from_secs(3_600));
+        let idle = half_open();
+        idle.observe(&failed(class), later);
+        assert_eq!(idle.state(), BreakerState::Open { class, since: later });
+        let tried_late = half_open();
+        tried_late.admit(1, later);
+        tried_late.observe(&failed(class), later);
+        assert_eq!(tried_late.state(), BreakerState::Open { class, since: later });
+    }
+
+    #[test]
     fn an_outage_in_the_trial_opens_again() {
         let breaker = half_open();
         breaker.admit(1, START);
@@ -212,7 +231,7 @@ mod tests {
         let class = FailureClass::Authentication;
         breaker.observe(&failed(class), later);
         assert_eq!(breaker.state(), BreakerState::Open { class, since: START }, "a probe alone is no end of an outage");
-        breaker.probed();
+        breaker.probed(later);
         breaker.admit(1, later);
         breaker.observe(&Outcome::Delivered, later);
         breaker.observe(&failed(class), later);

@@ -23,7 +23,7 @@ pub(crate) async fn run(engine: Arc<Engine>, topics: Vec<Topic>, prepared: bool)
             () = until_it_answers(&engine, &topics, &prepared) => {}
             () = engine.stop.reached(Stage::Draining) => return,
         }
-        engine.breaker.probed();
+        engine.breaker.probed(engine.clock.now());
         engine.wakes.scout.notify_one();
         engine.lanes.wake();
     }
