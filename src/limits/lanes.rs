@@ -93,7 +93,8 @@ pub const LANE_COMMITS_MAX: usize = 4_096;
 /// How soon a row in hand from an earlier time is looked at again, and a lane of which much is read again.
 pub const LANE_RECHECK: Duration = Duration::from_millis(100);
 
-/// The pause between two pages of a lane that is read for rows that became visible late, where rows of held keys fill more than one:
+/// The pause between two pages of a lane that is read for rows that became visible late, where rows of held keys fill more than one,
+/// in step with the other lanes of its kind, so that one statement reads them all:
 /// 10,000 of them in one lane are gone through within a second, and a topic reads no more than ten pages of
 /// [`LANE_READ_ROWS_MAX`] rows a second for it, some hundredths of a processor of the database, for as long as they are held.
 pub const LANE_LATE_PAUSE: Duration = Duration::from_millis(100);

@@ -49,6 +49,8 @@ pub(crate) struct Lane {
     read_to: i64,
     late_from: i64,
     late_at: BootInstant,
+    /// When a read for late rows is again to be followed by one from the front.
+    new_at: BootInstant,
     /// What the last page was read for, so that none of the three starves the others.
     last_scan: ScanKind,
     recent: Recent,
@@ -80,6 +82,13 @@ impl Way {
     }
 }
 
+/// The next of the moments that all lanes have in common, so that those of which more is to be read share a statement.
+fn in_step(at: BootInstant) -> BootInstant {
+    let beginning = BootInstant::from_boot(Duration::ZERO);
+    let steps = beginning.until(at).as_millis().div_ceil(LANE_LATE_PAUSE.as_millis());
+    beginning + LANE_LATE_PAUSE * u32::try_from(steps).unwrap_or(u32::MAX)
+}
+
 impl Lane {
     pub(crate) fn new(
         held: HeldLane,
@@ -107,6 +116,7 @@ impl Lane {
             read_to: 0,
             late_from: 0,
             late_at: now,
+            new_at: now,
             last_scan: ScanKind::Refill,
             recent: Recent::default(),
         }
@@ -207,10 +217,15 @@ impl Lane {
                 self.front = self.front.max(last);
             }
             ScanKind::Late => {
-                // What is new is not to wait for a pass through what is held.
-                self.has_more |= is_full;
-                self.late_from = if is_full { last } else { 0 };
-                self.late_at = if is_full { late_at.min(now + LANE_LATE_PAUSE) } else { late_at };
+                // What is new is not to wait for a pass through what is held; a read from the front costs as much as a page, so
+                // it comes once in a poll and not with each of them.
+                if is_full && now >= self.new_at && self.keys.len() < LANE_KEYS_MAX {
+                    (self.has_more, self.new_at) = (true, late_at);
+                }
+                // No further than the front: what is behind it is no later than it should be.
+                let goes_on = is_full && last < self.front;
+                self.late_from = if goes_on { last } else { 0 };
+                self.late_at = if goes_on { late_at.min(in_step(now + LANE_LATE_PAUSE)) } else { late_at };
             }
             ScanKind::Front | ScanKind::Refill => {}
         }
