@@ -13,7 +13,7 @@ use super::stop::Stage;
 use crate::limits::{MARK_AGE_MAX, PRUNE_REST, PRUNE_ROWS_MAX};
 use crate::metrics;
 use crate::retention::DAY;
-use crate::store::{HistoryStore, StoreError};
+use crate::store::{HistoryStore, SchemaProblem, StoreError};
 
 /// The shortest rest between two rounds.
 const REST_MIN: Duration = Duration::from_millis(10);
@@ -49,7 +49,9 @@ pub(crate) async fn run_once(engines: &Engines) -> bool {
         noted("room could not be made in the history", store.make_room(&days).await);
     }
     // Also where no topic keeps any more: what was kept before goes with its day. Its tables may never have been there.
-    if !days.is_empty() || store.check_history().await.is_ok() {
+    let is_absent =
+        async || matches!(store.check_history().await, Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })));
+    if !days.is_empty() || !is_absent().await {
         more |= note("history", prune(store).await);
         more |= note("marks", full(store.fold_marks(MARK_AGE_MAX, PRUNE_ROWS_MAX).await));
     }

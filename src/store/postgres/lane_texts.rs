@@ -103,7 +103,8 @@ FROM outbox_messages WHERE id = ANY($1) AND lane >= 0 ORDER BY id";
 
 /// The lanes that a node owns now. Locked, so that nobody takes them before the write is there.
 const OWNED: &str = "
-  SELECT lane, fence FROM outbox_lanes WHERE topic = $1 AND owner = $2 AND expires_at > statement_timestamp() FOR SHARE";
+  SELECT lane, fence FROM outbox_lanes WHERE topic = $1 AND owner = $2 AND expires_at > statement_timestamp()
+  ORDER BY lane FOR SHARE";
 
 // 10 is limits::ERRORS_KEPT_MAX. due_at stays: the lane's owner does the waiting, and a row out of its place in the index
 // would let a later one of its key pass.
