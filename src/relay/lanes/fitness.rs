@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::lane::Way;
 use super::topic::TopicLanes;
+use super::way::Way;
 use crate::clock::BootInstant;
 use crate::limits::{LANE_FENCE_TRIES_MAX, LANE_LAPSE_WINDOW, LANE_LAPSES_MAX};
 use crate::relay::breaker::BreakerState;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::fitness::Fitness;
-use super::lane::{Lane, Way, validity};
+use super::lane::{Lane, validity};
 use super::topic::TopicLanes;
+use super::way::Way;
 use crate::clock::BootInstant;
 use crate::metrics;
 use crate::planted::{Mistake, planted};

@@ -8,17 +8,14 @@ use super::floor::{Covered, Floor};
 use super::key::Key;
 use super::page::{Found, KeyHash, Page, Scan, ScanKind, Waiting};
 use super::recent::Recent;
+use super::way::Way;
 use crate::clock::BootInstant;
 use crate::limits::{
-    LANE_AGAIN_ROWS_MAX, LANE_FENCE_WAIT_MAX, LANE_FENCE_WAIT_MIN, LANE_KEY_UNDER_WAY_MAX, LANE_KEYS_MAX,
-    LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_RECHECK, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS,
+    LANE_AGAIN_ROWS_MAX, LANE_KEY_UNDER_WAY_MAX, LANE_KEYS_MAX, LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_RECHECK,
+    LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS,
 };
-use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{HeldLane, RowKey};
 use crate::transport::{FencedLane, Run};
-
-/// Waits until a lane is fenced anew that was so in vain, or sent nothing since.
-const FENCE_RETRY: Exponential = Exponential::new(LANE_FENCE_WAIT_MIN, LANE_FENCE_WAIT_MAX);
 
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -54,32 +51,6 @@ pub(crate) struct Lane {
     /// What the last page was read for, so that none of the three starves the others.
     last_scan: ScanKind,
     recent: Recent,
-}
-
-/// How messages leave.
-#[derive(Debug)]
-pub(crate) enum Way {
-    /// One of a key after the other; what an earlier owner sends late may come in between.
-    Plain,
-    /// Nothing leaves before the lane is fenced; not to be tried before then, after so many times in vain. What is asked of the broker
-    /// ends before the lane is handed over: later, it would fence the next owner.
-    Unfenced { from: BootInstant, tries: u32, is_asked: bool },
-    /// Several of a key at once.
-    Fenced { by: Arc<dyn FencedLane>, tries: u32 },
-}
-
-impl Way {
-    /// To be fenced.
-    pub(crate) fn unfenced(now: BootInstant) -> Self {
-        Self::Unfenced { from: now, tries: 0, is_asked: false }
-    }
-
-    /// To be fenced anew after a while, where it is of those that are.
-    pub(crate) fn anew(&self, now: BootInstant) -> Option<Self> {
-        let (Self::Unfenced { tries, .. } | Self::Fenced { tries, .. }) = *self else { return None };
-        let wait = if tries == 0 { Duration::ZERO } else { FENCE_RETRY.wait(tries) };
-        Some(Self::Unfenced { from: now + wait, tries: tries.saturating_add(1), is_asked: false })
-    }
 }
 
 /// The next of the moments that all lanes have in common, so that those of which more is to be read share a statement.

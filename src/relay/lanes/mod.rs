@@ -24,4 +24,5 @@ pub(crate) mod page;
 pub(crate) mod reader;
 pub(crate) mod recent;
 pub(crate) mod topic;
+pub(crate) mod way;
 pub(crate) mod woken;

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::lane::{Lane, Way};
+use super::lane::Lane;
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
+use super::way::Way;
 use super::woken::{Commits, Woken};
 use crate::clock::BootInstant;
 use crate::metrics;

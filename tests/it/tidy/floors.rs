@@ -82,6 +82,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::lanes::page",
             "relay::lanes::key",
             "relay::lanes::recent",
+            "relay::lanes::way",
             "relay::lanes::lane",
             "relay::lanes::woken",
             "relay::lanes::topic",

@@ -1,0 +1,38 @@
+//! How the messages of a lane leave, and when the lane is fenced.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::BootInstant;
+use crate::limits::{LANE_FENCE_WAIT_MAX, LANE_FENCE_WAIT_MIN};
+use crate::retry::{Exponential, RetryPolicy as _};
+use crate::transport::FencedLane;
+
+/// Waits until a lane is fenced anew that was so in vain, or sent nothing since.
+const FENCE_RETRY: Exponential = Exponential::new(LANE_FENCE_WAIT_MIN, LANE_FENCE_WAIT_MAX);
+
+/// How messages leave.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// One of a key after the other; what an earlier owner sends late may come in between.
+    Plain,
+    /// Nothing leaves before the lane is fenced; not to be tried before then, after so many times in vain. What is asked of the broker
+    /// ends before the lane is handed over: later, it would fence the next owner.
+    Unfenced { from: BootInstant, tries: u32, is_asked: bool },
+    /// Several of a key at once.
+    Fenced { by: Arc<dyn FencedLane>, tries: u32 },
+}
+
+impl Way {
+    /// To be fenced.
+    pub(crate) fn unfenced(now: BootInstant) -> Self {
+        Self::Unfenced { from: now, tries: 0, is_asked: false }
+    }
+
+    /// To be fenced anew after a while, where it is of those that are.
+    pub(crate) fn anew(&self, now: BootInstant) -> Option<Self> {
+        let (Self::Unfenced { tries, .. } | Self::Fenced { tries, .. }) = *self else { return None };
+        let wait = if tries == 0 { Duration::ZERO } else { FENCE_RETRY.wait(tries) };
+        Some(Self::Unfenced { from: now + wait, tries: tries.saturating_add(1), is_asked: false })
+    }
+}
