@@ -1,5 +1,6 @@
 use super::pending::{Pending, deliver};
-use crate::limits::HOOK_REFS_MAX;
+use crate::limits::{CARRIED_ROWS_MAX, HOOK_REFS_MAX};
+use crate::planted::{Mistake, planted};
 use crate::relay::queue::lost;
 
 /// What one connection enqueued in its open transaction, and how deep each row stands in it.
@@ -8,8 +9,12 @@ pub(super) struct Buffer {
     pending: Vec<Pending>,
     /// For each open savepoint, from depth 2 on: how many rows there were when it began.
     marks: Vec<usize>,
-    /// The depth whose COMMIT or RELEASE was announced and has not ended yet.
-    committing: Option<u32>,
+    /// The COMMIT or RELEASE that was announced and has not ended yet.
+    committing: Option<Announced>,
+    /// How many statements began, but for COMMITs that were announced.
+    statements: u64,
+    /// How many had begun when the last rows were written.
+    written_at: u64,
     /// Statements sent together with the announced COMMIT and before it: their ends come first.
     ends_before_commit: usize,
     /// Whether the outermost transaction is one of `begin_test_transaction`, which never commits.
@@ -18,10 +23,35 @@ pub(super) struct Buffer {
     deadlocked: bool,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Announced {
+    depth: u32,
+    /// Whether a statement began behind it that is a COMMIT and nothing else.
+    has_begun: bool,
+}
+
+/// How a statement ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Without an error, which alone proves nothing.
+    NoError,
+    /// Nobody knows, as when the connection broke.
+    Doubtful,
+    /// It was not done.
+    Failed,
+}
+
 impl Buffer {
-    /// Keeps rows that were written at `depth`. What is too much is left to the sweeper, and counted.
-    pub(super) fn push(&mut self, rows: Vec<Pending>, depth: u32, in_test_transaction: bool) {
+    /// Keeps rows that one statement wrote at `depth`, the last that began. What is too much is left to the sweeper, and
+    /// counted.
+    pub(super) fn push(&mut self, mut rows: Vec<Pending>, depth: u32, in_test_transaction: bool) {
         self.in_test_transaction = in_test_transaction;
+        if self.statements != self.written_at + 1 {
+            self.withdraw();
+        }
+        self.written_at = self.statements;
+        let carried = CARRIED_ROWS_MAX.saturating_sub(self.pending.len());
+        rows.iter_mut().skip(carried).for_each(|row| row.row.carried = None);
         // Installed inside a transaction, the hook has not seen its savepoints begin; there was nothing then.
         let savepoints = depth.saturating_sub(1) as usize;
         if self.marks.len() < savepoints {
@@ -44,7 +74,17 @@ impl Buffer {
 
     pub(super) fn commit(&mut self, depth: u32) {
         self.resolve_doubt();
-        self.committing = Some(depth);
+        self.committing = Some(Announced { depth, has_begun: false });
+    }
+
+    /// The beginning of any statement; `is_commit` says whether it is a COMMIT and nothing else.
+    pub(super) fn start(&mut self, is_commit: impl FnOnce() -> bool) {
+        match &mut self.committing {
+            Some(announced) if self.ends_before_commit == 0 && !announced.has_begun && is_commit() => {
+                announced.has_begun = true;
+            }
+            _ => self.statements += 1,
+        }
     }
 
     /// Says that the COMMIT announced next is sent together with `statements` before it.
@@ -63,16 +103,20 @@ impl Buffer {
         }
     }
 
-    /// The end of any statement; of interest is the one behind an announced COMMIT or RELEASE, and whether that may have
-    /// been done.
-    pub(super) fn finish(&mut self, perhaps_done: bool) {
-        let Some(depth) = self.committing else { return };
+    /// The end of any statement; of interest is the one behind an announced COMMIT or RELEASE.
+    pub(super) fn finish(&mut self, ending: Ending) {
+        let Some(Announced { depth, has_begun }) = self.committing else { return };
         if self.ends_before_commit > 0 {
             self.ends_before_commit -= 1;
             return;
         }
         self.committing = None;
+        let perhaps_done = ending != Ending::Failed;
         if depth <= 1 {
+            // Where the INSERT succeeded the transaction was not aborted, and where nothing came between, COMMIT did commit.
+            if !(has_begun && ending == Ending::NoError && self.statements == self.written_at) {
+                self.withdraw();
+            }
             if perhaps_done {
                 deliver(std::mem::take(&mut self.pending));
             }
@@ -82,6 +126,13 @@ impl Buffer {
             if self.in_test_transaction && depth == 2 {
                 deliver(std::mem::take(&mut self.pending));
             }
+        }
+    }
+
+    /// The commit of what is here will not be proven: the relay has to read it.
+    fn withdraw(&mut self) {
+        if !planted(Mistake::CommitBelieved) {
+            self.pending.iter_mut().take(CARRIED_ROWS_MAX).for_each(|row| row.row.carried = None);
         }
     }
 
@@ -95,8 +146,9 @@ impl Buffer {
 
     /// An announced outermost COMMIT whose end was never seen (its future was dropped) may have happened.
     fn resolve_doubt(&mut self) {
-        let Some(depth) = self.committing.take() else { return };
+        let Some(Announced { depth, .. }) = self.committing.take() else { return };
         self.ends_before_commit = 0;
+        self.withdraw();
         if depth <= 1 {
             deliver(std::mem::take(&mut self.pending));
         }

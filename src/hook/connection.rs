@@ -84,9 +84,14 @@ impl Depth {
     pub(crate) fn outside(self) -> u32 {
         u32::from(self.in_test_transaction)
     }
+
+    /// Whether the end of this transaction is what makes its rows count.
+    pub(crate) fn is_outermost(self) -> bool {
+        self.depth == self.outside() + 1
+    }
 }
 
-/// Keeps rows until their transaction ends; outside one hands them over at once, because no COMMIT will follow.
+/// Keeps rows, which the connection's last statement wrote, until their transaction ends; outside one hands them over at once, because no COMMIT will follow.
 ///
 /// Installs the hook where the connection has no instrumentation.
 pub(crate) fn remember(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth) {

@@ -70,9 +70,13 @@ pub const ENQUEUE_ROWS_MAX: usize = 256;
 /// default (16 MiB).
 pub const ENQUEUE_BYTES_MAX: usize = 8 << 20;
 
-/// The largest message that `outbox.transaction` hands to the relay itself; larger ones are read by confirm like every
+/// The largest message that goes to the relay itself where its commit is proven; larger ones are read by confirm like every
 /// other, so that a full queue of 16,384 holds at most 64 MiB.
 pub const CARRIED_BYTES_MAX: usize = 4 << 10;
+
+/// How many messages of a transaction its hook keeps with their payloads, so that an open one holds at most 256 KiB. To read
+/// more than that in one statement costs little for each.
+pub const CARRIED_ROWS_MAX: usize = 64;
 
 /// Refs a connection's hook keeps for one transaction: what is beyond goes to the sweeper. More than the queue takes
 /// could not be handed over anyhow.

@@ -21,7 +21,7 @@ impl Outbox {
         admitted: Admitted,
     ) -> Committing {
         let at = admitted.at;
-        let pending = self.pending(rows, inserted, admitted, B::COMMIT_PROVES && is_outermost(at));
+        let pending = self.pending(rows, inserted, admitted, B::COMMIT_PROVES && at.is_outermost());
         Committing { pending, at }
     }
 }
@@ -29,7 +29,7 @@ impl Outbox {
 impl Committing {
     /// Inside another transaction the rows wait for that one's COMMIT, in the hook.
     pub(super) fn or_remember(mut self, conn: &mut impl Conn) -> Self {
-        if !is_outermost(self.at) {
+        if !self.at.is_outermost() {
             remember(conn, std::mem::take(&mut self.pending), self.at);
         }
         self
@@ -48,9 +48,4 @@ impl Committing {
             Err(_) => {}
         }
     }
-}
-
-/// Whether the end of this transaction is what makes its rows count.
-fn is_outermost(at: Depth) -> bool {
-    at.depth == at.outside() + 1
 }

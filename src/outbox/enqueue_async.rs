@@ -115,7 +115,8 @@ impl Outbox {
         C::Backend: AsyncOutboxBackend<C>,
     {
         let inserted = self.insert_all_async(conn, &rows, admitted).await?;
-        remember(&mut AsyncConn(conn), self.pending(rows, &inserted, admitted, false), admitted.at);
+        let carry = Self::may_prove::<C::Backend>(&rows, admitted);
+        remember(&mut AsyncConn(conn), self.pending(rows, &inserted, admitted, carry), admitted.at);
         Ok(())
     }
 

@@ -92,7 +92,8 @@ impl Outbox {
             return conn.transaction(|conn| self.write(conn, rows));
         }
         let inserted = self.insert_all(conn, &rows, admitted)?;
-        remember(&mut SyncConn(conn), self.pending(rows, &inserted, admitted, false), admitted.at);
+        let carry = Self::may_prove::<C::Backend>(&rows, admitted);
+        remember(&mut SyncConn(conn), self.pending(rows, &inserted, admitted, carry), admitted.at);
         Ok(())
     }
 

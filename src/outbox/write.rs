@@ -8,7 +8,7 @@ use diesel::result::{Error, QueryResult};
 use super::Outbox;
 use crate::clock::{BootInstant, wall_now};
 use crate::enqueue::encode::Encoded;
-use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion};
+use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion, next_statement_rows};
 use crate::hook::{Conn, Depth, Pending, Record, is_deadlocked};
 use crate::limits::{CARRIED_BYTES_MAX, CLOCK_SLACK};
 use crate::message::{Delivery, MessageId, OutboxMessage};
@@ -60,8 +60,13 @@ impl Outbox {
         Insertion { table: &self.inner.messages, rows, leased: leased_at.is_some(), in_transaction: at.depth > 0 }
     }
 
+    /// Whether rows that were written here are committed for sure where COMMIT follows at once. The hook sees whether it does.
+    pub(super) fn may_prove<B: Dialect>(rows: &[Encoded], admitted: Admitted) -> bool {
+        B::COMMIT_PROVES && admitted.at.is_outermost() && next_statement_rows::<B>(rows) == rows.len()
+    }
+
     /// The rows as they wait for the end of their transaction; none where nobody waits for them. With `carry` the small
-    /// ones go to the relay themselves, because their COMMIT will be proven.
+    /// ones go to the relay themselves, if their COMMIT is proven.
     pub(super) fn pending(
         &self,
         rows: Vec<Encoded>,

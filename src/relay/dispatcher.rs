@@ -13,11 +13,12 @@ use super::ledger::Reservation;
 use super::outgoing::{Offer, Offered, Outgoing, Way};
 use super::pace::Pace;
 use super::path::Path;
-use super::queue::{Carried, Queued, lost};
+use super::queue::{Carried, HandedOver, Queued, lost};
 use super::stop::Stage;
 use super::teller::GivenUp;
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
+use crate::message::MessageId;
 use crate::metrics;
 use crate::store::{Confirmed, Dead, Held, Loaded, Poisoned, Row, RowRef};
 
@@ -87,40 +88,65 @@ fn leave(engine: &Engine, rows: impl IntoIterator<Item = Queued>, reason: &'stat
     engine.queue.leftovers.add(rows);
 }
 
-async fn send(engine: &Arc<Engine>, taken: Vec<Queued>, mut room: Reservation) {
-    let mut unproven = Vec::new();
+async fn send(engine: &Arc<Engine>, mut taken: Vec<Queued>, mut room: Reservation) {
+    // What is behind a row that is to be read waits for it: all leave in the order of their commits, and within one in that of
+    // their enqueues.
+    let at_once = taken.iter().take_while(|row| row.handed.carried.is_some()).count();
+    let later = taken.split_off(at_once);
+    let mut confirmed = HashMap::new();
+    let mut sent = send_part(engine, taken, &mut confirmed, &mut room);
+    if !later.is_empty() {
+        let poisoned;
+        (confirmed, poisoned) = confirm(engine, &later).await;
+        sent += send_part(engine, later, &mut confirmed, &mut room);
+        failures::bury(engine, poisoned).await;
+    }
+    if sent == 0 {
+        engine.breaker.trial_unused();
+    }
+}
+
+/// Rows that were read, by their message.
+type Read = HashMap<MessageId, (Row, Lease)>;
+
+/// Sends what is proven or was read; returns how many.
+fn send_part(engine: &Arc<Engine>, part: Vec<Queued>, confirmed: &mut Read, room: &mut Reservation) -> usize {
     let mut outgoing = Outgoing::new(engine);
-    for Queued { handed, committed_at } in taken {
-        match handed.carried {
+    let mut sent = 0;
+    for Queued { handed, committed_at } in part {
+        let (row, lease, path) = match handed.carried {
             Some(carried) => {
                 let Carried { row, inserted_at } = *carried;
                 let ends_at = inserted_at + handed.staleness - engine.limits.term_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at: inserted_at, ends_at };
-                offer(engine, row, lease, Path::Direct, Some(committed_at), &mut outgoing, &mut room);
+                (row, lease, Path::Direct)
             }
-            None => unproven.push((handed.topic, handed.row, committed_at)),
-        }
+            None => match confirmed.remove(&handed.row.message_id) {
+                Some((row, lease)) => (row, lease, Path::Confirmed),
+                None => continue,
+            },
+        };
+        sent += usize::from(offer(engine, row, lease, path, committed_at, &mut outgoing, room));
     }
     outgoing.send();
-    if !unproven.is_empty() {
-        confirm(engine, unproven, &mut room).await;
-    }
+    sent
 }
 
-/// A handed-over row, with its topic and the end of its COMMIT.
-type Unproven = (Arc<str>, RowRef, BootInstant);
-
-#[tracing::instrument(name = "outbox.confirm", level = "debug", skip_all, fields(rows = unproven.len()))]
-async fn confirm(engine: &Arc<Engine>, unproven: Vec<Unproven>, room: &mut Reservation) {
-    let refs: Vec<RowRef> = unproven.iter().map(|(_, row, _)| *row).collect();
+/// Reads those of `queued` whose commit is not proven. What cannot be decoded is apart.
+#[tracing::instrument(name = "outbox.confirm", level = "debug", skip_all, fields(rows))]
+async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<Burial>) {
+    let unproven = || queued.iter().filter(|row| row.handed.carried.is_none()).map(|row| &row.handed);
+    let refs: Vec<RowRef> = unproven().map(|handed| handed.row).collect();
+    tracing::Span::current().record("rows", refs.len());
+    let left = |handed: &HandedOver| (Arc::clone(&handed.topic), handed.row);
     let began_at = engine.clock.now();
-    let mut confirmed = match engine.store.confirm(&refs).await {
+    let confirmed = match engine.store.confirm(&refs).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
             tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: they are left to the sweeper");
-            engine.breaker.trial_unused();
-            engine.queue.leftovers.add(unproven.into_iter().map(|(topic, row, _)| (topic, row)));
-            return lost(refs.len(), "confirm_failed");
+            engine.queue.leftovers.add(unproven().map(left));
+            lost(refs.len(), "confirm_failed");
+            return Default::default();
         }
     };
     crash_point!(CONFIRMED);
@@ -129,32 +155,20 @@ async fn confirm(engine: &Arc<Engine>, unproven: Vec<Unproven>, room: &mut Reser
     if confirmed.len() < refs.len() {
         // Rolled back mostly. Or another process has them by now, or the rows were read where they have not arrived yet.
         let found: HashSet<_> = confirmed.iter().map(|confirmed| confirmed.row.key().message_id).collect();
-        let missed = unproven.iter().filter(|(_, row, _)| !found.contains(&row.message_id));
-        engine.queue.leftovers.add(missed.map(|(topic, row, _)| (Arc::clone(topic), *row)));
+        engine.queue.leftovers.add(unproven().filter(|handed| !found.contains(&handed.row.message_id)).map(left));
     }
-    let places: HashMap<_, _> = refs.iter().enumerate().map(|(place, row)| (row.message_id, place)).collect();
-    let place = |row: &Loaded| places.get(&row.key().message_id).copied();
-    // A store answers in any order. What leaves is in that of the commits, and within one in that of its enqueues.
-    confirmed.sort_unstable_by_key(|confirmed| place(&confirmed.row));
-    let mut poisoned = Vec::new();
-    let mut sent = 0_usize;
-    let mut outgoing = Outgoing::new(engine);
+    let (mut read, mut poisoned) = (Read::with_capacity(confirmed.len()), Vec::new());
     for Confirmed { row, lease_left } in confirmed {
-        let committed_at = place(&row).map(|place| unproven[place].2);
         match row {
             Loaded::Row(row) => {
                 let ends_at = began_at + lease_left - engine.limits.term_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at, ends_at };
-                sent += usize::from(offer(engine, row, lease, Path::Confirmed, committed_at, &mut outgoing, room));
+                read.insert(row.key.message_id, (row, lease));
             }
             Loaded::Poisoned(row) => poisoned.push(give_up(&row)),
         }
     }
-    outgoing.send();
-    if sent == 0 {
-        engine.breaker.trial_unused();
-    }
-    failures::bury(engine, poisoned).await;
+    (read, poisoned)
 }
 
 /// Offers one row; says whether it was sent. A row of a topic that is refused, or that has a suspect under way, is left
@@ -164,7 +178,7 @@ fn offer(
     row: Row,
     lease: Lease,
     path: Path,
-    committed_at: Option<BootInstant>,
+    committed_at: BootInstant,
     outgoing: &mut Outgoing<'_>,
     room: &mut Reservation,
 ) -> bool {
@@ -189,7 +203,7 @@ fn offer(
         way: Way::Plain,
         term_ends_at: lease.ends_at,
         path,
-        committed_at,
+        committed_at: Some(committed_at),
         alone: false,
         again: false,
     };

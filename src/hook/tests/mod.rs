@@ -1,8 +1,10 @@
 //! The hook over synthetic events, in orders that no connection may ever send.
 
+mod proven;
+
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use diesel::connection::{Instrumentation, InstrumentationEvent, StrQueryHelper};
@@ -11,9 +13,9 @@ use diesel::result::{DatabaseErrorKind, Error};
 use super::{CommitHook, Pending};
 use crate::clock::{BootInstant, SystemClock};
 use crate::limits::HOOK_REFS_MAX;
-use crate::message::MessageId;
-use crate::relay::queue::{Flush, HandedOver, Link, Queue, Queues};
-use crate::store::RowRef;
+use crate::message::{Envelope, MessageId};
+use crate::relay::queue::{Carried, Flush, HandedOver, Link, Queue, Queues};
+use crate::store::{Row, RowKey, RowRef};
 
 const NOTHING: [i64; 0] = [];
 
@@ -71,6 +73,28 @@ impl Bench {
         self.hook.on_connection_event(InstrumentationEvent::finish_query(&StrQueryHelper::new("?"), error));
     }
 
+    fn start(&mut self, sql: &str) {
+        self.hook.on_connection_event(InstrumentationEvent::start_query(&StrQueryHelper::new(sql)));
+    }
+
+    fn statement(&mut self, sql: &str) {
+        self.start(sql);
+        self.finish(None);
+    }
+
+    /// An enqueue as a connection shows it, of rows that are carried if their commit is proven.
+    fn insert(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
+        self.statement("INSERT INTO outbox_messages ..");
+        let rows = ids.into_iter().map(|id| carried(row(id, &self.link))).collect();
+        self.hook.buffer.push(rows, depth, false);
+    }
+
+    /// What was handed over, and whether it was carried.
+    fn carried(&self) -> Vec<(i64, bool)> {
+        let queued = self.queue.try_take(usize::MAX, usize::MAX).into_iter();
+        queued.filter_map(|queued| Some((queued.handed.row.id?, queued.handed.carried.is_some()))).collect()
+    }
+
     fn enqueue(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
         let rows = ids.into_iter().map(|id| row(id, &self.link)).collect();
         self.hook.buffer.push(rows, depth, false);
@@ -99,6 +123,15 @@ fn row(id: i64, link: &Arc<Link>) -> Pending {
         link: Some(Arc::clone(link)),
         record: None,
     }
+}
+
+fn carried(mut pending: Pending) -> Pending {
+    let RowRef { id, message_id } = pending.row.row;
+    let envelope = Envelope::new(message_id, Arc::clone(&pending.row.topic), SystemTime::UNIX_EPOCH);
+    let key = RowKey { id: id.unwrap(), message_id };
+    let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
+    pending.row.carried = Some(Box::new(Carried { row, inserted_at: BootInstant::from_boot(Duration::ZERO) }));
+    pending
 }
 
 fn error(kind: DatabaseErrorKind, text: &str) -> Error {

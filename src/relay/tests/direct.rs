@@ -82,6 +82,36 @@ async fn a_carried_row_needs_no_confirm() {
     assert_eq!(world.store.calls(Call::Confirm), 0);
 }
 
+/// One transaction was proven by its COMMIT, the next was not.
+#[tokio::test(start_paused = true)]
+async fn carried_rows_wait_for_those_before_them_that_are_read() {
+    let world = World::new();
+    let _relay = world.start().await;
+    let commit = |is_carried: bool| {
+        let message = envelope("orders");
+        let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(STALENESS));
+        if is_carried { carried(&world, key, message) } else { handed_over(key, "orders") }
+    };
+    let rows: Vec<_> = [true, false, true, true, false, true].into_iter().map(commit).collect();
+    let committed: Vec<_> = rows.iter().map(|row| row.row.message_id).collect();
+    world.link.hand_over(rows);
+    assert_eq!(world.delivered(6).await, committed);
+    assert_eq!(world.store.calls(Call::Confirm), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn carried_rows_leave_although_others_cannot_be_read() {
+    let world = World::new();
+    let _relay = world.start().await;
+    let away = StoreError::TimedOut { after: Duration::from_secs(5) };
+    world.store.inject(Call::Confirm, Fault::Refused(away));
+    let read = world.commit_leased("orders", STALENESS);
+    let message = envelope("orders");
+    let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(STALENESS));
+    world.link.hand_over(vec![handed_over(read, "orders"), carried(&world, key, message)]);
+    assert_eq!(world.delivered(2).await, [key.message_id, read.message_id], "the sweeper has the other");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_row_whose_born_lease_is_over_is_not_sent_by_the_dispatcher() {
     let mut world = World::new();

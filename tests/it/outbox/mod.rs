@@ -20,6 +20,7 @@ mod own_instrumentation_in_pools;
 mod own_transaction;
 mod own_transaction_async;
 mod phantoms;
+mod proven;
 mod refusals;
 mod several_relays;
 mod testing;
