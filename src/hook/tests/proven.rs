@@ -26,7 +26,8 @@ fn a_commit_right_behind_the_rows_proves_them() {
 
 #[test]
 fn whatever_comes_between_the_rows_and_a_commit_takes_the_proof_away() {
-    let between: [(&str, fn(&mut Bench)); 9] = [
+    type Events = fn(&mut Bench);
+    let between: [(&str, Events); 9] = [
         ("a statement", |bench| {
             bench.statement("ROLLBACK; BEGIN");
             bench.commit(1);
