@@ -1,6 +1,4 @@
 //! Seeded schedules of everything that can happen to two owners of an ordered topic, and an audit of each key's order.
-//!
-//! `OUTBOX_SEED=n` replays one seed, `OUTBOX_SEEDS=n` runs that many.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,14 +7,14 @@ use fastrand::Rng;
 use tokio::time::sleep;
 
 use super::lanes::{TOPIC, world_with};
-use super::{DEADLINE, World};
+use super::{DEADLINE, World, seeds};
 use crate::message::MessageId;
 use crate::relay::Relay;
 use crate::store::{Call, Fault, StoreError};
 use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{Answer, FailureClass, LaneName, Transport as _};
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 200;
 const STEPS: usize = 100;
 const KEYS: u32 = 12;
 
@@ -192,31 +190,12 @@ async fn run(seed: u64, is_fenced: bool) {
     schedule.audit(seed).await;
 }
 
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
-    match number("OUTBOX_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("OUTBOX_SEEDS").unwrap_or(SEEDS),
-    }
-}
-
 #[test]
 fn no_key_loses_a_message_or_its_order() {
-    run_all(false);
+    seeds::each(SEEDS, |seed| run(seed, false));
 }
 
 #[test]
 fn no_key_of_a_fenced_topic_loses_a_message_or_its_order() {
-    run_all(true);
-}
-
-fn run_all(is_fenced: bool) {
-    for seed in seeds() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(run(seed, is_fenced))));
-        if let Err(panic) = ran {
-            eprintln!("replay with OUTBOX_SEED={seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
+    seeds::each(SEEDS, |seed| run(seed, true));
 }

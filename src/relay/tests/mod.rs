@@ -20,6 +20,7 @@ mod pauses;
 mod put_back;
 mod routes;
 mod schedules;
+mod seeds;
 mod several;
 mod told;
 
