@@ -81,10 +81,12 @@ impl Audit {
         for record in evidence.records {
             match record.name.and_then(|name| Some((name, truth.get(&name)?))) {
                 Some((name, row)) => {
-                    if !record.is_of(row) {
+                    let earlier = copies.entry(name).or_default();
+                    let is_same = earlier.first().is_none_or(|first| first.message_id == record.message_id);
+                    earlier.push(record);
+                    if !record.is_of(row) || !is_same {
                         audit.find(Finding::Changed, || format!("{record:?} is not {row:?}"));
                     }
-                    copies.entry(name).or_default().push(record);
                 }
                 None => audit.find(Finding::Phantom, || format!("{record:?}")),
             }
@@ -111,16 +113,23 @@ impl Audit {
 
     fn look_for_losses(&mut self, evidence: &Evidence<'_>, copies: &HashMap<Name, Vec<&Record>>) {
         let dead: HashSet<Uuid> = evidence.dead.iter().map(|(id, _)| *id).collect();
-        let committed: HashSet<Uuid> = evidence.committed.iter().map(|row| row.message_id).collect();
+        let names: HashSet<Name> = evidence.dead.iter().filter_map(|(_, name)| *name).collect();
+        let committed: HashSet<Uuid> = evidence.committed.iter().filter_map(|row| row.message_id).collect();
+        let without_id = evidence.committed.iter().filter(|row| row.message_id.is_none()).map(Committed::name);
+        let without_id: HashSet<Name> = without_id.collect();
         for row in evidence.committed {
-            let (is_dead, is_doomed) = (dead.contains(&row.message_id), !row.ordered && row.name().is_doomed());
+            let is_dead = row.message_id.map_or_else(|| names.contains(&row.name()), |id| dead.contains(&id));
+            let is_doomed = !row.ordered && row.name().is_doomed();
             if !is_dead && !copies.contains_key(&row.name()) {
                 self.find(Finding::Lost, || format!("{row:?}"));
             } else if is_dead != is_doomed {
                 self.find(Finding::WronglyDead, || format!("dead: {is_dead}, refused: {is_doomed}, {row:?}"));
             }
         }
-        for (id, name) in evidence.dead.iter().filter(|(id, _)| !committed.contains(id)) {
+        let is_known = |(id, name): &&(Uuid, Option<Name>)| {
+            committed.contains(id) || name.is_some_and(|name| without_id.contains(&name))
+        };
+        for (id, name) in evidence.dead.iter().filter(|letter| !is_known(letter)) {
             self.find(Finding::Phantom, || format!("a dead letter {id}, {name:?}"));
         }
     }

@@ -33,7 +33,8 @@ pub(crate) struct Record {
 impl Record {
     /// Whether it is what was committed.
     pub(crate) fn is_of(&self, row: &Committed) -> bool {
-        self.is_whole && self.message_id == row.message_id && self.ordered == row.ordered
+        let is_its = row.message_id.is_none_or(|message_id| message_id == self.message_id);
+        self.is_whole && is_its && self.ordered == row.ordered
     }
 }
 

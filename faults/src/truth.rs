@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// drawn behind the lock of the key.
 pub(crate) const TABLE: &str = "CREATE TABLE truth (
     process integer NOT NULL, sequence bigint NOT NULL, number bigserial NOT NULL,
-    message_id uuid NOT NULL, ordered boolean NOT NULL, key text,
+    message_id uuid, ordered boolean NOT NULL, key text,
     PRIMARY KEY (process, sequence))";
 
 diesel::table! {
@@ -18,7 +18,7 @@ diesel::table! {
         process -> Integer,
         sequence -> BigInt,
         number -> BigInt,
-        message_id -> Uuid,
+        message_id -> Nullable<Uuid>,
         ordered -> Bool,
         key -> Nullable<Text>,
     }
@@ -44,7 +44,8 @@ pub(crate) struct Committed {
     process: i32,
     sequence: i64,
     pub(crate) number: i64,
-    pub(crate) message_id: Uuid,
+    /// None where it was written before the message was enqueued.
+    pub(crate) message_id: Option<Uuid>,
     pub(crate) ordered: bool,
     pub(crate) key: Option<String>,
 }
@@ -53,7 +54,7 @@ impl Committed {
     #[cfg(test)]
     pub(crate) fn new(name: Name, number: i64, message_id: Uuid, ordered: bool, key: &str) -> Self {
         let (process, sequence) = (name.process.cast_signed(), name.sequence.cast_signed());
-        Self { process, sequence, number, message_id, ordered, key: Some(key.to_owned()) }
+        Self { process, sequence, number, message_id: Some(message_id), ordered, key: Some(key.to_owned()) }
     }
 
     pub(crate) fn name(&self) -> Name {
@@ -88,7 +89,7 @@ impl Name {
 pub(crate) async fn note(
     connection: &mut AsyncPgConnection,
     name: Name,
-    message_id: Uuid,
+    message_id: Option<Uuid>,
     ordered: bool,
     key: Option<&str>,
 ) -> QueryResult<()> {
