@@ -23,7 +23,7 @@ const APART: Duration = Duration::from_millis(15);
 /// The first is due when all are enqueued.
 const AHEAD: Duration = Duration::from_millis(1_500);
 /// Above what a busy machine takes, and far below any poll.
-const LATE_MAX: Duration = Duration::from_millis(100);
+const LATE_MAX: Duration = Duration::from_secs(1);
 
 /// A relay that would look once an hour, if nothing were due before.
 async fn start(outbox: &Outbox, store: impl Store, broker: &MemoryTransport) -> Relay {
