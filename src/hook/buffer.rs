@@ -42,16 +42,19 @@ pub(super) enum Ending {
 }
 
 impl Buffer {
-    /// Keeps rows that one statement wrote at `depth`, the last that began. What is too much is left to the sweeper, and
-    /// counted.
-    pub(super) fn push(&mut self, mut rows: Vec<Pending>, depth: u32, in_test_transaction: bool) {
+    /// Keeps rows that were written at `depth`, after so many statements had begun. What is too much is left to the sweeper,
+    /// and counted.
+    pub(super) fn push(&mut self, mut rows: Vec<Pending>, depth: u32, in_test_transaction: bool, before: u64) {
         self.in_test_transaction = in_test_transaction;
-        if self.statements != self.written_at + 1 {
+        let alone = self.statements == before + 1;
+        if !alone || before != self.written_at {
             self.withdraw();
         }
         self.written_at = self.statements;
-        let carried = CARRIED_ROWS_MAX.saturating_sub(self.pending.len());
-        rows.iter_mut().skip(carried).for_each(|row| row.row.carried = None);
+        let room = if alone { CARRIED_ROWS_MAX.saturating_sub(self.pending.len()) } else { 0 };
+        if !planted(Mistake::CommitBelieved) {
+            rows.iter_mut().skip(room).for_each(|row| row.row.carried = None);
+        }
         // Installed inside a transaction, the hook has not seen its savepoints begin; there was nothing then.
         let savepoints = depth.saturating_sub(1) as usize;
         if self.marks.len() < savepoints {
@@ -85,6 +88,11 @@ impl Buffer {
             }
             _ => self.statements += 1,
         }
+    }
+
+    /// How many statements began so far.
+    pub(super) fn statements(&self) -> u64 {
+        self.statements
     }
 
     /// Says that the COMMIT announced next is sent together with `statements` before it.

@@ -91,23 +91,27 @@ impl Depth {
     }
 }
 
-/// Keeps rows, which the connection's last statement wrote, until their transaction ends; outside one hands them over at once, because no COMMIT will follow.
-///
-/// Installs the hook where the connection has no instrumentation.
-pub(crate) fn remember(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth) {
+/// How many statements the hook saw begin; installs it where the connection has no instrumentation. `None` where it has one of
+/// the application's.
+pub(crate) fn statements(conn: &mut impl Conn) -> Option<u64> {
+    if is_none(conn.instrumentation()) {
+        conn.install(CommitHook::new());
+    }
+    conn.instrumentation().downcast_ref::<CommitHook>().map(|hook| hook.buffer.statements())
+}
+
+/// Keeps rows until their transaction ends, with what [`statements`] said before they were written; outside one hands them over at
+/// once, because no COMMIT will follow.
+pub(crate) fn remember(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth, before: Option<u64>) {
     if rows.is_empty() {
         return;
     }
     if at.depth <= at.outside() {
         return deliver(rows);
     }
-    match kind(conn.instrumentation()) {
-        Kind::Hook => {}
-        Kind::None => conn.install(CommitHook::new()),
-        Kind::Foreign => return no_hook(&rows),
-    }
-    if let Some(hook) = conn.instrumentation().downcast_mut::<CommitHook>() {
-        hook.buffer.push(rows, at.depth, at.in_test_transaction);
+    match (conn.instrumentation().downcast_mut::<CommitHook>(), before) {
+        (Some(hook), Some(before)) => hook.buffer.push(rows, at.depth, at.in_test_transaction, before),
+        _ => no_hook(&rows),
     }
 }
 
@@ -127,19 +131,10 @@ pub(crate) fn is_deadlocked(conn: &mut impl Conn) -> bool {
     conn.instrumentation().downcast_ref::<CommitHook>().is_some_and(|hook| hook.buffer.is_deadlocked())
 }
 
-enum Kind {
-    Hook,
-    None,
-    Foreign,
-}
-
-fn kind(instrumentation: &dyn Instrumentation) -> Kind {
-    if instrumentation.is::<CommitHook>() {
-        return Kind::Hook;
-    }
-    // Diesel's stand-in for "none" is private; its type can still be told.
+/// Diesel's stand-in for "none" is private; its type can still be told.
+fn is_none(instrumentation: &dyn Instrumentation) -> bool {
     let none: TypeId = DynInstrumentation::none().as_any().type_id();
-    if instrumentation.as_any().type_id() == none { Kind::None } else { Kind::Foreign }
+    instrumentation.as_any().type_id() == none
 }
 
 fn no_hook(rows: &[Pending]) {

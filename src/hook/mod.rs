@@ -19,7 +19,7 @@ mod tests;
 pub(crate) use connection::AsyncConn;
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use connection::announce_commit;
-pub(crate) use connection::{Conn, Depth, SyncConn, is_deadlocked, remember};
+pub(crate) use connection::{Conn, Depth, SyncConn, is_deadlocked, remember, statements};
 pub(crate) use pending::{Pending, Record, Recorded, deliver};
 
 use std::fmt;
@@ -44,6 +44,8 @@ use self::buffer::{Buffer, Ending};
 /// conn.set_instrumentation(outbox.commit_hook().chain(|_event: InstrumentationEvent<'_>| { /* count, log, trace */ }));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
+///
+/// It belongs to its connection: taken off and put back, or swapped with another one's, it has not seen what happened meanwhile.
 #[derive(Default)]
 pub struct CommitHook {
     buffer: Buffer,

@@ -4,7 +4,7 @@ use super::Outbox;
 use super::write::Admitted;
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Dialect, Inserted};
-use crate::hook::{Conn, Depth, Pending, deliver, perhaps_committed, remember};
+use crate::hook::{Conn, Depth, Pending, deliver, perhaps_committed, remember, statements};
 
 /// Rows that the last statement of a transaction wrote; its COMMIT comes next.
 #[must_use]
@@ -30,7 +30,8 @@ impl Committing {
     /// Inside another transaction the rows wait for that one's COMMIT, in the hook.
     pub(super) fn or_remember(mut self, conn: &mut impl Conn) -> Self {
         if !self.at.is_outermost() {
-            remember(conn, std::mem::take(&mut self.pending), self.at);
+            let seen = statements(conn);
+            remember(conn, std::mem::take(&mut self.pending), self.at, seen);
         }
         self
     }

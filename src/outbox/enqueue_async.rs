@@ -114,9 +114,10 @@ impl Outbox {
         C: AsyncConnection,
         C::Backend: AsyncOutboxBackend<C>,
     {
+        let before = self.statements(&mut AsyncConn(conn), admitted);
         let inserted = self.insert_all_async(conn, &rows, admitted).await?;
         let carry = Self::may_prove::<C::Backend>(&rows, admitted);
-        remember(&mut AsyncConn(conn), self.pending(rows, &inserted, admitted, carry), admitted.at);
+        remember(&mut AsyncConn(conn), self.pending(rows, &inserted, admitted, carry), admitted.at, before);
         Ok(())
     }
 

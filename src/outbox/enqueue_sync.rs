@@ -91,9 +91,10 @@ impl Outbox {
         if admitted.at.depth == 0 && next_statement_rows::<C::Backend>(&rows) < rows.len() {
             return conn.transaction(|conn| self.write(conn, rows));
         }
+        let before = self.statements(&mut SyncConn(conn), admitted);
         let inserted = self.insert_all(conn, &rows, admitted)?;
         let carry = Self::may_prove::<C::Backend>(&rows, admitted);
-        remember(&mut SyncConn(conn), self.pending(rows, &inserted, admitted, carry), admitted.at);
+        remember(&mut SyncConn(conn), self.pending(rows, &inserted, admitted, carry), admitted.at, before);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::Outbox;
 use crate::clock::{BootInstant, wall_now};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion, next_statement_rows};
-use crate::hook::{Conn, Depth, Pending, Record, is_deadlocked};
+use crate::hook::{Conn, Depth, Pending, Record, is_deadlocked, statements};
 use crate::limits::{CARRIED_BYTES_MAX, CLOCK_SLACK};
 use crate::message::{Delivery, MessageId, OutboxMessage};
 use crate::metrics;
@@ -60,6 +60,17 @@ impl Outbox {
         Insertion { table: &self.inner.messages, rows, leased: leased_at.is_some(), in_transaction: at.depth > 0 }
     }
 
+    /// How many statements the connection's hook saw begin, where rows will wait in it.
+    pub(super) fn statements(&self, conn: &mut impl Conn, admitted: Admitted) -> Option<u64> {
+        let is_awaited = self.leased_at(admitted).is_some() || self.inner.recorder.get().is_some();
+        if is_awaited && admitted.at.depth > admitted.at.outside() { statements(conn) } else { None }
+    }
+
+    /// A test transaction never commits, so its rows never go to a relay.
+    fn leased_at(&self, admitted: Admitted) -> Option<BootInstant> {
+        admitted.leased_at.filter(|_| !admitted.at.in_test_transaction)
+    }
+
     /// Whether rows that were written here are committed for sure where COMMIT follows at once. The hook sees whether it does.
     pub(super) fn may_prove<B: Dialect>(rows: &[Encoded], admitted: Admitted) -> bool {
         B::COMMIT_PROVES && admitted.at.is_outermost() && next_statement_rows::<B>(rows) == rows.len()
@@ -76,8 +87,7 @@ impl Outbox {
     ) -> Vec<Pending> {
         count_enqueued(&rows);
         let recorder = self.inner.recorder.get();
-        // A test transaction never commits, so its rows never go to a relay.
-        let leased_at = admitted.leased_at.filter(|_| !admitted.at.in_test_transaction);
+        let leased_at = self.leased_at(admitted);
         if leased_at.is_none() && recorder.is_none() {
             return Vec::new();
         }

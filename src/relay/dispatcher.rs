@@ -89,8 +89,11 @@ fn leave(engine: &Engine, rows: impl IntoIterator<Item = Queued>, reason: &'stat
 }
 
 async fn send(engine: &Arc<Engine>, mut taken: Vec<Queued>, mut room: Reservation) {
-    // What is behind a row that is to be read waits for it: all leave in the order of their commits, and within one in that of
-    // their enqueues.
+    if taken.is_empty() {
+        return;
+    }
+    // What is behind a row that is to be read waits for it: what leaves is in the order of the commits, and within one in that of
+    // the enqueues.
     let at_once = taken.iter().take_while(|row| row.handed.carried.is_some()).count();
     let later = taken.split_off(at_once);
     let mut confirmed = HashMap::new();

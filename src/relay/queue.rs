@@ -29,11 +29,11 @@ pub(crate) struct HandedOver {
     pub(crate) lane: Option<u16>,
     /// When it is due, of a delayed message, not later than the database will say: such a row only wakes the scout.
     pub(crate) due_at: Option<BootInstant>,
-    /// The row itself, where its commit is proven already and it needs no confirm.
+    /// The row itself: handed over with it, its commit is proven and it needs no confirm.
     pub(crate) carried: Option<Box<Carried>>,
 }
 
-/// A row whose commit is proven.
+/// A row whose commit is proven, or may yet be.
 #[derive(Debug)]
 pub(crate) struct Carried {
     pub(crate) row: Row,

@@ -86,7 +86,8 @@ impl Bench {
     fn insert(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
         self.statement("INSERT INTO outbox_messages ..");
         let rows = ids.into_iter().map(|id| carried(row(id, &self.link))).collect();
-        self.hook.buffer.push(rows, depth, false);
+        let before = self.hook.buffer.statements() - 1;
+        self.hook.buffer.push(rows, depth, false, before);
     }
 
     /// What was handed over, and whether it was carried.
@@ -97,7 +98,7 @@ impl Bench {
 
     fn enqueue(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
         let rows = ids.into_iter().map(|id| row(id, &self.link)).collect();
-        self.hook.buffer.push(rows, depth, false);
+        self.hook.buffer.push(rows, depth, false, 0);
     }
 
     fn handed_over(&self) -> Vec<i64> {
@@ -289,7 +290,7 @@ fn keeps_a_bounded_number_of_rows_and_hands_over_the_first() {
 fn several_outboxes_on_one_connection_get_their_own_rows() {
     let (mut bench, other) = (Bench::begun(), Bench::new());
     bench.enqueue([1], 1);
-    bench.hook.buffer.push(vec![row(2, &other.link)], 1, false);
+    bench.hook.buffer.push(vec![row(2, &other.link)], 1, false, 0);
     bench.enqueue([3], 1);
     bench.commit(1);
     bench.finish(None);

@@ -2,7 +2,7 @@
 
 use diesel::result::DatabaseErrorKind;
 
-use super::{Bench, error};
+use super::{Bench, carried, error, row};
 use crate::limits::CARRIED_ROWS_MAX;
 
 #[test]
@@ -81,6 +81,21 @@ fn whatever_comes_between_the_rows_and_a_commit_takes_the_proof_away() {
         let mut bench = Bench::begun();
         bench.insert([1], 1);
         events(&mut bench);
+        assert_eq!(bench.carried(), [(1, false)], "{what}");
+    }
+}
+
+/// As by a connection that does not show every statement, or on which somebody else's ran while ours was under way.
+#[test]
+fn rows_beside_which_more_or_less_than_their_insert_was_seen_are_read() {
+    for (what, seen) in [("nothing", 0), ("two statements", 2)] {
+        let mut bench = Bench::begun();
+        let before = bench.hook.buffer.statements();
+        (0..seen).for_each(|_| bench.statement("?"));
+        let rows = vec![carried(row(1, &bench.link))];
+        bench.hook.buffer.push(rows, 1, false, before);
+        bench.commit(1);
+        bench.statement("COMMIT");
         assert_eq!(bench.carried(), [(1, false)], "{what}");
     }
 }

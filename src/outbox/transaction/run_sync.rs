@@ -13,8 +13,8 @@ impl Outbox {
     /// Runs `f` in a transaction whose last statement writes the messages that `f` enqueued.
     ///
     /// Commits where `f` returns `Ok`, rolls back where it returns `Err`, as Diesel's own `transaction` does; inside an open
-    /// transaction it is a savepoint. It is faster than enqueueing one by one, its commit is always proven on PostgreSQL, so that the
-    /// relay reads nothing, and it needs no instrumentation. An error that `f` swallowed surfaces on PostgreSQL, where Diesel's
+    /// transaction it is a savepoint. It is faster than enqueueing one by one, its commit proves itself on PostgreSQL, so that the
+    /// relay need not read small messages, and it needs no instrumentation. An error that `f` swallowed surfaces on PostgreSQL, where Diesel's
     /// own would answer `Ok` for a rollback.
     ///
     /// ```
