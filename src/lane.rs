@@ -21,6 +21,11 @@ pub fn lane_of(key: &str, lanes: u16) -> u16 {
     u16::try_from(lane).unwrap_or_else(|_| unreachable!("the rest of a division is below {lanes}"))
 }
 
+/// A lane as its column has it: below zero outside of lanes.
+pub(crate) fn lane_column(lane: Option<u16>) -> i32 {
+    lane.map_or(-1, i32::from)
+}
+
 /// Stands in databases, so it must be the same in every release: not `std`'s hasher.
 pub(crate) fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))

@@ -52,9 +52,7 @@ impl Buffer {
         }
         self.written_at = self.statements;
         let room = if alone { CARRIED_ROWS_MAX.saturating_sub(self.pending.len()) } else { 0 };
-        if !planted(Mistake::CommitBelieved) {
-            rows.iter_mut().skip(room).for_each(|row| row.row.carried = None);
-        }
+        have_read(rows.iter_mut().skip(room));
         // Installed inside a transaction, the hook has not seen its savepoints begin; there was nothing then.
         let savepoints = depth.saturating_sub(1) as usize;
         if self.marks.len() < savepoints {
@@ -139,9 +137,7 @@ impl Buffer {
 
     /// The commit of what is here will not be proven: the relay has to read it.
     fn withdraw(&mut self) {
-        if !planted(Mistake::CommitBelieved) {
-            self.pending.iter_mut().take(CARRIED_ROWS_MAX).for_each(|row| row.row.carried = None);
-        }
+        have_read(self.pending.iter_mut().take(CARRIED_ROWS_MAX));
     }
 
     pub(super) fn deadlock(&mut self) {
@@ -167,6 +163,13 @@ impl Buffer {
         self.marks.clear();
         self.in_test_transaction = false;
         self.deadlocked = false;
+    }
+}
+
+/// Hands refs of rows over, in place of the rows.
+fn have_read<'p>(rows: impl Iterator<Item = &'p mut Pending>) {
+    if !planted(Mistake::CommitBelieved) {
+        rows.for_each(|pending| pending.row.carried = None);
     }
 }
 

@@ -40,9 +40,13 @@ struct Inner {
     answered_at: Option<BootInstant>,
 }
 
+impl Inner {
+    const CLOSED: Self = Self { state: BreakerState::Closed, down_since: None, answered_at: None };
+}
+
 impl Breaker {
     pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
-        let inner = Mutex::new(Inner { state: BreakerState::Closed, down_since: None, answered_at: None });
+        let inner = Mutex::new(Inner::CLOSED);
         let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
         // From the start, so that a dashboard shows every transport and not only those that were down once.
         breaker.show(false);
@@ -119,7 +123,7 @@ impl Breaker {
     fn close_trial(&self) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Trial { .. }) {
-            *inner = Inner { state: BreakerState::Closed, down_since: None, answered_at: None };
+            *inner = Inner::CLOSED;
             drop(inner);
             tracing::info!(transport = &*self.transport, "the transport is back");
             self.show(false);

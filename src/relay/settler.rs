@@ -117,12 +117,13 @@ async fn remove(engine: &Engine, group: &mut Group, locking: Locking) -> Result<
     if group.len() == 0 {
         return Ok(());
     }
-    let removed: HashSet<RowKey> = group.settle(&*engine.store, locking).await?.into_iter().collect();
+    let removed = group.settle(&*engine.store, locking).await?;
     ::metrics::histogram!(metrics::SETTLE_ROWS).record(removed.len() as f64);
     if matches!(group, Group::Kept(_)) {
         engine.ledger.count_kept(removed.iter());
     }
-    engine.ledger.strike_all(&removed.iter().copied().collect::<Vec<_>>());
+    engine.ledger.strike_all(&removed);
+    let removed: HashSet<RowKey> = removed.into_iter().collect();
     group.retain(|row| !removed.contains(row));
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+use crate::lane::lane_column;
 use crate::message::MessageId;
 
 /// What decides in which lane a kept message belongs.
@@ -28,9 +30,8 @@ pub struct Return {
 
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 impl Return {
-    /// As its column has it: below zero outside of lanes.
     pub(crate) fn lane_column(&self) -> i32 {
-        self.lane.map_or(-1, i32::from)
+        lane_column(self.lane)
     }
 
     /// By message id, each once: rows are locked in that order, and one that is named twice would be written twice.

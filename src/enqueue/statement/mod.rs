@@ -16,6 +16,7 @@ use diesel::result::Error;
 
 use super::encode::Encoded;
 use crate::clock::millis;
+use crate::lane::lane_column;
 use crate::limits::ENQUEUE_BYTES_MAX;
 use crate::message::Delivery;
 
@@ -74,9 +75,6 @@ pub(crate) fn next_statement_rows<B: Dialect + ?Sized>(rows: &[Encoded]) -> usiz
     let count = fitting.count().max(1).min(rows.len());
     B::ROW_COUNTS.iter().copied().find(|rows| *rows <= count).unwrap_or(count)
 }
-
-/// The lane of a row whose topic is not ordered.
-const NO_LANE: i32 = -1;
 
 impl Insertion<'_> {
     /// Whether a row is in a lane. Statements of such rows have a text of their own, so that others bind nothing more.
@@ -144,7 +142,7 @@ impl<'a> Binds<'a> {
             lease_ms,
             delay_ms,
             deliver_at_ms,
-            lane: row.lane.map_or(NO_LANE, i32::from),
+            lane: lane_column(row.lane),
         }
     }
 }

@@ -6,48 +6,31 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use async_trait::async_trait;
 use diesel::connection::{Instrumentation, InstrumentationEvent, StrQueryHelper};
 use diesel::result::{DatabaseErrorKind, Error};
 
 use super::{CommitHook, Pending};
-use crate::clock::{BootInstant, SystemClock};
+use crate::clock::BootInstant;
 use crate::limits::HOOK_REFS_MAX;
 use crate::message::{Envelope, MessageId};
-use crate::relay::queue::{Carried, Flush, HandedOver, Link, Queue, Queues};
+use crate::outbox::{Outbox, Tap};
+use crate::relay::queue::{Carried, HandedOver, Link};
 use crate::store::{Row, RowKey, RowRef};
+use crate::topic::Topic;
 
 const NOTHING: [i64; 0] = [];
 
-/// A hook, and the queue behind the outbox whose rows it keeps.
+/// A hook, and what the outbox whose rows it keeps hands over.
 struct Bench {
     hook: CommitHook,
     link: Arc<Link>,
-    queue: Arc<Queue>,
-}
-
-#[derive(Debug)]
-struct NothingToFlush;
-
-#[async_trait]
-impl Flush for NothingToFlush {
-    async fn flush(&self, _within: Duration) -> bool {
-        true
-    }
-
-    fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>) {}
-
-    fn committed_for_later(&self, _due_at: BootInstant) {}
-
-    fn look_again(&self) {}
+    tap: Tap,
 }
 
 impl Bench {
     fn new() -> Self {
-        let queue = Arc::new(Queue::new(::metrics::Gauge::noop(), 100_000, Arc::new(SystemClock)));
-        let link = Arc::new(Link::default());
-        assert!(link.connect(Queues::new(Arc::clone(&queue)), Arc::new(NothingToFlush)));
-        Self { hook: CommitHook::new(), link, queue }
+        let outbox = Outbox::builder().topic(Topic::new("orders")).build().unwrap();
+        Self { hook: CommitHook::new(), link: Arc::clone(outbox.link()), tap: outbox.tap() }
     }
 
     /// A transaction is open with nothing in it.
@@ -92,8 +75,7 @@ impl Bench {
 
     /// What was handed over, and whether it was carried.
     fn carried(&self) -> Vec<(i64, bool)> {
-        let queued = self.queue.try_take(usize::MAX, usize::MAX).into_iter();
-        queued.filter_map(|queued| Some((queued.handed.row.id?, queued.handed.carried.is_some()))).collect()
+        self.tap.take().into_iter().filter_map(|tapped| Some((tapped.row.id?, tapped.carried.is_some()))).collect()
     }
 
     fn enqueue(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
@@ -102,7 +84,7 @@ impl Bench {
     }
 
     fn handed_over(&self) -> Vec<i64> {
-        self.queue.try_take(usize::MAX, usize::MAX).into_iter().filter_map(|queued| queued.handed.row.id).collect()
+        self.tap.take().into_iter().filter_map(|tapped| tapped.row.id).collect()
     }
 }
 

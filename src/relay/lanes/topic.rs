@@ -185,8 +185,7 @@ impl TopicLanes {
     /// What to read next, a page each of `lanes_max` lanes at most, beginning behind the lane at `turn`.
     pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(HeldLane, Scan)> {
         let owned = self.owned();
-        let in_turn = owned.range(turn.saturating_add(1)..).chain(owned.range(..=*turn));
-        let wanted = in_turn.filter_map(|(_, lane)| Some((lane.held, lane.next_scan(now)?)));
+        let wanted = in_turn(&owned, *turn).filter_map(|(_, lane)| Some((lane.held, lane.next_scan(now)?)));
         let wanted: Vec<(HeldLane, Scan)> = wanted.take(lanes_max).collect();
         *turn = wanted.last().map_or(*turn, |(held, _)| held.lane);
         wanted
@@ -229,8 +228,7 @@ impl TopicLanes {
     /// Takes rows whose turn it is, from one lane after the other, beginning behind the lane at `turn`.
     pub(crate) fn take(&self, turn: &mut u16, rows_max: usize, bytes_max: usize, now: BootInstant) -> Vec<Turn> {
         let mut owned = self.owned();
-        let behind = owned.range(turn.saturating_add(1)..).map(|(number, _)| *number);
-        let order: Vec<u16> = behind.chain(owned.range(..=*turn).map(|(number, _)| *number)).collect();
+        let order: Vec<u16> = in_turn(&owned, *turn).map(|(number, _)| *number).collect();
         let (mut taken, mut bytes) = (Vec::new(), 0_usize);
         for number in order {
             let Some(lane) = owned.get_mut(&number).filter(|lane| lane.may_send(now)) else { continue };
@@ -348,6 +346,11 @@ impl TopicLanes {
     pub(crate) fn owned(&self) -> MutexGuard<'_, BTreeMap<u16, Lane>> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// All of them, beginning behind the one at `turn`.
+fn in_turn(owned: &BTreeMap<u16, Lane>, turn: u16) -> impl Iterator<Item = (&u16, &Lane)> {
+    owned.range(turn.saturating_add(1)..).chain(owned.range(..=turn))
 }
 
 impl LaneHold {

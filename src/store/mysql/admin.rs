@@ -11,6 +11,7 @@ use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::group::SILENCE_SECS;
 use super::texts::{COMMIT, begin};
+use crate::lane::lane_column;
 use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, KeyedRow, LetterRow, MarkRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
@@ -108,7 +109,7 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
     }
 
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
-        let lane = lane.map_or(-1, i64::from);
+        let lane = i64::from(lane_column(lane));
         let binds = vec![
             Bind::message_id(by.message_id),
             Bind::Text(Arc::clone(&by.topic)),

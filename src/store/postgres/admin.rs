@@ -11,6 +11,7 @@ use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::rows::timestamp;
 use crate::clock::millis;
+use crate::lane::lane_column;
 use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, KeyedRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
@@ -102,7 +103,7 @@ impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
             Bind::message_id(letter),
             Bind::message_id(by.message_id),
             Bind::Text(Arc::clone(&by.topic)),
-            Bind::BigInt(lane.map_or(-1, i64::from)),
+            Bind::BigInt(lane_column(lane).into()),
             Bind::OptionalText(by.key.clone()),
             Bind::Text(by.kind.as_str().into()),
             Bind::Text(by.headers.to_json().into()),

@@ -11,6 +11,7 @@ use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
 use super::call::BEGIN;
 use crate::clock::millis;
+use crate::lane::lane_column;
 use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, KeyedRow, LetterRow, MarkRow, MessageIdRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
@@ -104,7 +105,7 @@ impl<P: Sessions<Sqlite>> AdminStore for SqliteStore<P> {
         let binds = [
             id_of(by.message_id),
             Bind::Text(Arc::clone(&by.topic)),
-            Bind::BigInt(lane.map_or(-1, i64::from)),
+            Bind::BigInt(lane_column(lane).into()),
             Bind::OptionalText(by.key.clone()),
             Bind::Text(by.kind.as_str().into()),
             Bind::Text(by.headers.to_json().into()),
