@@ -57,7 +57,8 @@ pub const LANE_LAPSE_WINDOW: Duration = Duration::from_secs(60);
 /// Keys of one lane with something to send or blocked, 200 bytes each: 20 MB. Beyond, nothing new is read until some are done.
 pub const LANE_KEYS_MAX: usize = 100_000;
 
-/// Keys of a lane whose last message is remembered, to tell rows that became visible too late. Only counted by it.
+/// Keys of a lane whose last message is remembered, to count rows that became visible too late, and to know one again that was sent
+/// and is only now said to be committed. As many keys would have to be sent in between, in the time of one settle.
 pub const LANE_RECENT_KEYS_MAX: usize = 4_096;
 
 /// How far a lane is read again where a database does not tell the id of a new row (MySQL), which may be a late one.
@@ -89,6 +90,10 @@ pub const LANE_FLOORS_MAX: usize = 256;
 /// Commits to the lanes of a topic whose time is remembered until their rows are sent, 24 bytes each, and once more as many:
 /// half a second at the rate at which one process commits. Only measured by it.
 pub const LANE_COMMITS_MAX: usize = 4_096;
+
+/// Bytes of the rows that came along with those commits, and once more as many: for 500 bytes each, all of them. What is beyond
+/// is read, as every row is whose commit is not proven.
+pub const LANE_CARRIED_BYTES_MAX: usize = 4 << 20;
 
 /// How soon a row in hand from an earlier time is looked at again, and a lane of which much is read again.
 pub const LANE_RECHECK: Duration = Duration::from_millis(100);

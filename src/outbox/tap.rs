@@ -7,7 +7,7 @@ use metrics::Gauge;
 use super::Outbox;
 use crate::clock::{BootInstant, SystemClock};
 use crate::limits::Limits;
-use crate::relay::queue::{Flush, Queue, Queues};
+use crate::relay::queue::{Carried, Flush, Queue, Queues};
 use crate::store::RowRef;
 
 /// Stands in for a relay in our own tests: takes what is handed over, and does nothing with it.
@@ -50,7 +50,7 @@ impl Flush for NothingToFlush {
         true
     }
 
-    fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>) {}
+    fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>, _carried: Option<Box<Carried>>) {}
 
     fn committed_for_later(&self, _due_at: BootInstant) {}
 

@@ -106,7 +106,7 @@ impl Outbox {
             let envelope = row.into_envelope(created_at);
             let record = recorder.map(|to| Box::new(Record { to: Arc::clone(to), envelope: envelope.clone() }));
             if let (Some(inserted_at), Some(id)) =
-                (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX && is_plain(&handed)), inserted.id)
+                (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX && handed.due_at.is_none()), inserted.id)
             {
                 let key = RowKey { id, message_id: handed.row.message_id };
                 handed.carried = Some(Box::new(Carried {
@@ -135,11 +135,6 @@ fn count_enqueued(rows: &[Encoded]) {
         let topic = run[0].topic.to_string();
         ::metrics::counter!(metrics::ENQUEUED, "topic" => topic).increment(run.len() as u64);
     }
-}
-
-/// Whether the relay may send it as soon as it knows of it.
-fn is_plain(handed: &HandedOver) -> bool {
-    handed.lane.is_none() && handed.due_at.is_none()
 }
 
 /// When a delayed message is due by the relay's clock, at the earliest: the INSERT comes after `inserted_at`.

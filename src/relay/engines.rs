@@ -13,6 +13,7 @@ use super::engine::Engine;
 use super::health::StoreHealth;
 use super::lanes::topic::TopicLanes;
 use super::meters::BacklogMeters;
+use super::queue::Carried;
 use super::queue::Flush;
 use super::stop::Stop;
 use super::teller::Teller;
@@ -76,9 +77,9 @@ impl Flush for Engines {
         join_all(self.all.iter().map(|engine| engine.flush(within))).await.into_iter().all(|flushed| flushed)
     }
 
-    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>) {
+    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, carried: Option<Box<Carried>>) {
         let Some(lanes) = self.lanes_of(topic) else { return };
-        lanes.committed(lane, id, self.clock.now());
+        lanes.committed(lane, id, self.clock.now(), carried);
         if self.has_notices() {
             lanes.is_untold(lane, id);
             self.wakes.crier.notify_one();

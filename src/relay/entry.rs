@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::batch::BatchOutcomes;
-use super::lanes::topic::LaneHold;
+use super::lanes::hold::LaneHold;
 use super::path::Path;
 use super::topics::TopicState;
 use crate::clock::BootInstant;

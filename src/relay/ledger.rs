@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::entry::{Entry, Holder, Lease, Progress};
-use super::lanes::topic::{LaneHold, TopicLanes};
+use super::lanes::hold::LaneHold;
+use super::lanes::topic::TopicLanes;
 use super::leftovers::Leftovers;
 use crate::clock::BootInstant;
 use crate::limits::Limits;

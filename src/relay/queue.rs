@@ -25,11 +25,11 @@ pub(crate) struct HandedOver {
     pub(crate) staleness: Duration,
     /// Bytes of payload, key and headers: a confirm reads no more than there is room for.
     pub(crate) bytes: usize,
-    /// Its lane, on an ordered topic: such a row only wakes the owner of that.
+    /// Its lane, on an ordered topic: such a row wakes the owner of that, who finds its place among the others.
     pub(crate) lane: Option<u16>,
     /// When it is due, of a delayed message, not later than the database will say: such a row only wakes the scout.
     pub(crate) due_at: Option<BootInstant>,
-    /// The row itself: handed over with it, its commit is proven and it needs no confirm.
+    /// The row itself: handed over with it, its commit is proven and it need not be read.
     pub(crate) carried: Option<Box<Carried>>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) trait Flush: fmt::Debug + Send + Sync {
     async fn flush(&self, within: Duration) -> bool;
 
     /// A row was committed to a lane. Never waits.
-    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>);
+    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, carried: Option<Box<Carried>>);
 
     /// A delayed message was committed that is due at `due_at`. Never waits.
     fn committed_for_later(&self, due_at: BootInstant);
@@ -107,18 +107,18 @@ impl Link {
     /// Hands rows to the relay. Never waits, never panics; what does not fit is the sweeper's, and counted.
     pub(crate) fn hand_over(&self, rows: Vec<HandedOver>) {
         let Some(connected) = self.connected() else { return lost(rows.len(), "no_relay") };
-        let is_to_confirm = |row: &HandedOver| match (row.lane, row.due_at) {
+        let is_for_the_queue = |row: HandedOver| match (row.lane, row.due_at) {
             (Some(lane), _) => {
-                connected.relay.committed_to_lane(&row.topic, lane, row.row.id);
-                false
+                connected.relay.committed_to_lane(&row.topic, lane, row.row.id, row.carried);
+                None
             }
             (None, Some(due_at)) => {
                 connected.relay.committed_for_later(due_at);
-                false
+                None
             }
-            (None, None) => true,
+            (None, None) => Some(row),
         };
-        let rows: Vec<HandedOver> = rows.into_iter().filter(is_to_confirm).collect();
+        let rows: Vec<HandedOver> = rows.into_iter().filter_map(is_for_the_queue).collect();
         if !rows.is_empty() {
             connected.queues.push(rows);
         }

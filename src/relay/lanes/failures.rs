@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::topic::{LaneHold, TopicLanes, Turn};
+use super::hold::LaneHold;
+use super::topic::{TopicLanes, Turn};
 use crate::limits::TEMPORARY_WAIT_MAX;
 use crate::metrics;
 use crate::planted::{Mistake, planted};

@@ -20,6 +20,8 @@ use crate::transport::{FencedLane, Run};
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) held: HeldLane,
+    /// When it was this process's already: what was written since then nobody else has touched.
+    taken_at: BootInstant,
     /// Until when its rows may be sent.
     pub(crate) valid_until: BootInstant,
     /// Until when nothing is sent: what the last owner had in flight may still arrive.
@@ -70,6 +72,7 @@ impl Lane {
     ) -> Self {
         Self {
             held,
+            taken_at: now,
             valid_until,
             quiet_until,
             is_given_up: false,
@@ -287,6 +290,12 @@ impl Lane {
         if let Way::Fenced { tries, .. } = &mut self.way {
             *tries = 0;
         }
+    }
+
+    /// Whether a row that was written at that time is in the database as it was then: nobody but this owner writes to it,
+    /// and this one has not sent it.
+    pub(crate) fn is_untouched(&self, key: KeyHash, row: RowKey, written_at: BootInstant) -> bool {
+        written_at >= self.taken_at && self.recent.last_sent(key).is_none_or(|last| last < row.id)
     }
 
     /// Notes that a row was handed to the client.

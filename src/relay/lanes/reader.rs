@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::failures::give_up_poisoned;
+use super::hold::LaneHold;
 use super::page::{KeyHash, Scan};
-use super::topic::{LaneHold, TopicLanes, Turn};
+use super::topic::{TopicLanes, Turn};
 use crate::clock::BootInstant;
 use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK};
 use crate::metrics;
@@ -83,6 +84,14 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turns: &mut Turns) 
     lanes.refresh(engine.clock.now());
     if !may_work(engine, lanes) {
         return Ok(false);
+    }
+    // What can be sent already goes while more is read.
+    if lanes.ready(engine.clock.now()) {
+        let read = read(engine, store, lanes, &mut turns.read);
+        // Both to their ends: what was taken to be sent has to get somewhere, whatever becomes of the read.
+        let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut turns.send));
+        let (has_read, has_sent) = (has_read?, has_sent?);
+        return Ok(has_read || has_sent);
     }
     let has_read = read(engine, store, lanes, &mut turns.read).await?;
     let has_sent = send(engine, store, lanes, &mut turns.send).await?;
@@ -176,8 +185,13 @@ async fn send_taken(
         return Ok(false);
     }
     let lanes = taken.lanes;
-    let rows: Vec<RowKey> = taken.turns.keys().copied().collect();
-    let mut loaded = store.lane_rows(&lanes.name(), &rows).await?;
+    let mut loaded: Vec<Loaded> =
+        taken.turns.values().filter_map(|turn| lanes.carried(turn)).map(Loaded::Row).collect();
+    let carried: HashSet<RowKey> = loaded.iter().map(Loaded::key).collect();
+    let others: Vec<RowKey> = taken.turns.keys().filter(|row| !carried.contains(row)).copied().collect();
+    if !others.is_empty() {
+        loaded.extend(store.lane_rows(&lanes.name(), &others).await?);
+    }
     // By id, so that what leaves together leaves in the order of the rows, as far as that goes.
     loaded.sort_unstable_by_key(|row| row.key().id);
     let (mut suspects, mut poisoned) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The last rows sent of the keys that were sent last. Only counted by. No input or output.
+//! The last rows sent of the keys that were sent last. No input or output.
 
 use std::collections::HashMap;
 

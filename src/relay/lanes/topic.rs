@@ -9,15 +9,16 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::commits::Commits;
 use super::lane::Lane;
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
 use super::way::Way;
-use super::woken::{Commits, Woken};
+use super::woken::Woken;
 use crate::clock::BootInstant;
-use crate::metrics;
+use crate::relay::queue::Carried;
 use crate::relay::topics::TopicState;
-use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, RowKey};
-use crate::transport::{FailureClass, FencedLane, Run};
+use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, Row, RowKey};
+use crate::transport::{FencedLane, Run};
 
 #[derive(Debug)]
 pub(crate) struct TopicLanes {
@@ -29,7 +30,7 @@ pub(crate) struct TopicLanes {
     woken: Woken,
     /// What was committed here and its owners elsewhere were not told yet.
     untold: Woken,
-    /// When it was.
+    /// When it was, and the rows that came along.
     commits: Commits,
     view: Mutex<LaneView>,
     /// Since when the oldest row waits that is in nobody's way, as the keeper found it.
@@ -47,18 +48,6 @@ pub(crate) struct TopicLanes {
     failing_since: Mutex<Option<BootInstant>>,
     /// Until when this node leaves the lanes to others.
     asleep_until: Mutex<Option<BootInstant>>,
-}
-
-/// A row of a lane on its way to the broker.
-#[derive(Debug, Clone)]
-pub(crate) struct LaneHold {
-    pub(crate) lanes: Arc<TopicLanes>,
-    pub(crate) held: HeldLane,
-    pub(crate) key: KeyHash,
-    /// The row's epoch.
-    pub(crate) epoch: i32,
-    /// What of its key it is under way with, on a fenced lane.
-    pub(crate) run: Option<Run>,
 }
 
 /// A row whose turn it is.
@@ -134,16 +123,28 @@ impl TopicLanes {
     }
 
     /// A row was committed to a lane in this process at `at`, as its hook says. Never waits, either.
-    pub(crate) fn committed(&self, lane: u16, id: Option<i64>, at: BootInstant) {
+    pub(crate) fn committed(&self, lane: u16, id: Option<i64>, at: BootInstant, carried: Option<Box<Carried>>) {
         if let Some(id) = id {
-            self.commits.note(id, at);
+            self.commits.note(id, at, carried);
         }
         self.woken(lane, id);
     }
 
     /// When a row was committed, where that was lately and in this process; once.
     pub(crate) fn committed_at(&self, row: RowKey) -> Option<BootInstant> {
-        self.commits.take(row.id)
+        self.commits.take_time(row.id)
+    }
+
+    /// A row whose turn it is, where it came along with its commit and needs not be read; once.
+    ///
+    /// That it is committed, and its place, are known from the page that showed it; what only the database would know is
+    /// whether somebody touched it since it was written.
+    pub(crate) fn carried(&self, turn: &Turn) -> Option<Row> {
+        let Carried { row, inserted_at } = *self.commits.take_row(turn.waiting.row.id)?;
+        let owned = self.owned();
+        let lane = owned.get(&turn.held.lane).filter(|lane| lane.held == turn.held)?;
+        let is_as_written = row.key == turn.waiting.row && lane.is_untouched(turn.key, row.key, inserted_at);
+        is_as_written.then_some(row)
     }
 
     /// Rows were committed to a lane in this process, of which its owner is to be told where that is another. Never waits,
@@ -351,46 +352,6 @@ impl TopicLanes {
 /// All of them, beginning behind the one at `turn`.
 fn in_turn(owned: &BTreeMap<u16, Lane>, turn: u16) -> impl Iterator<Item = (&u16, &Lane)> {
     owned.range(turn.saturating_add(1)..).chain(owned.range(..=turn))
-}
-
-impl LaneHold {
-    /// The broker has the row.
-    pub(crate) fn delivered(&self, row: RowKey) {
-        self.lanes.with_lane(self.held, |lane| {
-            lane.delivered();
-            lane.done(self.key, row);
-        });
-    }
-
-    /// The broker does not have the row, as far as is known. What becomes of it comes later; none of its key goes before that,
-    /// and none of the lane where its way out closed.
-    pub(crate) fn failed(&self, class: Option<FailureClass>, now: BootInstant) {
-        let Some(run) = &self.run else { return };
-        run.fail();
-        if class == Some(FailureClass::Fenced) && self.lanes.lose(self.held, now) {
-            ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
-            tracing::warn!(topic = %self.lanes.name(), lane = self.held.lane,
-                "the lane was fenced by somebody else: another node has it, or another outbox goes by the same name");
-            return;
-        }
-        self.lanes.with_lane(self.held, |lane| {
-            if matches!(&lane.way, Way::Fenced { by, .. } if !by.is_open()) {
-                lane.unfence(now);
-            }
-        });
-    }
-
-    pub(crate) fn done(&self, row: RowKey) {
-        self.lanes.with_lane(self.held, |lane| lane.done(self.key, row));
-    }
-
-    pub(crate) fn put_back(&self, row: RowKey) {
-        self.lanes.with_lane(self.held, |lane| lane.put_back(self.key, row));
-    }
-
-    pub(crate) fn block(&self, row: RowKey, until: BootInstant) {
-        self.lanes.with_lane(self.held, |lane| lane.block(self.key, row, until));
-    }
 }
 
 #[cfg(test)]

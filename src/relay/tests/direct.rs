@@ -76,7 +76,7 @@ async fn a_carried_row_needs_no_confirm() {
     let _relay = world.start().await;
     let message = envelope("orders");
     let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(STALENESS));
-    world.link.hand_over(vec![carried(&world, key, message)]);
+    world.link.hand_over(vec![carried(key, message, world.now())]);
     assert_eq!(world.delivered(1).await, [key.message_id]);
     world.drained().await;
     assert_eq!(world.store.calls(Call::Confirm), 0);
@@ -90,7 +90,7 @@ async fn carried_rows_wait_for_those_before_them_that_are_read() {
     let commit = |is_carried: bool| {
         let message = envelope("orders");
         let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(STALENESS));
-        if is_carried { carried(&world, key, message) } else { handed_over(key, "orders") }
+        if is_carried { carried(key, message, world.now()) } else { handed_over(key, "orders") }
     };
     let rows: Vec<_> = [true, false, true, true, false, true].into_iter().map(commit).collect();
     let committed: Vec<_> = rows.iter().map(|row| row.row.message_id).collect();
@@ -108,7 +108,7 @@ async fn carried_rows_leave_although_others_cannot_be_read() {
     let read = world.commit_leased("orders", STALENESS);
     let message = envelope("orders");
     let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(STALENESS));
-    world.link.hand_over(vec![handed_over(read, "orders"), carried(&world, key, message)]);
+    world.link.hand_over(vec![handed_over(read, "orders"), carried(key, message, world.now())]);
     assert_eq!(world.delivered(2).await, [key.message_id, read.message_id], "the sweeper has the other");
 }
 

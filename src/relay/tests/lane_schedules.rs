@@ -10,6 +10,7 @@ use super::lanes::{TOPIC, world_with};
 use super::{DEADLINE, World, seeds};
 use crate::message::MessageId;
 use crate::relay::Relay;
+use crate::relay::queue::HandedOver;
 use crate::store::{Call, Fault, StoreError};
 use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{Answer, FailureClass, LaneName, Transport as _};
@@ -28,6 +29,8 @@ struct Schedule {
     is_healthy: bool,
     goes_on: bool,
     is_fenced: bool,
+    /// Committed, and their hooks' threads have not come by.
+    held_up: Vec<(usize, HandedOver)>,
 }
 
 impl Schedule {
@@ -46,13 +49,15 @@ impl Schedule {
             is_healthy: seed.is_multiple_of(3),
             goes_on,
             is_fenced,
+            held_up: Vec::new(),
         }
     }
 
     async fn step(&mut self) {
         let node = self.rng.usize(..2);
         match self.rng.u32(..100) {
-            0..45 => self.commit(node),
+            0..40 => self.commit(node),
+            40..45 => self.hand_over_late(),
             45..49 => self.shut_down(node).await,
             49..55 => self.start(node).await,
             55..62 => sleep(Duration::from_millis(self.rng.u64(..3_000))).await,
@@ -76,13 +81,35 @@ impl Schedule {
         let count = if self.rng.u32(..10) == 0 { 150 } else { 1 };
         for _ in 0..count {
             let key = self.rng.u32(..KEYS).to_string();
-            let row = self.nodes[node].commit_keyed(&key);
-            // Now and then the hook does not see the commit.
-            if self.rng.u32(..5) > 0 {
-                let tells_id = self.rng.bool();
-                self.nodes[node].hand_over_keyed(row, &key, tells_id);
+            let row = self.commit_one(node, &key);
+            self.committed.entry(key).or_default().push(row);
+        }
+    }
+
+    fn commit_one(&mut self, node: usize, key: &str) -> MessageId {
+        let world = &self.nodes[node];
+        if let Some(inserted_at) = world.link.now().filter(|_| self.rng.bool()) {
+            let row = world.commit_carried(key, inserted_at);
+            let id = row.row.message_id;
+            match self.rng.u32(..5) {
+                0 => self.held_up.push((node, row)),
+                _ => world.link.hand_over(vec![row]),
             }
-            self.committed.entry(key).or_default().push(row.message_id);
+            return id;
+        }
+        let row = world.commit_keyed(key);
+        // Now and then the hook does not see the commit.
+        if self.rng.u32(..5) > 0 {
+            world.hand_over_keyed(row, key, self.rng.bool());
+        }
+        row.message_id
+    }
+
+    /// A hook's thread goes on.
+    fn hand_over_late(&mut self) {
+        if !self.held_up.is_empty() {
+            let (node, row) = self.held_up.swap_remove(self.rng.usize(..self.held_up.len()));
+            self.nodes[node].link.hand_over(vec![row]);
         }
     }
 

@@ -8,6 +8,7 @@ mod direct;
 mod failures;
 mod fenced;
 mod history;
+mod lane_carried;
 mod lane_order;
 mod lane_reads;
 mod lane_schedules;
@@ -107,6 +108,11 @@ impl World {
         self.link.hand_over(vec![handed_over(key, topic)]);
     }
 
+    /// The relay's clock.
+    fn now(&self) -> BootInstant {
+        self.link.now().unwrap()
+    }
+
     async fn delivered(&self, count: usize) -> Vec<MessageId> {
         let delivered = self.broker.wait_for_delivered(count, DEADLINE).await.unwrap();
         delivered.iter().map(|envelope| envelope.message_id).collect()
@@ -145,8 +151,7 @@ fn handed_over(key: RowKey, topic: &str) -> HandedOver {
     }
 }
 
-fn carried(world: &World, key: RowKey, envelope: Envelope) -> HandedOver {
-    let inserted_at = world.link.now().unwrap();
+fn carried(key: RowKey, envelope: Envelope, inserted_at: BootInstant) -> HandedOver {
     let topic = envelope.topic.to_string();
     let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
     HandedOver { carried: Some(Box::new(Carried { row, inserted_at })), ..handed_over(key, &topic) }

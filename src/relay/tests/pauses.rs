@@ -37,7 +37,7 @@ async fn nothing_of_a_paused_topic_is_sent_or_written() {
     let handed_over = world.commit_and_hand_over("orders");
     let proven = envelope("orders");
     let key = world.store.insert(proven.clone(), InsertOptions::default().leased_for(Duration::from_secs(3)));
-    world.link.hand_over(vec![carried(&world, key, proven)]);
+    world.link.hand_over(vec![carried(key, proven, world.now())]);
     let keyed = world.commit_keyed("a");
     world.hand_over_keyed(keyed, "a", true);
     let other = world.commit_and_hand_over("invoices");

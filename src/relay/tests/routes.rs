@@ -259,7 +259,11 @@ async fn a_row_that_is_carried_goes_to_the_transport_of_its_topic() {
     let _relay = relay(&world, &hooks).start().await.unwrap();
     for topic in ["orders", "hooks"] {
         let key = world.commit_leased(topic, STALENESS);
-        world.link.hand_over(vec![carried(&world, key, Envelope { message_id: key.message_id, ..envelope(topic) })]);
+        world.link.hand_over(vec![carried(
+            key,
+            Envelope { message_id: key.message_id, ..envelope(topic) },
+            world.now(),
+        )]);
     }
     world.drained().await;
     assert_eq!((world.broker.delivered_to("orders").len(), hooks.inner.delivered_to("hooks").len()), (1, 1));

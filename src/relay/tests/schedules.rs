@@ -93,7 +93,7 @@ impl Schedule {
             let (world, message) = (&self.nodes[node], envelope(topic));
             let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(staleness));
             self.committed.insert(key.message_id);
-            refs.push(if are_carried { carried(world, key, message) } else { handed_over(key, topic) });
+            refs.push(if are_carried { carried(key, message, world.now()) } else { handed_over(key, topic) });
         }
         // Now and then the hook does not see the commit.
         if self.rng.u32(..5) > 0 {

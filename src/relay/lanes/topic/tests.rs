@@ -1,21 +1,52 @@
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use super::*;
+use crate::message::{Envelope, MessageId};
 use crate::relay::gauges::Gauges;
 use crate::topic::Topic;
 
+const NOW: BootInstant = BootInstant::from_boot(Duration::from_secs(9));
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn lanes_of(count: u16) -> TopicLanes {
+    let topic = TopicState::new(Topic::new("orders").ordered_by_key().lanes(count), Gauges::default());
+    let lanes = TopicLanes::new(Arc::new(topic));
+    for lane in 0..count {
+        let held = HeldLane { lane, fence: 1 };
+        lanes.owned().insert(lane, Lane::new(held, Way::Plain, NOW + HOUR, NOW, NOW));
+    }
+    lanes
+}
+
 #[test]
 fn lanes_beyond_what_one_read_takes_have_their_turn() {
-    let topic = TopicState::new(Topic::new("orders").ordered_by_key().lanes(200), Gauges::default());
-    let lanes = TopicLanes::new(Arc::new(topic));
-    let (now, hour) = (BootInstant::from_boot(Duration::ZERO), Duration::from_secs(3_600));
-    for lane in 0..200 {
-        let held = HeldLane { lane, fence: 1 };
-        lanes.owned().insert(lane, Lane::new(held, Way::Plain, now + hour, now, now));
-    }
+    let lanes = lanes_of(200);
     // Each of them wants to be read every time, as with a backlog.
     let mut turn = 0;
-    let read: Vec<_> = (0..5).flat_map(|_| lanes.scans(&mut turn, 80, now)).map(|(held, _)| held.lane).collect();
+    let read: Vec<_> = (0..5).flat_map(|_| lanes.scans(&mut turn, 80, NOW)).map(|(held, _)| held.lane).collect();
     assert_eq!(read.len(), 400);
     assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "each once before one comes twice");
+}
+
+/// The page that shows it was asked for before it was settled, and its hook comes by only now.
+#[test]
+fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
+    let lanes = lanes_of(1);
+    let held = HeldLane { lane: 0, fence: 1 };
+    let turn = |id| {
+        let row = RowKey { id, message_id: MessageId::new() };
+        let envelope = Envelope::new(row.message_id, "orders".into(), SystemTime::UNIX_EPOCH);
+        let row_itself = Row { key: row, epoch: 0, failures: 0, is_suspect: false, envelope };
+        lanes.committed(0, Some(id), NOW, Some(Box::new(Carried { row: row_itself, inserted_at: NOW })));
+        Turn { held, valid_until: NOW + HOUR, key: 7, waiting: Waiting { row, bytes: 0, since: NOW }, run: None }
+    };
+    let (sent, next) = (turn(5), turn(6));
+    lanes.with_lane(held, |lane| lane.sent(7, sent.waiting.row));
+    assert!(lanes.carried(&sent).is_none());
+    assert!(lanes.carried(&next).is_some() && lanes.carried(&next).is_none(), "once");
+    assert!(
+        lanes.carried(&Turn { held: HeldLane { fence: 2, ..held }, ..turn(8) }).is_none(),
+        "the lane was taken anew"
+    );
 }

@@ -1,0 +1,63 @@
+//! A row of a lane on its way, and what its lane learns of it.
+
+use std::sync::Arc;
+
+use super::page::KeyHash;
+use super::topic::TopicLanes;
+use super::way::Way;
+use crate::clock::BootInstant;
+use crate::metrics;
+use crate::store::{HeldLane, RowKey};
+use crate::transport::{FailureClass, Run};
+
+/// A row of a lane on its way to the broker.
+#[derive(Debug, Clone)]
+pub(crate) struct LaneHold {
+    pub(crate) lanes: Arc<TopicLanes>,
+    pub(crate) held: HeldLane,
+    pub(crate) key: KeyHash,
+    /// The row's epoch.
+    pub(crate) epoch: i32,
+    /// What of its key it is under way with, on a fenced lane.
+    pub(crate) run: Option<Run>,
+}
+
+impl LaneHold {
+    /// The broker has the row.
+    pub(crate) fn delivered(&self, row: RowKey) {
+        self.lanes.with_lane(self.held, |lane| {
+            lane.delivered();
+            lane.done(self.key, row);
+        });
+    }
+
+    /// The broker does not have the row, as far as is known. What becomes of it comes later; none of its key goes before that,
+    /// and none of the lane where its way out closed.
+    pub(crate) fn failed(&self, class: Option<FailureClass>, now: BootInstant) {
+        let Some(run) = &self.run else { return };
+        run.fail();
+        if class == Some(FailureClass::Fenced) && self.lanes.lose(self.held, now) {
+            ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
+            tracing::warn!(topic = %self.lanes.name(), lane = self.held.lane,
+                "the lane was fenced by somebody else: another node has it, or another outbox goes by the same name");
+            return;
+        }
+        self.lanes.with_lane(self.held, |lane| {
+            if matches!(&lane.way, Way::Fenced { by, .. } if !by.is_open()) {
+                lane.unfence(now);
+            }
+        });
+    }
+
+    pub(crate) fn done(&self, row: RowKey) {
+        self.lanes.with_lane(self.held, |lane| lane.done(self.key, row));
+    }
+
+    pub(crate) fn put_back(&self, row: RowKey) {
+        self.lanes.with_lane(self.held, |lane| lane.put_back(self.key, row));
+    }
+
+    pub(crate) fn block(&self, row: RowKey, until: BootInstant) {
+        self.lanes.with_lane(self.held, |lane| lane.block(self.key, row, until));
+    }
+}

@@ -1,0 +1,74 @@
+//! Rows of ordered topics that came along with their commits.
+
+use std::time::Duration;
+
+use super::lanes::{TOPIC, owned, world};
+use super::{World, carried, envelope};
+use crate::clock::BootInstant;
+use crate::lane::lane_of;
+use crate::limits::LANES;
+use crate::message::MessageId;
+use crate::relay::Relay;
+use crate::relay::queue::HandedOver;
+use crate::store::{Call, InsertOptions};
+use crate::transport::{Answer, FailureClass};
+
+impl World {
+    /// Commits a row that was written at `inserted_at`; what the hook hands over comes along with it.
+    pub(super) fn commit_carried(&self, key: &str, inserted_at: BootInstant) -> HandedOver {
+        let mut message = envelope(TOPIC);
+        message.key = Some(key.to_owned());
+        let lane = lane_of(key, LANES);
+        let row = self.store.insert(message.clone(), InsertOptions::default().in_lane(lane));
+        HandedOver { lane: Some(lane), ..carried(row, message, inserted_at) }
+    }
+
+    async fn start_with_lanes(&self) -> Relay {
+        let relay = self.start().await;
+        self.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
+        relay
+    }
+}
+
+fn message_ids(rows: &[HandedOver]) -> Vec<MessageId> {
+    rows.iter().map(|row| row.row.message_id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_along_is_sent_at_its_turn_and_not_read_again() {
+    let world = world();
+    let _relay = world.start_with_lanes().await;
+    let rows: Vec<_> = (0..5).map(|_| world.commit_carried("a", world.now())).collect();
+    let ids = message_ids(&rows);
+    // Not in the order of the commits: their place is known from the lane and from nothing else.
+    rows.into_iter().rev().for_each(|row| world.link.hand_over(vec![row]));
+    assert_eq!(world.delivered(5).await, ids);
+    world.drained().await;
+    assert_eq!((world.broker.sends(), world.store.calls(Call::LaneRows)), (5, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_before_the_lane_was_taken_is_read() {
+    let world = world();
+    let before = BootInstant::from_boot(Duration::ZERO);
+    let _relay = world.start_with_lanes().await;
+    let row = world.commit_carried("a", before);
+    let id = row.row.message_id;
+    world.link.hand_over(vec![row]);
+    assert_eq!(world.delivered(1).await, [id]);
+    assert_eq!(world.store.calls(Call::LaneRows), 1, "an earlier owner may have touched it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_is_read_before_it_is_sent_again() {
+    let world = world();
+    let _relay = world.start_with_lanes().await;
+    world.broker.answer_next(1, Answer::Fail(FailureClass::Record));
+    let rows: Vec<_> = (0..2).map(|_| world.commit_carried("a", world.now())).collect();
+    let ids = message_ids(&rows);
+    world.link.hand_over(rows);
+    assert_eq!(world.delivered(2).await, ids);
+    assert_eq!(world.store.calls(Call::LaneRows), 1, "the one behind it came along and was not sent yet");
+    let attempts: Vec<_> = world.broker.delivered().iter().map(|sent| sent.attempt).collect();
+    assert_eq!(attempts, [2, 1]);
+}
