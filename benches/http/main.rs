@@ -22,9 +22,10 @@ use anyhow::Result;
 use diesel_outbox::transport::{HttpTarget, HttpTransport};
 
 use crate::cpu::CpuMeter;
+use crate::raw::Headers;
 use crate::receiver::Receiver;
 use crate::report::{Figure, Floor, Journal};
-use crate::transports::{PAYLOAD_BYTES, drain, fill, relays_in_flight_max, send_many};
+use crate::transports::{PAYLOAD_BYTES, TOPIC, drain, fill, relays_in_flight_max, send_many};
 
 const MESSAGES: usize = 60_000;
 const IN_FLIGHT: usize = 64;
@@ -48,31 +49,39 @@ async fn measure(postgres: &str, root: u32, journal: &mut Journal) -> Result<Vec
     let receiver = Receiver::start()?;
     let url = receiver.url();
     database::make_tables(postgres).await?;
-    raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
+    let bare_of = |headers| raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT, headers);
+    bare_of(Headers::Few).await?;
+    let (mut bare_with_ours, mut shares_with_ours) = (Vec::new(), Vec::new());
     let (mut bare, mut sent, mut shares, mut drains) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let cpu = CpuMeter::start(root)?;
-        let before = raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
+        let before = bare_of(Headers::Few).await?;
         let with = tokio::spawn(send_many(transport(&url)?, MESSAGES, relays_in_flight_max())).await??;
-        let after = raw::send(&url, MESSAGES, PAYLOAD_BYTES, IN_FLIGHT).await?;
+        let with_ours = bare_of(Headers::Ours).await?;
+        let after = bare_of(Headers::Few).await?;
         fill(postgres, MESSAGES).await?;
         let drained = drain(postgres, MESSAGES, transport(&url)?).await?;
-        let leg = serde_json::json!({ "with": with, "drained": drained, "bare_before": before, "bare_after": after });
+        let leg = serde_json::json!({ "with": with, "drained": drained, "bare_before": before,
+            "bare_with_our_headers": with_ours, "bare_after": after });
         journal.leg("messages a second", cpu.stop()?, leg)?;
         let floor = f64::midpoint(before, after);
         bare.push(floor);
+        bare_with_ours.push(with_ours);
+        shares_with_ours.push(with / with_ours);
         shares.push(with / floor);
         sent.push(with);
         drains.push(drained);
     }
     Ok(vec![
         Figure::new("bare reqwest, 64 in flight", "msg/s", bare, Floor::None),
+        Figure::new("the same, with our headers", "msg/s", bare_with_ours, Floor::None),
         Figure::new("HTTP transport, 64 in flight", "msg/s", sent, Floor::None),
         Figure::new("HTTP transport, share of bare reqwest", "", shares, Floor::AtLeast(0.8)),
+        Figure::new("HTTP transport, share of bare reqwest with our headers", "", shares_with_ours, Floor::None),
         Figure::new("drain of 60,000 x 500 B by HTTP", "msg/s", drains, Floor::None),
     ])
 }
 
 fn transport(url: &str) -> Result<HttpTransport> {
-    Ok(HttpTransport::builder().every_topic(HttpTarget::new(url)).in_flight_per_host_max(IN_FLIGHT).build()?)
+    Ok(HttpTransport::builder().topic(TOPIC, HttpTarget::new(url)).in_flight_per_host_max(IN_FLIGHT).build()?)
 }

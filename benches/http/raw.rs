@@ -7,23 +7,45 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use diesel_outbox::MessageId;
 
+/// What a message carries beside its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Headers {
+    /// As little as a webhook needs.
+    Few,
+    /// As many as the transport writes.
+    Ours,
+}
+
 /// Messages a second.
-pub(crate) async fn send(url: &str, messages: usize, payload_bytes: usize, in_flight: usize) -> Result<f64> {
+pub(crate) async fn send(
+    url: &str,
+    messages: usize,
+    payload_bytes: usize,
+    in_flight: usize,
+    headers: Headers,
+) -> Result<f64> {
     let client = reqwest::Client::builder().no_proxy().tls_backend_preconfigured(no_tls()?).build()?;
     let next = Arc::new(AtomicUsize::new(0));
     let started = Instant::now();
     let tasks = (0..in_flight).map(|_| {
         let (client, next, url) = (client.clone(), Arc::clone(&next), url.to_owned());
         tokio::spawn(async move {
-            while next.fetch_add(1, Ordering::Relaxed) < messages {
-                // As little as a webhook needs.
-                let request = client.post(&url).header("content-type", "application/json");
-                let request = request.header("idempotency-key", MessageId::new().to_string());
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= messages {
+                    return Ok(());
+                }
+                let id = MessageId::new().to_string();
+                let mut request = client.post(&url).header("content-type", "application/json");
+                if headers == Headers::Ours {
+                    request = request.header("outbox-kind", "order.placed");
+                    request = request.header("outbox-key", number.to_string());
+                }
+                let request = request.header("idempotency-key", id);
                 let response = request.body(vec![b'x'; payload_bytes]).send().await?;
                 ensure!(response.status().is_success(), "{}", response.status());
                 response.bytes().await?;
             }
-            Ok(())
         })
     });
     for task in tasks.collect::<Vec<_>>() {

@@ -160,12 +160,12 @@ fn connect(name_server: &str) -> Result<RocketMqTransport> {
 /// One message after the other, by the transport: microseconds each. In a task, as a relay is.
 async fn send_singles(transport: RocketMqTransport) -> Result<Vec<f64>> {
     transport.prepare(&[Topic::new(TOPIC)]).await?;
-    let mut hands = Hands::new();
+    let hands = Hands::new();
     let mut waits = Vec::new();
     for number in 0..SINGLES_BEFORE + SINGLES {
         let started = Instant::now();
         hands.send(&transport, number);
-        hands.delivered().await?;
+        hands.delivered(number + 1).await?;
         waits.push(started.elapsed().as_secs_f64() * 1e6);
     }
     Ok(waits)

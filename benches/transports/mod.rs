@@ -1,9 +1,10 @@
 //! What the programs that measure one transport share: a message, the end of its way, the drain of a backlog.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
@@ -11,7 +12,7 @@ use diesel_outbox::limits::{Limits, SEND_GROUP_ROWS_MAX};
 use diesel_outbox::store::{PostgresStore, RowKey};
 use diesel_outbox::transport::{Outcome, Receipt, ReceiptSink, Transport};
 use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::Notify;
 
 use crate::database;
 
@@ -24,24 +25,32 @@ pub(crate) const PAYLOAD_BYTES: usize = 500;
 const WITHIN: Duration = Duration::from_secs(300);
 
 /// Hands messages to a transport, and hears what became of them.
-pub(crate) struct Hands {
-    sink: Arc<dyn ReceiptSink>,
-    outcomes: UnboundedReceiver<Outcome>,
+pub(crate) struct Hands(Arc<Heard>);
+
+/// As cheap as a relay's own ear: whoever waits for many is not woken for each.
+#[derive(Default)]
+struct Heard {
+    outcomes: AtomicUsize,
+    wanted: AtomicUsize,
+    enough: Notify,
+    failure: Mutex<Option<String>>,
 }
 
-struct Tell(UnboundedSender<Outcome>);
-
-impl ReceiptSink for Tell {
+impl ReceiptSink for Heard {
     fn settle(&self, _row: RowKey, outcome: Outcome) {
-        // Whoever waits is there until the last one.
-        let _ = self.0.send(outcome);
+        if !matches!(outcome, Outcome::Delivered) {
+            *self.failure.lock().expect("not poisoned") = Some(format!("{outcome:?}"));
+        }
+        let heard = self.outcomes.fetch_add(1, Ordering::SeqCst) + 1;
+        if heard == self.wanted.load(Ordering::SeqCst) {
+            self.enough.notify_one();
+        }
     }
 }
 
 impl Hands {
     pub(crate) fn new() -> Self {
-        let (told, outcomes) = unbounded_channel();
-        Self { sink: Arc::new(Tell(told)), outcomes }
+        Self(Arc::default())
     }
 
     pub(crate) fn send(&self, transport: &impl Transport, number: usize) {
@@ -55,14 +64,18 @@ impl Hands {
         envelope.kind = "order.placed".to_owned();
         envelope.payload = Some(vec![b'x'; PAYLOAD_BYTES]);
         let row = RowKey { id: 0, message_id: envelope.message_id };
-        (envelope, Receipt::new(row, Arc::clone(&self.sink)))
+        (envelope, Receipt::new(row, Arc::clone(&self.0) as Arc<dyn ReceiptSink>))
     }
 
-    /// Waits until one more is delivered.
-    pub(crate) async fn delivered(&mut self) -> Result<()> {
-        match self.outcomes.recv().await.context("an outcome")? {
-            Outcome::Delivered => Ok(()),
-            other => bail!("not delivered: {other:?}"),
+    /// Waits until so many are delivered, of all that were ever handed over.
+    pub(crate) async fn delivered(&self, messages: usize) -> Result<()> {
+        self.0.wanted.store(messages, Ordering::SeqCst);
+        while self.0.outcomes.load(Ordering::SeqCst) < messages {
+            self.0.enough.notified().await;
+        }
+        match self.0.failure.lock().expect("not poisoned").take() {
+            None => Ok(()),
+            Some(outcome) => bail!("not delivered: {outcome}"),
         }
     }
 }
@@ -77,22 +90,20 @@ pub(crate) fn relays_in_flight_max() -> usize {
 pub(crate) async fn send_many(transport: impl Transport, messages: usize, in_flight_max: usize) -> Result<f64> {
     let in_flight_max = transport.in_flight_max().min(in_flight_max);
     transport.prepare(&[Topic::new(TOPIC)]).await?;
-    let mut hands = Hands::new();
+    let hands = Hands::new();
     // Connects.
     hands.send(&transport, 0);
-    hands.delivered().await?;
+    hands.delivered(1).await?;
     let started = Instant::now();
-    let (mut sent, mut answered) = (0, 0);
-    while answered < messages {
+    let mut sent = 0;
+    while sent < messages {
         let group = SEND_GROUP_ROWS_MAX.min(messages - sent).min(in_flight_max);
-        if group > 0 && sent + group <= answered + in_flight_max {
-            transport.send_all((sent..sent + group).map(|number| hands.message(number)).collect());
-            sent += group;
-        } else {
-            hands.delivered().await?;
-            answered += 1;
-        }
+        // Room for the group.
+        hands.delivered((1 + sent + group).saturating_sub(in_flight_max)).await?;
+        transport.send_all((sent..sent + group).map(|number| hands.message(number)).collect());
+        sent += group;
     }
+    hands.delivered(1 + messages).await?;
     Ok(messages as f64 / started.elapsed().as_secs_f64())
 }
 

@@ -142,11 +142,11 @@ impl HttpTransportBuilder {
         let allows_private = self.private_addresses.unwrap_or(true);
         let named = self.topics.into_iter().map(|(topic, target)| {
             let prepared = Prepared::new(&format!("topic {topic:?}"), target, allows_private)?;
-            Ok((Arc::from(topic), Arc::new(prepared)))
+            Ok((Arc::from(topic), prepared))
         });
-        let named: HashMap<Arc<str>, Arc<Prepared>> = named.collect::<Result<_, HttpConfigError>>()?;
+        let named: HashMap<Arc<str>, Prepared> = named.collect::<Result<_, HttpConfigError>>()?;
         let every = self.every_topic.map(|target| Prepared::new("every topic", target, allows_private)).transpose()?;
-        let targets = Targets::new(named, every.map(Arc::new)).ok_or(HttpConfigError::NoTarget)?;
+        let targets = Targets::new(named, every).ok_or(HttpConfigError::NoTarget)?;
         if self.private_addresses.is_none() && targets.has_foreign_urls() {
             return Err(HttpConfigError::UndecidedAddresses);
         }

@@ -1,12 +1,13 @@
 //! Brings messages to their hosts: a few workers for each, that begin when something waits and end when nothing does.
 
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Request, Response};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::answer::drain;
 use super::failure::{HttpFailure, Kind};
@@ -58,11 +59,11 @@ impl Courier {
     /// Takes a message; `messages_max` is what its host may hold.
     pub(super) fn take(self: &Arc<Self>, origin: &Origin, job: Job, messages_max: usize) {
         let (host, now) = (self.host(origin), Instant::now());
-        host.take(job, messages_max, now);
-        if let Some(worker) = host.enter(self.settings.per_host_max, now) {
+        let taken = host.take(job, messages_max, self.settings.per_host_max, now);
+        if let Some(worker) = taken.worker {
             self.spawn(worker);
         }
-        if host.is_to_be_watched() {
+        if taken.is_to_be_watched {
             self.watched().push(host);
         }
     }
@@ -146,8 +147,14 @@ struct Sender {
 
 impl Sender {
     async fn work(self, mut worker: Worker) {
+        // One for all its messages: to put a timer off costs less than to set one.
+        let mut timer = pin!(sleep(self.timeout));
         while let Some((turn, job)) = worker.next(Instant::now()) {
-            let answer = self.deliver(&worker.host, job).await;
+            // Beyond the clock's end it stays where it is: as far away.
+            if let Some(ends_at) = Instant::now().checked_add(self.timeout) {
+                timer.as_mut().reset(ends_at);
+            }
+            let answer = self.deliver(&worker.host, job, timer.as_mut()).await;
             drop(turn);
             if let Some(answer) = answer {
                 // An answer that goes on for longer costs its connection and nothing else.
@@ -157,7 +164,7 @@ impl Sender {
     }
 
     /// Sends one message and reports what became of it; returns an answer that was not read to its end.
-    async fn deliver(&self, host: &Host, job: Job) -> Option<Response> {
+    async fn deliver(&self, host: &Host, job: Job, timer: Pin<&mut Sleep>) -> Option<Response> {
         let Job { envelope, receipt, target, url, scope, waits_until: _ } = job;
         let request = match target.request(envelope, url) {
             Ok(request) => request,
@@ -172,13 +179,18 @@ impl Sender {
             Ok::<_, reqwest::Error>((response, is_success))
         };
         let origin = || Arc::clone(&host.origin);
-        let (kind, failure, pause, response) = match timeout(self.timeout, exchange).await {
-            Ok(Ok((response, true))) => {
+        let exchanged = tokio::select! {
+            biased;
+            exchanged = exchange => Some(exchanged),
+            () = timer => None,
+        };
+        let (kind, failure, pause, response) = match exchanged {
+            Some(Ok((response, true))) => {
                 host.answered();
                 receipt.settle(Outcome::Delivered);
                 return Some(response);
             }
-            Ok(Ok((response, false))) => {
+            Some(Ok((response, false))) => {
                 let status = response.status().as_u16();
                 let (kind, pause) = judge(&response, target.treated.get(&status).copied());
                 let failure = match status {
@@ -187,11 +199,11 @@ impl Sender {
                 };
                 (kind, failure, pause, Some(response))
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 let (kind, failure) = HttpFailure::of_client(&host.origin, error);
                 (kind, failure, None, None)
             }
-            Err(_) => {
+            None => {
                 let failure = HttpFailure::TimedOut { origin: origin(), within: self.timeout };
                 (Kind::NoAnswer, failure, None, None)
             }

@@ -1,5 +1,7 @@
 //! One host: what waits for it, how many requests are under way to it, and how it is.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) origin: Origin,
+    hasher: RandomState,
     state: Mutex<State>,
 }
 
@@ -44,6 +47,15 @@ struct State {
     health: Health,
 }
 
+/// What is to be done for a message that was taken.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Sends it, or what came before it.
+    pub(super) worker: Option<Worker>,
+    /// Whether somebody has to look after what waits here, and nobody does yet.
+    pub(super) is_to_be_watched: bool,
+}
+
 /// Why a host does not take a message now.
 #[derive(Debug, Clone, Copy)]
 enum Refusal {
@@ -54,7 +66,7 @@ enum Refusal {
 
 impl Host {
     pub(super) fn new(origin: Origin) -> Arc<Self> {
-        Arc::new(Self { origin, state: Mutex::default() })
+        Arc::new(Self { origin, hasher: RandomState::new(), state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -62,7 +74,7 @@ impl Host {
     }
 
     /// Takes a message to its turn, or refuses it at once. A pause that it can wait for is no reason to refuse it.
-    pub(super) fn take(&self, job: Job, messages_max: usize, now: Instant) {
+    pub(super) fn take(self: &Arc<Self>, job: Job, messages_max: usize, workers_max: usize, now: Instant) -> Taken {
         let refusal = {
             let mut state = self.state();
             let refusal = match state.health.admit(now) {
@@ -75,18 +87,24 @@ impl Host {
                 Admission::Free | Admission::Paused(_) => None,
             };
             let Some(refusal) = refusal else {
-                let key = job.envelope.key.clone().map(|key| (Arc::clone(&job.envelope.topic), key));
+                let key = job.envelope.key.as_ref().map(|key| self.hasher.hash_one((&*job.envelope.topic, key)));
                 state.turns.push(key, job);
-                return;
+                let worker = self.enter_into(&mut state, workers_max, now);
+                let is_to_be_watched = !std::mem::replace(&mut state.is_watched, true);
+                return Taken { worker, is_to_be_watched };
             };
             refusal
         };
         self.refuse(job, refusal);
+        Taken::default()
     }
 
     /// Enters another worker, where one would have something to do.
     pub(super) fn enter(self: &Arc<Self>, workers_max: usize, now: Instant) -> Option<Worker> {
-        let mut state = self.state();
+        self.enter_into(&mut self.state(), workers_max, now)
+    }
+
+    fn enter_into(self: &Arc<Self>, state: &mut State, workers_max: usize, now: Instant) -> Option<Worker> {
         // One that tries whether a host is back was let through one by one.
         let may_go = state.health.is_free(now) || state.health.outage().is_some();
         if !may_go || !state.turns.has_ready() || state.workers >= workers_max {
@@ -155,14 +173,6 @@ impl Host {
     /// Whether a message may go to it.
     pub(super) fn is_pause_over(&self, now: Instant) -> bool {
         self.state().health.is_pause_over(now)
-    }
-
-    /// Whether somebody has to look after what waits here, and nobody does yet.
-    pub(super) fn is_to_be_watched(&self) -> bool {
-        let mut state = self.state();
-        let waits_unwatched = state.turns.waiting() > 0 && !state.is_watched;
-        state.is_watched |= waits_unwatched;
-        waits_unwatched
     }
 
     /// Whether something waits here still; if not, nobody looks after it any more.

@@ -22,7 +22,7 @@ use crate::transport::{FailureClass, header};
 const MESSAGE_ID: HeaderName = HeaderName::from_static(header::MESSAGE_ID);
 const KIND: HeaderName = HeaderName::from_static(header::KIND);
 const ATTEMPT: HeaderName = HeaderName::from_static(header::ATTEMPT);
-/// The topic: a URL may serve several.
+/// The topic, where the URL serves several.
 const TOPIC: HeaderName = HeaderName::from_static("outbox-topic");
 /// The message's key.
 const KEY: HeaderName = HeaderName::from_static("outbox-key");
@@ -63,10 +63,13 @@ pub(super) struct Prepared {
     headers: HeaderMap,
     content_type: HeaderValue,
     idempotency_header: Option<HeaderName>,
+    says_created_at: bool,
     signer: Option<Signer>,
     pub(super) success: Success,
     pub(super) treated: HashMap<u16, FailureClass>,
     health_url: Option<Url>,
+    /// Whether other topics go to its URL, too, or may.
+    is_shared: bool,
 }
 
 enum UrlFrom {
@@ -81,13 +84,24 @@ pub(super) struct Targets {
     named: HashMap<Arc<str>, Arc<Prepared>>,
     every: Option<Arc<Prepared>>,
     origins: HashSet<Origin>,
+    has_foreign_urls: bool,
 }
 
 impl Targets {
     /// `None` where there is none.
-    pub(super) fn new(named: HashMap<Arc<str>, Arc<Prepared>>, every: Option<Arc<Prepared>>) -> Option<Self> {
-        let mut targets = Self { named, every, origins: HashSet::new() };
+    pub(super) fn new(mut named: HashMap<Arc<str>, Prepared>, every: Option<Prepared>) -> Option<Self> {
+        let mut of_url: HashMap<Url, usize> = HashMap::new();
+        for url in named.values().chain(&every).filter_map(Prepared::fixed_url) {
+            *of_url.entry(url.clone()).or_default() += 1;
+        }
+        for target in named.values_mut() {
+            target.is_shared = target.fixed_url().is_none_or(|url| of_url[url] > 1);
+        }
+        let named = named.into_iter().map(|(topic, target)| (topic, Arc::new(target))).collect();
+        let mut targets = Self { named, every: every.map(Arc::new), origins: HashSet::new(), has_foreign_urls: false };
         targets.origins = targets.all().filter_map(|target| target.origin()).collect();
+        let has_foreign_urls = targets.all().any(|target| target.origin().is_none());
+        targets.has_foreign_urls = has_foreign_urls;
         let is_empty = targets.all().next().is_none();
         (!is_empty).then_some(targets)
     }
@@ -103,7 +117,7 @@ impl Targets {
 
     /// Whether messages bring URLs.
     pub(super) fn has_foreign_urls(&self) -> bool {
-        self.all().any(|target| target.origin().is_none())
+        self.has_foreign_urls
     }
 
     pub(super) fn needs_tls(&self) -> bool {
@@ -181,10 +195,12 @@ impl Prepared {
             content_type: HeaderValue::try_from(&target.content_type)
                 .map_err(|_| illegal("content type", &target.content_type))?,
             idempotency_header,
+            says_created_at: target.says_created_at,
             signer,
             success: target.success,
             treated: target.treated.into_iter().collect(),
             health_url,
+            is_shared: true,
         })
     }
 
@@ -196,8 +212,15 @@ impl Prepared {
         }
     }
 
+    fn fixed_url(&self) -> Option<&Url> {
+        match &self.url {
+            UrlFrom::Fixed(url, _) => Some(url),
+            UrlFrom::Found(_) | UrlFrom::Header(_) => None,
+        }
+    }
+
     fn probe(&self) -> Option<Request> {
-        let UrlFrom::Fixed(url, _) = &self.url else { return None };
+        let url = self.fixed_url()?;
         let mut probe = Request::new(Method::HEAD, self.health_url.as_ref().unwrap_or(url).clone());
         *probe.headers_mut() = self.headers.clone();
         Some(probe)
@@ -217,18 +240,20 @@ impl Prepared {
         url::parse(&found).map_err(|problem| HttpFailure::IllegalUrl { problem })
     }
 
-    /// The request that a message becomes.
+    /// The request that a message becomes. Each header that a receiver can do without costs both sides a twentieth of a small
+    /// request, so what is the same for all, or was said already, is left out.
     pub(super) fn request(&self, envelope: Envelope, url: Url) -> Result<Request, HttpFailure> {
         let mut request = Request::new(self.method.clone(), url);
-        let mut headers = HeaderMap::with_capacity(16);
+        let mut headers = HeaderMap::with_capacity(8 + envelope.headers.len());
         let id = envelope.message_id.to_string();
         let id_value =
             HeaderValue::from_str(&id).map_err(|_| HttpFailure::IllegalHeader { name: MESSAGE_ID.to_string() })?;
-        headers.insert(MESSAGE_ID, id_value.clone());
         if !envelope.kind.is_empty() {
-            insert(&mut headers, KIND, envelope.kind.as_bytes())?;
+            insert_owned(&mut headers, KIND, envelope.kind)?;
         }
-        headers.insert(ATTEMPT, HeaderValue::from(envelope.attempt));
+        if envelope.attempt > 1 {
+            headers.insert(ATTEMPT, HeaderValue::from(envelope.attempt));
+        }
         for (name, value) in envelope.headers.iter() {
             if matches!(&self.url, UrlFrom::Header(url) if url.eq_ignore_ascii_case(name)) {
                 continue;
@@ -241,18 +266,20 @@ impl Prepared {
             headers.remove(name);
         }
         headers.extend(self.headers.clone());
-        insert(&mut headers, TOPIC, envelope.topic.as_bytes())?;
-        if let Some(key) = &envelope.key {
-            insert(&mut headers, KEY, key.as_bytes())?;
+        if self.is_shared {
+            insert(&mut headers, TOPIC, envelope.topic.as_bytes())?;
         }
-        let created_at = envelope.created_at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        headers.insert(CREATED_AT, HeaderValue::from(u64::try_from(created_at.as_millis()).unwrap_or(u64::MAX)));
+        if let Some(key) = envelope.key {
+            insert_owned(&mut headers, KEY, key)?;
+        }
+        if self.says_created_at {
+            let created_at = envelope.created_at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            headers.insert(CREATED_AT, HeaderValue::from(u64::try_from(created_at.as_millis()).unwrap_or(u64::MAX)));
+        }
         if envelope.payload.is_none() {
             headers.insert(TOMBSTONE, HeaderValue::from_static("1"));
         }
-        if let Some(name) = &self.idempotency_header {
-            headers.insert(name.clone(), id_value);
-        }
+        headers.insert(self.idempotency_header.clone().unwrap_or(MESSAGE_ID), id_value);
         let payload = envelope.payload.unwrap_or_default();
         if let Some(signer) = &self.signer {
             let now = wall_now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -279,6 +306,16 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) -> Result<(),
     Ok(())
 }
 
+/// The same with a value that need not be copied.
+fn insert_owned(headers: &mut HeaderMap, name: HeaderName, value: String) -> Result<(), HttpFailure> {
+    if !is_plain_text(value.as_bytes()) {
+        return insert(headers, name, value.as_bytes());
+    }
+    let value = HeaderValue::try_from(value).map_err(|_| HttpFailure::IllegalHeader { name: name.to_string() })?;
+    headers.insert(name, value);
+    Ok(())
+}
+
 /// A header of a message as HTTP has it.
 fn written(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
     match HeaderName::try_from(name) {
@@ -289,18 +326,19 @@ fn written(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFa
 
 /// A value that is no plain text is written as base64, and the name says so.
 fn in_plain_text(name: HeaderName, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
-    // Spaces at the ends are no part of a value in HTTP.
-    let is_plain = value.iter().all(|byte| (b' '..=b'~').contains(byte))
-        && value.first() != Some(&b' ')
-        && value.last() != Some(&b' ');
     let illegal = |name: &HeaderName| HttpFailure::IllegalHeader { name: name.to_string() };
-    if is_plain {
+    if is_plain_text(value) {
         let value = HeaderValue::from_bytes(value).map_err(|_| illegal(&name))?;
         return Ok((name, value));
     }
     let value = HeaderValue::try_from(BASE64.encode(value)).map_err(|_| illegal(&name))?;
     let in_base64 = HeaderName::try_from(format!("{name}{BASE64_SUFFIX}")).map_err(|_| illegal(&name))?;
     Ok((in_base64, value))
+}
+
+fn is_plain_text(value: &[u8]) -> bool {
+    // Spaces at the ends are no part of a value in HTTP.
+    value.iter().all(|byte| (b' '..=b'~').contains(byte)) && value.first() != Some(&b' ') && value.last() != Some(&b' ')
 }
 
 impl std::fmt::Debug for UrlFrom {

@@ -29,6 +29,7 @@ pub struct HttpTarget {
     pub(super) headers: Vec<(String, String)>,
     pub(super) content_type: String,
     pub(super) idempotency_header: Option<String>,
+    pub(super) says_created_at: bool,
     pub(super) secrets: Vec<String>,
     pub(super) success: Success,
     pub(super) treated: Vec<(u16, FailureClass)>,
@@ -92,6 +93,13 @@ impl HttpTarget {
         self
     }
 
+    /// Says in the header `outbox-created-at` when the row was written, in milliseconds since 1970. Not by default: a message id
+    /// is a UUID of version 7, which says when the message was made.
+    pub fn created_at_header(mut self) -> Self {
+        self.says_created_at = true;
+        self
+    }
+
     /// Signs every request as [standard-webhooks](https://www.standardwebhooks.com) does (`webhook-id`, `webhook-timestamp`,
     /// `webhook-signature`, version 1). A secret is `whsec_` and base64 of 24 to 64 bytes. Given twice, requests carry
     /// both signatures, so that a secret can be replaced while receivers know either.
@@ -143,6 +151,7 @@ impl From<UrlSource> for HttpTarget {
             headers: Vec::new(),
             content_type: "application/json".to_owned(),
             idempotency_header: Some("idempotency-key".to_owned()),
+            says_created_at: false,
             secrets: Vec::new(),
             success: Success::Statuses((200..300).collect()),
             treated: Vec::new(),

@@ -1,10 +1,11 @@
 //! Whose turn it is: messages of one key one after the other, in the order in which they came; others side by side.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
-/// Topic and key; messages without a key have no order.
-pub(super) type Key = (Arc<str>, String);
+/// Topic and key by their hash: two with the same one wait for each other, and nothing else. Messages without a key have no
+/// order.
+pub(super) type Key = u64;
 
 #[derive(Debug)]
 pub(super) struct Turns<T> {
@@ -26,11 +27,11 @@ impl<T> Turns<T> {
         self.waiting += 1;
         match key {
             None => self.ready.push_back((None, item)),
-            Some(key) => match self.behind.get_mut(&key) {
-                Some(behind) => behind.push_back(item),
-                None => {
-                    self.behind.insert(key.clone(), VecDeque::new());
+            Some(key) => match self.behind.entry(key) {
+                Entry::Occupied(mut in_hand) => in_hand.get_mut().push_back(item),
+                Entry::Vacant(free) => {
                     self.ready.push_back((Some(key), item));
+                    free.insert(VecDeque::new());
                 }
             },
         }
@@ -45,9 +46,10 @@ impl<T> Turns<T> {
 
     /// What went under `key` is over: the next of the key is ready.
     pub(super) fn done(&mut self, key: Key) {
-        match self.behind.get_mut(&key).and_then(VecDeque::pop_front) {
+        let Entry::Occupied(mut in_hand) = self.behind.entry(key) else { return };
+        match in_hand.get_mut().pop_front() {
             Some(item) => self.ready.push_back((Some(key), item)),
-            None => drop(self.behind.remove(&key)),
+            None => drop(in_hand.remove()),
         }
     }
 
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     fn key(key: &str) -> Option<Key> {
-        Some(("orders".into(), key.to_owned()))
+        key.bytes().next().map(u64::from)
     }
 
     #[test]

@@ -50,15 +50,16 @@ struct Http {
 
 impl Http {
     fn builder(&self, token: &str) -> HttpTransportBuilder {
-        let target = HttpTarget::new(self.receiver.url("/")).header("authorization", format!("Bearer {token}"));
+        let target = HttpTarget::new(self.receiver.url("/"))
+            .created_at_header()
+            .header("authorization", format!("Bearer {token}"));
         HttpTransport::builder().every_topic(target).timeout(Duration::from_secs(3)).wait_max(Duration::from_secs(10))
     }
 }
 
 /// A request as the message that it was.
 fn stored(received: &Received) -> Stored {
-    let of_http =
-        ["host", "content-length", "content-type", "user-agent", "accept", "authorization", "idempotency-key"];
+    let of_http = ["host", "content-length", "content-type", "user-agent", "accept", "authorization"];
     let (mut headers, mut key, mut tombstone, mut timestamp) = (Vec::new(), None, false, None);
     for (name, value) in &received.headers {
         let plain = value.as_bytes().to_vec();
@@ -68,6 +69,7 @@ fn stored(received: &Received) -> Stored {
         };
         match name {
             "outbox-topic" => {}
+            "idempotency-key" => headers.push((header::MESSAGE_ID.to_owned(), value)),
             "outbox-key" => key = Some(value),
             "outbox-tombstone" => tombstone = true,
             "outbox-created-at" => {
@@ -77,6 +79,10 @@ fn stored(received: &Received) -> Stored {
             name if of_http.contains(&name) => {}
             name => headers.push((name.to_owned(), value)),
         }
+    }
+    // The first is not numbered.
+    if received.header(header::ATTEMPT).is_none() {
+        headers.push((header::ATTEMPT.to_owned(), b"1".to_vec()));
     }
     let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT];
     headers.sort_by_key(|(name, _)| own.iter().position(|own| own == name).unwrap_or(own.len()));

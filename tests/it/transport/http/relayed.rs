@@ -51,7 +51,7 @@ fn is_down(relay: &Relay) -> bool {
 
 fn ids(receiver: &Receiver) -> BTreeSet<MessageId> {
     let received = receiver.received();
-    received.iter().map(|request| request.header("outbox-message-id").unwrap().parse().unwrap()).collect()
+    received.iter().map(|request| request.header("idempotency-key").unwrap().parse().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn a_refusal_waits_for_no_neighbour() {
     assert!(dead[0].reason.starts_with("refused") && refused.contains(&dead[0].key.message_id), "{dead:?}");
     let id = dead[0].key.message_id.to_string();
     let requests = receiver.received();
-    assert_eq!(requests.iter().filter(|request| request.header("outbox-message-id") == Some(&id)).count(), 1);
+    assert_eq!(requests.iter().filter(|request| request.header("idempotency-key") == Some(&id)).count(), 1);
     receiver.release();
     until("the first is settled", || store.live_rows().is_empty()).await;
     assert!(relay.shutdown(DEADLINE).await.is_clean());

@@ -15,6 +15,7 @@ async fn a_request_says_what_the_row_says() {
     let receiver = Receiver::start();
     let target = HttpTarget::new(receiver.url("/hooks?shop=1"))
         .method("PUT")
+        .created_at_header()
         .header("authorization", "Bearer swordfish")
         .header("x-tenant", "ours");
     let transport = HttpTransport::builder().topic("orders", target).user_agent("shop/1").build().unwrap();
@@ -30,9 +31,7 @@ async fn a_request_says_what_the_row_says() {
     assert_eq!((request.method.as_str(), request.uri.to_string().as_str()), ("PUT", "/hooks?shop=1"));
     assert_eq!(request.body, "{}");
     for (name, value) in [
-        ("outbox-message-id", id.as_str()),
-        ("idempotency-key", &id),
-        ("outbox-topic", "orders"),
+        ("idempotency-key", id.as_str()),
         ("outbox-key", "42"),
         ("outbox-kind", "order.placed"),
         ("outbox-attempt", "2"),
@@ -47,9 +46,46 @@ async fn a_request_says_what_the_row_says() {
     }
     let traces: Vec<_> = request.headers.get_all("trace").iter().collect();
     assert_eq!(traces, ["a", "b"]);
-    for absent in ["outbox-tombstone", "webhook-id", "webhook-signature"] {
+    for absent in ["outbox-message-id", "outbox-topic", "outbox-tombstone", "webhook-id", "webhook-signature"] {
         assert_eq!(request.header(absent), None);
     }
+}
+
+#[tokio::test]
+async fn a_request_says_its_topic_where_its_url_does_not() {
+    let receiver = Receiver::start();
+    let target = |path: &str| HttpTarget::new(receiver.url(path));
+    let transport = HttpTransport::builder()
+        .topic("orders", target("/orders"))
+        .topic("refunds", target("/money"))
+        .topic("payments", target("/money"))
+        .every_topic(target("/all"))
+        .build()
+        .unwrap();
+    for topic in ["orders", "refunds", "payments", "others"] {
+        assert_eq!(sent(&transport, envelope(topic)).await, Seen::Delivered);
+    }
+    let said: Vec<_> =
+        receiver.received().iter().map(|request| request.header("outbox-topic").map(str::to_owned)).collect();
+    assert_eq!(said, [None, Some("refunds".to_owned()), Some("payments".to_owned()), Some("others".to_owned())]);
+}
+
+#[tokio::test]
+async fn the_second_attempt_says_so_and_the_first_does_not() {
+    let receiver = Receiver::start();
+    let transport = super::to(&receiver);
+    for attempt in [1, 2] {
+        let mut message = envelope("orders");
+        message.attempt = attempt;
+        assert_eq!(sent(&transport, message).await, Seen::Delivered);
+    }
+    let said: Vec<_> =
+        receiver.received().iter().map(|request| request.header("outbox-attempt").map(str::to_owned)).collect();
+    assert_eq!(said, [None, Some("2".to_owned())]);
+    assert!(
+        receiver.received().iter().all(|request| request.header("outbox-created-at").is_none()),
+        "it was not asked for"
+    );
 }
 
 #[tokio::test]
