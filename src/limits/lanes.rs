@@ -58,7 +58,7 @@ pub const LANE_LAPSE_WINDOW: Duration = Duration::from_secs(60);
 pub const LANE_KEYS_MAX: usize = 100_000;
 
 /// Keys of a lane whose last message is remembered, to count rows that became visible too late, and to know one again that was sent
-/// and is only now said to be committed. As many keys would have to be sent in between, in the time of one settle.
+/// and is only then said to be committed. For that as many keys would have to be sent within [`LANE_CARRIED_AGE_MAX`].
 pub const LANE_RECENT_KEYS_MAX: usize = 4_096;
 
 /// How far a lane is read again where a database does not tell the id of a new row (MySQL), which may be a late one.
@@ -94,6 +94,10 @@ pub const LANE_COMMITS_MAX: usize = 4_096;
 /// Bytes of the rows that came along with those commits, and once more as many: for 500 bytes each, all of them. What is beyond
 /// is read, as every row is whose commit is not proven.
 pub const LANE_CARRIED_BYTES_MAX: usize = 4 << 20;
+
+/// How old such a row may be when its turn comes and still be sent without being read: what is deleted or mended by hand while it waits,
+/// in an outage or behind its key, is seen. A lone message waits for a few milliseconds.
+pub const LANE_CARRIED_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// How soon a row in hand from an earlier time is looked at again, and a lane of which much is read again.
 pub const LANE_RECHECK: Duration = Duration::from_millis(100);

@@ -1,4 +1,5 @@
-//! The headers that the outbox itself puts on every message, before the user's.
+//! The headers that the outbox itself puts on every message, before the user's. By HTTP some are left out where they say nothing
+//! new, and the message id has another name: the guide has its table.
 
 use std::borrow::Cow;
 

@@ -30,30 +30,39 @@ impl Commits {
         if young.commits.len() >= LANE_COMMITS_MAX {
             *old = std::mem::take(young);
         }
-        let bytes = carried.as_ref().map_or(0, |carried| carried.row.envelope.size_bytes());
-        let has_room = young.carried_bytes.saturating_add(bytes) <= LANE_CARRIED_BYTES_MAX;
+        let has_room = young.carried_bytes.saturating_add(bytes_of(carried.as_deref())) <= LANE_CARRIED_BYTES_MAX;
         let carried = carried.filter(|_| has_room);
-        young.carried_bytes += if carried.is_some() { bytes } else { 0 };
-        young.commits.insert(id, Commit { at, carried });
+        young.carried_bytes += bytes_of(carried.as_deref());
+        if let Some(before) = young.commits.insert(id, Commit { at, carried }) {
+            young.carried_bytes -= bytes_of(before.carried.as_deref());
+        }
     }
 
     /// When it was. Once: the copies that follow were not sent for the commit.
     pub(super) fn take_time(&self, id: i64) -> Option<BootInstant> {
-        self.lock().iter_mut().find_map(|generation| generation.commits.remove(&id)).map(|commit| commit.at)
+        self.lock().iter_mut().find_map(|generation| {
+            let Commit { at, carried } = generation.commits.remove(&id)?;
+            generation.carried_bytes -= bytes_of(carried.as_deref());
+            Some(at)
+        })
     }
 
     /// Its row. Once: what becomes of it afterwards only the database knows.
     pub(super) fn take_row(&self, id: i64) -> Option<Box<Carried>> {
-        let commits = &mut *self.lock();
-        commits
-            .iter_mut()
-            .find_map(|generation| generation.commits.get_mut(&id))
-            .and_then(|commit| commit.carried.take())
+        self.lock().iter_mut().find_map(|generation| {
+            let carried = generation.commits.get_mut(&id)?.carried.take();
+            generation.carried_bytes -= bytes_of(carried.as_deref());
+            carried
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, [Generation; 2]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn bytes_of(carried: Option<&Carried>) -> usize {
+    carried.map_or(0, |carried| carried.row.envelope.size_bytes())
 }
 
 #[cfg(test)]
@@ -103,5 +112,12 @@ mod tests {
         let kept = (0..20).filter(|id| commits.take_row(*id).is_some()).count();
         assert!((9..=10).contains(&kept), "{kept}");
         assert!((0..20).all(|id| commits.take_time(id).is_some()), "and the times of all");
+        for id in 20..60 {
+            commits.note(id, AT, carried(id, size));
+            commits.note(id, AT, carried(id, size));
+            assert!(commits.take_row(id).is_some(), "what was given makes room: {id}");
+            commits.note(id + 1, AT, carried(id + 1, size));
+            assert!(commits.take_time(id + 1).is_some(), "so does what was sent without");
+        }
     }
 }

@@ -292,7 +292,7 @@ impl Lane {
         }
     }
 
-    /// Whether a row that was written at that time is in the database as it was then: nobody but this owner writes to it,
+    /// Whether a row that was written at that time is in the database as it was then: no relay but this owner writes to it,
     /// and this one has not sent it.
     pub(crate) fn is_untouched(&self, key: KeyHash, row: RowKey, written_at: BootInstant) -> bool {
         written_at >= self.taken_at && self.recent.last_sent(key).is_none_or(|last| last < row.id)

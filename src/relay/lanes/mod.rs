@@ -8,7 +8,7 @@
 //!
 //! A lane's rows are read by id, without what they carry; one row of each key is under way, and what it carries is read when
 //! its turn comes. That second read is the proof that nobody settled it meanwhile. A row that came along with its commit needs
-//! no second read, once: nobody but the lane's owner settles it, and this one has not sent it.
+//! no second read, once and while it is young: no relay but the lane's owner settles it, and this one has not sent it.
 //!
 //! A lane of a fenced topic is fenced before anything is sent from it, by the fencer, and again after its way out closed.
 //! Several rows of a key are under way then; one that fails takes those behind it back.

@@ -46,7 +46,6 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
             Err(error) => {
                 ::metrics::counter!(metrics::LANE_READ_FAILED).increment(1);
                 tracing::warn!(%error, topic = %lanes.name(), "lanes could not be read: trying again");
-                engine.breaker.trial_unused();
                 rest(&engine).await;
                 true
             }
@@ -90,6 +89,9 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turns: &mut Turns) 
         let read = read(engine, store, lanes, &mut turns.read);
         // Both to their ends: what was taken to be sent has to get somewhere, whatever becomes of the read.
         let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut turns.send));
+        if let (Err(_), Err(error)) = (&has_read, &has_sent) {
+            tracing::warn!(%error, topic = %lanes.name(), "nor could rows of lanes be read");
+        }
         let (has_read, has_sent) = (has_read?, has_sent?);
         return Ok(has_read || has_sent);
     }
@@ -186,7 +188,7 @@ async fn send_taken(
     }
     let lanes = taken.lanes;
     let mut loaded: Vec<Loaded> =
-        taken.turns.values().filter_map(|turn| lanes.carried(turn)).map(Loaded::Row).collect();
+        taken.turns.values().filter_map(|turn| lanes.carried(turn, engine.clock.now())).map(Loaded::Row).collect();
     let carried: HashSet<RowKey> = loaded.iter().map(Loaded::key).collect();
     let others: Vec<RowKey> = taken.turns.keys().filter(|row| !carried.contains(row)).copied().collect();
     if !others.is_empty() {

@@ -15,6 +15,7 @@ use super::page::{Found, KeyHash, Page, Scan, Waiting};
 use super::way::Way;
 use super::woken::Woken;
 use crate::clock::BootInstant;
+use crate::limits::LANE_CARRIED_AGE_MAX;
 use crate::relay::queue::Carried;
 use crate::relay::topics::TopicState;
 use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, Row, RowKey};
@@ -138,13 +139,14 @@ impl TopicLanes {
     /// A row whose turn it is, where it came along with its commit and needs not be read; once.
     ///
     /// That it is committed, and its place, are known from the page that showed it; what only the database would know is
-    /// whether somebody touched it since it was written.
-    pub(crate) fn carried(&self, turn: &Turn) -> Option<Row> {
+    /// whether somebody touched it since it was written. By hand anybody may, so it is not given when it has waited.
+    pub(crate) fn carried(&self, turn: &Turn, now: BootInstant) -> Option<Row> {
         let Carried { row, inserted_at } = *self.commits.take_row(turn.waiting.row.id)?;
         let owned = self.owned();
         let lane = owned.get(&turn.held.lane).filter(|lane| lane.held == turn.held)?;
+        let is_young = inserted_at.until(now) < LANE_CARRIED_AGE_MAX;
         let is_as_written = row.key == turn.waiting.row && lane.is_untouched(turn.key, row.key, inserted_at);
-        is_as_written.then_some(row)
+        (is_young && is_as_written).then_some(row)
     }
 
     /// Rows were committed to a lane in this process, of which its owner is to be told where that is another. Never waits,

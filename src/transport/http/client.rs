@@ -31,6 +31,8 @@ pub(super) fn new(config: &ClientConfig<'_>) -> Result<Client, HttpConfigError> 
         .redirect(Policy::none())
         // Nor does the environment decide where messages go; and a proxy would resolve names behind the guard's back.
         .no_proxy()
+        // Whatever features other crates turn on: one connection has one request, as the bound on those under way counts them.
+        .http1_only()
         // What is sent again is the relay's to say. By this the client need not copy each request for it, either.
         .retry(reqwest::retry::never().max_retries_per_request(0))
         .user_agent(config.user_agent)

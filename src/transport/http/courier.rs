@@ -60,11 +60,11 @@ impl Courier {
     pub(super) fn take(self: &Arc<Self>, origin: &Origin, job: Job, messages_max: usize) {
         let (host, now) = (self.host(origin), Instant::now());
         let taken = host.take(job, messages_max, self.settings.per_host_max, now);
-        if let Some(worker) = taken.worker {
-            self.spawn(worker);
-        }
         if taken.is_to_be_watched {
             self.watched().push(host);
+        }
+        if let Some(worker) = taken.worker {
+            self.spawn(worker);
         }
     }
 

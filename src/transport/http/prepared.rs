@@ -30,6 +30,8 @@ const KEY: HeaderName = HeaderName::from_static("outbox-key");
 const CREATED_AT: HeaderName = HeaderName::from_static("outbox-created-at");
 /// Says that the message is a tombstone, which an empty body does not.
 const TOMBSTONE: HeaderName = HeaderName::from_static("outbox-tombstone");
+/// Not every request has each of them: what a message itself has under such a name is not sent in its place.
+const OWN: [HeaderName; 7] = [MESSAGE_ID, KIND, ATTEMPT, TOPIC, KEY, CREATED_AT, TOMBSTONE];
 /// What the name of a header gets whose value is no plain text; the value is base64 then.
 const BASE64_SUFFIX: &str = "-b64";
 
@@ -68,8 +70,7 @@ pub(super) struct Prepared {
     pub(super) success: Success,
     pub(super) treated: HashMap<u16, FailureClass>,
     health_url: Option<Url>,
-    /// Whether other topics go to its URL, too, or may.
-    is_shared: bool,
+    says_topic: bool,
 }
 
 enum UrlFrom {
@@ -95,10 +96,11 @@ impl Targets {
             *of_url.entry(url.clone()).or_default() += 1;
         }
         for target in named.values_mut() {
-            target.is_shared = target.fixed_url().is_none_or(|url| of_url[url] > 1);
+            target.says_topic |= target.fixed_url().is_none_or(|url| of_url[url] > 1);
         }
+        let every = every.map(|target| Arc::new(Prepared { says_topic: true, ..target }));
         let named = named.into_iter().map(|(topic, target)| (topic, Arc::new(target))).collect();
-        let mut targets = Self { named, every: every.map(Arc::new), origins: HashSet::new(), has_foreign_urls: false };
+        let mut targets = Self { named, every, origins: HashSet::new(), has_foreign_urls: false };
         targets.origins = targets.all().filter_map(|target| target.origin()).collect();
         let has_foreign_urls = targets.all().any(|target| target.origin().is_none());
         targets.has_foreign_urls = has_foreign_urls;
@@ -200,7 +202,7 @@ impl Prepared {
             success: target.success,
             treated: target.treated.into_iter().collect(),
             health_url,
-            is_shared: true,
+            says_topic: target.says_topic,
         })
     }
 
@@ -259,14 +261,17 @@ impl Prepared {
                 continue;
             }
             let (name, value) = written(name, value)?;
-            headers.append(name, value);
+            // A row that was written by hand may have such.
+            if !OWN.contains(&name) {
+                headers.append(name, value);
+            }
         }
         headers.entry(CONTENT_TYPE).or_insert_with(|| self.content_type.clone());
         for name in self.headers.keys() {
             headers.remove(name);
         }
         headers.extend(self.headers.clone());
-        if self.is_shared {
+        if self.says_topic {
             insert(&mut headers, TOPIC, envelope.topic.as_bytes())?;
         }
         if let Some(key) = envelope.key {

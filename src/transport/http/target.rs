@@ -30,6 +30,7 @@ pub struct HttpTarget {
     pub(super) content_type: String,
     pub(super) idempotency_header: Option<String>,
     pub(super) says_created_at: bool,
+    pub(super) says_topic: bool,
     pub(super) secrets: Vec<String>,
     pub(super) success: Success,
     pub(super) treated: Vec<(u16, FailureClass)>,
@@ -86,8 +87,8 @@ impl HttpTarget {
         self
     }
 
-    /// The header that carries the message id for receivers that know a request again by it; `idempotency-key` by
-    /// default, `None` for none.
+    /// The header that carries the message id, for receivers that know a request again by it; `idempotency-key` by default. With
+    /// `None` the id comes as `outbox-message-id`.
     pub fn idempotency_header(mut self, name: Option<&str>) -> Self {
         self.idempotency_header = name.map(str::to_owned);
         self
@@ -97,6 +98,13 @@ impl HttpTarget {
     /// is a UUID of version 7, which says when the message was made.
     pub fn created_at_header(mut self) -> Self {
         self.says_created_at = true;
+        self
+    }
+
+    /// Says the topic in the header `outbox-topic` in every request. By default it is said where several topics of the transport go to
+    /// one URL, or may; to be asked for where other transports, or other services, send to that URL as well.
+    pub fn topic_header(mut self) -> Self {
+        self.says_topic = true;
         self
     }
 
@@ -152,6 +160,7 @@ impl From<UrlSource> for HttpTarget {
             content_type: "application/json".to_owned(),
             idempotency_header: Some("idempotency-key".to_owned()),
             says_created_at: false,
+            says_topic: false,
             secrets: Vec::new(),
             success: Success::Statuses((200..300).collect()),
             treated: Vec::new(),

@@ -9,7 +9,9 @@ use reqwest::Url;
 pub(super) type Origin = Arc<str>;
 
 pub(super) fn parse(text: &str) -> Result<(Url, Origin), &'static str> {
-    let url = Url::parse(text).map_err(|_| "it is no absolute URL")?;
+    let mut url = Url::parse(text).map_err(|_| "it is no absolute URL")?;
+    // It is not sent, so two that differ in nothing else are one.
+    url.set_fragment(None);
     if !matches!(url.scheme(), "http" | "https") {
         return Err("its scheme is neither http nor https");
     }

@@ -43,10 +43,11 @@ fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
     };
     let (sent, next) = (turn(5), turn(6));
     lanes.with_lane(held, |lane| lane.sent(7, sent.waiting.row));
-    assert!(lanes.carried(&sent).is_none());
-    assert!(lanes.carried(&next).is_some() && lanes.carried(&next).is_none(), "once");
+    assert!(lanes.carried(&sent, NOW).is_none());
+    assert!(lanes.carried(&next, NOW).is_some() && lanes.carried(&next, NOW).is_none(), "once");
     assert!(
-        lanes.carried(&Turn { held: HeldLane { fence: 2, ..held }, ..turn(8) }).is_none(),
+        lanes.carried(&Turn { held: HeldLane { fence: 2, ..held }, ..turn(8) }, NOW).is_none(),
         "the lane was taken anew"
     );
+    assert!(lanes.carried(&turn(9), NOW + LANE_CARRIED_AGE_MAX).is_none(), "somebody may have deleted it by hand");
 }

@@ -57,17 +57,19 @@ async fn a_request_says_its_topic_where_its_url_does_not() {
     let target = |path: &str| HttpTarget::new(receiver.url(path));
     let transport = HttpTransport::builder()
         .topic("orders", target("/orders"))
-        .topic("refunds", target("/money"))
+        .topic("returns", target("/returns").topic_header())
+        .topic("refunds", target("/money#refunds"))
         .topic("payments", target("/money"))
         .every_topic(target("/all"))
         .build()
         .unwrap();
-    for topic in ["orders", "refunds", "payments", "others"] {
+    for topic in ["orders", "returns", "refunds", "payments", "others"] {
         assert_eq!(sent(&transport, envelope(topic)).await, Seen::Delivered);
     }
     let said: Vec<_> =
         receiver.received().iter().map(|request| request.header("outbox-topic").map(str::to_owned)).collect();
-    assert_eq!(said, [None, Some("refunds".to_owned()), Some("payments".to_owned()), Some("others".to_owned())]);
+    let said: Vec<_> = said.iter().map(Option::as_deref).collect();
+    assert_eq!(said, [None, Some("returns"), Some("refunds"), Some("payments"), Some("others")]);
 }
 
 #[tokio::test]
@@ -99,6 +101,7 @@ async fn a_signature_is_of_what_is_sent() {
     let request = receiver.received().remove(0);
     assert_eq!(request.header("webhook-id"), Some(id.as_str()));
     assert_eq!(request.header("idempotency-key"), None);
+    assert_eq!(request.header("outbox-message-id"), Some(id.as_str()));
     let timestamp = request.header("webhook-timestamp").unwrap();
     assert!(timestamp.parse::<u64>().unwrap() > 1_700_000_000, "seconds since 1970: {timestamp}");
     // The secret's bytes, written out.
