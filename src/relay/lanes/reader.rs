@@ -187,12 +187,16 @@ async fn send_taken(
         return Ok(false);
     }
     let lanes = taken.lanes;
-    let mut loaded: Vec<Loaded> =
-        taken.turns.values().filter_map(|turn| lanes.carried(turn, engine.clock.now())).map(Loaded::Row).collect();
-    let carried: HashSet<RowKey> = loaded.iter().map(Loaded::key).collect();
-    let others: Vec<RowKey> = taken.turns.keys().filter(|row| !carried.contains(row)).copied().collect();
-    if !others.is_empty() {
-        loaded.extend(store.lane_rows(&lanes.name(), &others).await?);
+    let now = engine.clock.now();
+    let (mut loaded, mut to_read) = (Vec::new(), Vec::new());
+    for turn in taken.turns.values() {
+        match lanes.carried(turn, now) {
+            Some(row) => loaded.push(Loaded::Row(row)),
+            None => to_read.push(turn.waiting.row),
+        }
+    }
+    if !to_read.is_empty() {
+        loaded.extend(store.lane_rows(&lanes.name(), &to_read).await?);
     }
     // By id, so that what leaves together leaves in the order of the rows, as far as that goes.
     loaded.sort_unstable_by_key(|row| row.key().id);

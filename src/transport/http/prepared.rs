@@ -70,6 +70,7 @@ pub(super) struct Prepared {
     pub(super) success: Success,
     pub(super) treated: HashMap<u16, FailureClass>,
     health_url: Option<Url>,
+    /// Where others go to its URL, too, or may; or where it is asked for.
     says_topic: bool,
 }
 
@@ -92,20 +93,19 @@ impl Targets {
     /// `None` where there is none.
     pub(super) fn new(mut named: HashMap<Arc<str>, Prepared>, every: Option<Prepared>) -> Option<Self> {
         let mut of_url: HashMap<Url, usize> = HashMap::new();
-        for url in named.values().chain(&every).filter_map(Prepared::fixed_url) {
+        for (url, _) in named.values().chain(&every).filter_map(Prepared::fixed) {
             *of_url.entry(url.clone()).or_default() += 1;
         }
         for target in named.values_mut() {
-            target.says_topic |= target.fixed_url().is_none_or(|url| of_url[url] > 1);
+            target.says_topic |= target.fixed().is_none_or(|(url, _)| of_url[url] > 1);
         }
         let every = every.map(|target| Arc::new(Prepared { says_topic: true, ..target }));
-        let named = named.into_iter().map(|(topic, target)| (topic, Arc::new(target))).collect();
-        let mut targets = Self { named, every, origins: HashSet::new(), has_foreign_urls: false };
-        targets.origins = targets.all().filter_map(|target| target.origin()).collect();
-        let has_foreign_urls = targets.all().any(|target| target.origin().is_none());
-        targets.has_foreign_urls = has_foreign_urls;
-        let is_empty = targets.all().next().is_none();
-        (!is_empty).then_some(targets)
+        let named: HashMap<_, _> = named.into_iter().map(|(topic, target)| (topic, Arc::new(target))).collect();
+        let all = || named.values().chain(&every);
+        let is_empty = all().next().is_none();
+        let origins = all().filter_map(|target| target.origin()).collect();
+        let has_foreign_urls = all().any(|target| target.fixed().is_none());
+        (!is_empty).then_some(Self { named, every, origins, has_foreign_urls })
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Prepared>> {
@@ -206,23 +206,21 @@ impl Prepared {
         })
     }
 
-    /// The host that all its messages go to, where they do.
-    fn origin(&self) -> Option<Origin> {
+    /// Where all its messages go, where that is one URL.
+    fn fixed(&self) -> Option<(&Url, &Origin)> {
         match &self.url {
-            UrlFrom::Fixed(_, origin) => Some(Arc::clone(origin)),
+            UrlFrom::Fixed(url, origin) => Some((url, origin)),
             UrlFrom::Found(_) | UrlFrom::Header(_) => None,
         }
     }
 
-    fn fixed_url(&self) -> Option<&Url> {
-        match &self.url {
-            UrlFrom::Fixed(url, _) => Some(url),
-            UrlFrom::Found(_) | UrlFrom::Header(_) => None,
-        }
+    /// The host that all its messages go to, where they do.
+    fn origin(&self) -> Option<Origin> {
+        self.fixed().map(|(_, origin)| Arc::clone(origin))
     }
 
     fn probe(&self) -> Option<Request> {
-        let url = self.fixed_url()?;
+        let (url, _) = self.fixed()?;
         let mut probe = Request::new(Method::HEAD, self.health_url.as_ref().unwrap_or(url).clone());
         *probe.headers_mut() = self.headers.clone();
         Some(probe)
@@ -251,7 +249,7 @@ impl Prepared {
         let id_value =
             HeaderValue::from_str(&id).map_err(|_| HttpFailure::IllegalHeader { name: MESSAGE_ID.to_string() })?;
         if !envelope.kind.is_empty() {
-            insert_owned(&mut headers, KIND, envelope.kind)?;
+            insert(&mut headers, KIND, envelope.kind)?;
         }
         if envelope.attempt > 1 {
             headers.insert(ATTEMPT, HeaderValue::from(envelope.attempt));
@@ -272,10 +270,10 @@ impl Prepared {
         }
         headers.extend(self.headers.clone());
         if self.says_topic {
-            insert(&mut headers, TOPIC, envelope.topic.as_bytes())?;
+            insert(&mut headers, TOPIC, &*envelope.topic)?;
         }
         if let Some(key) = envelope.key {
-            insert_owned(&mut headers, KEY, key)?;
+            insert(&mut headers, KEY, key)?;
         }
         if self.says_created_at {
             let created_at = envelope.created_at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -291,7 +289,7 @@ impl Prepared {
             let timestamp = now.as_secs().to_string();
             let signature = signer.signature(&id, &timestamp, &payload);
             for (name, value) in SIGNED.iter().zip([&id, &timestamp, &signature]) {
-                insert(&mut headers, name.clone(), value.as_bytes())?;
+                insert(&mut headers, name.clone(), value.as_str())?;
             }
         }
         *request.headers_mut() = headers;
@@ -305,18 +303,12 @@ fn is_reserved(name: &HeaderName) -> bool {
 }
 
 /// Puts one of the outbox's own headers in the place of whatever has its name.
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &[u8]) -> Result<(), HttpFailure> {
+fn insert<V>(headers: &mut HeaderMap, name: HeaderName, value: V) -> Result<(), HttpFailure>
+where
+    V: AsRef<[u8]>,
+    HeaderValue: TryFrom<V>,
+{
     let (name, value) = in_plain_text(name, value)?;
-    headers.insert(name, value);
-    Ok(())
-}
-
-/// The same with a value that need not be copied.
-fn insert_owned(headers: &mut HeaderMap, name: HeaderName, value: String) -> Result<(), HttpFailure> {
-    if !is_plain_text(value.as_bytes()) {
-        return insert(headers, name, value.as_bytes());
-    }
-    let value = HeaderValue::try_from(value).map_err(|_| HttpFailure::IllegalHeader { name: name.to_string() })?;
     headers.insert(name, value);
     Ok(())
 }
@@ -330,20 +322,24 @@ fn written(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFa
 }
 
 /// A value that is no plain text is written as base64, and the name says so.
-fn in_plain_text(name: HeaderName, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
+fn in_plain_text<V>(name: HeaderName, value: V) -> Result<(HeaderName, HeaderValue), HttpFailure>
+where
+    V: AsRef<[u8]>,
+    HeaderValue: TryFrom<V>,
+{
+    let bytes = value.as_ref();
+    // Spaces at the ends are no part of a value in HTTP.
+    let is_plain = bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
+        && bytes.first() != Some(&b' ')
+        && bytes.last() != Some(&b' ');
     let illegal = |name: &HeaderName| HttpFailure::IllegalHeader { name: name.to_string() };
-    if is_plain_text(value) {
-        let value = HeaderValue::from_bytes(value).map_err(|_| illegal(&name))?;
+    if is_plain {
+        let value = HeaderValue::try_from(value).map_err(|_| illegal(&name))?;
         return Ok((name, value));
     }
-    let value = HeaderValue::try_from(BASE64.encode(value)).map_err(|_| illegal(&name))?;
+    let value = HeaderValue::from_str(&BASE64.encode(bytes)).map_err(|_| illegal(&name))?;
     let in_base64 = HeaderName::try_from(format!("{name}{BASE64_SUFFIX}")).map_err(|_| illegal(&name))?;
     Ok((in_base64, value))
-}
-
-fn is_plain_text(value: &[u8]) -> bool {
-    // Spaces at the ends are no part of a value in HTTP.
-    value.iter().all(|byte| (b' '..=b'~').contains(byte)) && value.first() != Some(&b' ') && value.last() != Some(&b' ')
 }
 
 impl std::fmt::Debug for UrlFrom {

@@ -65,7 +65,9 @@ async fn delivers(rocketmq: &dyn Transport, topic: &str) {
             if failed.is_empty() {
                 return;
             }
-            assert!(failed.iter().all(|(_, seen)| seen.class() == Some(FailureClass::Connection)), "{failed:?}");
+            // On a busy machine a request may take its time behind the silent one, and end as a time-out.
+            let of_the_way = [Some(FailureClass::Connection), Some(FailureClass::Temporary)];
+            assert!(failed.iter().all(|(_, seen)| of_the_way.contains(&seen.class())), "{failed:?}");
             left = failed.into_iter().map(|(id, _)| id).collect();
             // An answer of an error is waited for like any other.
             while rocketmq.probe().await.is_err() {
