@@ -83,8 +83,20 @@ impl Buffer {
         match &mut self.committing {
             Some(announced) if self.ends_before_commit == 0 && !announced.has_begun && is_commit() => {
                 announced.has_begun = true;
+                if announced.depth <= 1 && self.statements == self.written_at {
+                    self.announce();
+                }
             }
             _ => self.statements += 1,
+        }
+    }
+
+    /// COMMIT is on its way: what stands before its rows can be read meanwhile.
+    fn announce(&mut self) {
+        for Pending { row, link, .. } in self.pending.iter_mut().take(CARRIED_ROWS_MAX) {
+            if let Some(link) = link.as_ref().filter(|_| row.lane.is_some()) {
+                link.announce(row);
+            }
         }
     }
 

@@ -50,6 +50,8 @@ impl Flush for NothingToFlush {
         true
     }
 
+    fn committing_to_lane(&self, _topic: &str, _lane: u16) {}
+
     fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>, _carried: Option<Box<Carried>>) {}
 
     fn committed_for_later(&self, _due_at: BootInstant) {}

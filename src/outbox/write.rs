@@ -112,6 +112,7 @@ impl Outbox {
                 handed.carried = Some(Box::new(Carried {
                     row: Row { key, epoch: 0, failures: 0, is_suspect: false, envelope },
                     inserted_at,
+                    announced_at: None,
                 }));
             }
             Pending { row: handed, link: leased_at.map(|_| Arc::clone(&self.inner.link)), record }

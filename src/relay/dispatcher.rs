@@ -119,7 +119,7 @@ fn send_part(engine: &Arc<Engine>, part: Vec<Queued>, confirmed: &mut Read, room
     for Queued { handed, committed_at } in part {
         let (row, lease, path) = match handed.carried {
             Some(carried) => {
-                let Carried { row, inserted_at } = *carried;
+                let Carried { row, inserted_at, .. } = *carried;
                 let ends_at = inserted_at + handed.staleness - engine.limits.term_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at: inserted_at, ends_at };
                 (row, lease, Path::Direct)

@@ -77,6 +77,12 @@ impl Flush for Engines {
         join_all(self.all.iter().map(|engine| engine.flush(within))).await.into_iter().all(|flushed| flushed)
     }
 
+    fn committing_to_lane(&self, topic: &str, lane: u16) {
+        if let Some(lanes) = self.lanes_of(topic) {
+            lanes.announced(lane);
+        }
+    }
+
     fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, carried: Option<Box<Carried>>) {
         let Some(lanes) = self.lanes_of(topic) else { return };
         lanes.committed(lane, id, self.clock.now(), carried);

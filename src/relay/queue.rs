@@ -39,6 +39,9 @@ pub(crate) struct Carried {
     pub(crate) row: Row,
     /// The relay's clock ([`Link::now`]) before the INSERT was sent: the born lease counts from here.
     pub(crate) inserted_at: BootInstant,
+    /// The same clock when COMMIT was to be sent, where the relay was told so: what was committed before the INSERT, a look since then
+    /// has seen.
+    pub(crate) announced_at: Option<BootInstant>,
 }
 
 /// A handed-over row with the moment it came, which is the end of COMMIT.
@@ -67,6 +70,9 @@ struct Connected {
 pub(crate) trait Flush: fmt::Debug + Send + Sync {
     /// Waits until everything handed over has been settled, at most `within`; says whether it has.
     async fn flush(&self, within: Duration) -> bool;
+
+    /// A row is about to be committed to a lane, or perhaps not. Never waits.
+    fn committing_to_lane(&self, topic: &str, lane: u16);
 
     /// A row was committed to a lane. Never waits.
     fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, carried: Option<Box<Carried>>);
@@ -102,6 +108,15 @@ impl Link {
             Some(connected) => connected.relay.flush(within).await,
             None => true,
         }
+    }
+
+    /// Tells the relay that COMMIT is being sent for such a row, where it comes along; see [`Carried::announced_at`].
+    pub(crate) fn announce(&self, row: &mut HandedOver) {
+        let (Some(lane), Some(carried), Some(connected)) = (row.lane, &mut row.carried, self.connected()) else {
+            return;
+        };
+        carried.announced_at = Some(connected.queues.first.clock.now());
+        connected.relay.committing_to_lane(&row.topic, lane);
     }
 
     /// Hands rows to the relay. Never waits, never panics; what does not fit is the sweeper's, and counted.

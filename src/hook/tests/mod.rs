@@ -113,7 +113,8 @@ fn carried(mut pending: Pending) -> Pending {
     let envelope = Envelope::new(message_id, Arc::clone(&pending.row.topic), SystemTime::UNIX_EPOCH);
     let key = RowKey { id: id.unwrap(), message_id };
     let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
-    pending.row.carried = Some(Box::new(Carried { row, inserted_at: BootInstant::from_boot(Duration::ZERO) }));
+    pending.row.carried =
+        Some(Box::new(Carried { row, inserted_at: BootInstant::from_boot(Duration::ZERO), announced_at: None }));
     pending
 }
 

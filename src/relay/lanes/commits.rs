@@ -82,6 +82,7 @@ mod tests {
         Some(Box::new(Carried {
             row: Row { key, epoch: 0, failures: 0, is_suspect: false, envelope },
             inserted_at: AT,
+            announced_at: None,
         }))
     }
 

@@ -17,6 +17,8 @@ use crate::limits::{
 use crate::store::{HeldLane, RowKey};
 use crate::transport::{FencedLane, Run};
 
+mod arrive;
+
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) held: HeldLane,
@@ -40,6 +42,8 @@ pub(crate) struct Lane {
     front: i64,
     floor: Floor,
     has_more: bool,
+    /// When the last read to the end of the lane began, unless something was committed since that it may have missed.
+    covered_at: Option<BootInstant>,
     /// Rows of the last page from the front, which the next may find again.
     again: usize,
     /// Until when reading on is put off, where much is read again.
@@ -85,6 +89,7 @@ impl Lane {
             front: 0,
             floor: Floor::default(),
             has_more: true,
+            covered_at: None,
             again: 0,
             front_at: now,
             read_to: 0,
@@ -101,7 +106,7 @@ impl Lane {
     pub(crate) fn woken(&mut self, id: Option<i64>) {
         let before = id.map_or(self.front.saturating_sub(LANE_WAKE_SLACK_IDS), |id| id.saturating_sub(1));
         self.front = self.front.min(before.max(0));
-        self.has_more = true;
+        (self.has_more, self.covered_at) = (true, None);
     }
 
     /// What to read next; nothing while enough waits to be sent.
@@ -178,6 +183,9 @@ impl Lane {
         self.read_to = self.read_to.max(last);
         if scan.is_complete {
             let last = (read > 0).then_some(last);
+            if !is_full && scan.front == self.front {
+                self.covered_at = Some(began_at);
+            }
             self.floor.note(Covered { last, end: page.end(), youngest, horizon, began_at, ended_at: now });
         }
         match scan.kind {

@@ -80,7 +80,7 @@ async fn rest(engine: &Engine) {
 /// Reads what is to be read and sends what may go; says whether there was anything.
 async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turns: &mut Turns) -> Result<bool, StoreError> {
     let Some(store) = engine.store.lanes() else { return Ok(false) };
-    lanes.refresh(engine.clock.now());
+    count_late(lanes, lanes.refresh(engine.clock.now()));
     if !may_work(engine, lanes) {
         return Ok(false);
     }
@@ -128,10 +128,14 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: 
         rest = behind;
         late += note(engine, lanes, *scan, page, page.len() == rows_max + scan.1.again, read_at);
     }
+    count_late(lanes, late);
+    Ok(!entries.is_empty())
+}
+
+fn count_late(lanes: &TopicLanes, late: usize) {
     if late > 0 {
         ::metrics::counter!(metrics::LANE_LATE, "topic" => lanes.name()).increment(late as u64);
     }
-    Ok(!entries.is_empty())
 }
 
 fn note(

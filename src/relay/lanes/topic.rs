@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::arrivals::Arrivals;
 use super::commits::Commits;
 use super::lane::Lane;
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
@@ -20,6 +21,8 @@ use crate::relay::queue::Carried;
 use crate::relay::topics::TopicState;
 use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, Row, RowKey};
 use crate::transport::{FencedLane, Run};
+
+mod arrivals;
 
 #[derive(Debug)]
 pub(crate) struct TopicLanes {
@@ -33,6 +36,10 @@ pub(crate) struct TopicLanes {
     untold: Woken,
     /// When it was, and the rows that came along.
     commits: Commits,
+    /// What is about to be committed here.
+    announced: Woken,
+    /// What was committed here behind such an announcement.
+    arrivals: Arrivals,
     view: Mutex<LaneView>,
     /// Since when the oldest row waits that is in nobody's way, as the keeper found it.
     oldest: Mutex<Option<BootInstant>>,
@@ -70,6 +77,8 @@ impl TopicLanes {
             woken: Woken::default(),
             untold: Woken::default(),
             commits: Commits::default(),
+            announced: Woken::default(),
+            arrivals: Arrivals::default(),
             view: Mutex::default(),
             oldest: Mutex::default(),
             wake: Notify::new(),
@@ -117,20 +126,6 @@ impl TopicLanes {
         *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 
-    /// Rows were committed to a lane. Called by whoever commits: never waits for more than another such call.
-    pub(crate) fn woken(&self, lane: u16, id: Option<i64>) {
-        self.woken.note(lane, id);
-        self.wake.notify_one();
-    }
-
-    /// A row was committed to a lane in this process at `at`, as its hook says. Never waits, either.
-    pub(crate) fn committed(&self, lane: u16, id: Option<i64>, at: BootInstant, carried: Option<Box<Carried>>) {
-        if let Some(id) = id {
-            self.commits.note(id, at, carried);
-        }
-        self.woken(lane, id);
-    }
-
     /// When a row was committed, where that was lately and in this process; once.
     pub(crate) fn committed_at(&self, row: RowKey) -> Option<BootInstant> {
         self.commits.take_time(row.id)
@@ -141,7 +136,7 @@ impl TopicLanes {
     /// That it is committed, and its place, are known from the page that showed it; what only the database would know is
     /// whether somebody touched it since it was written. By hand anybody may, so it is not given when it has waited.
     pub(crate) fn carried(&self, turn: &Turn, now: BootInstant) -> Option<Row> {
-        let Carried { row, inserted_at } = *self.commits.take_row(turn.waiting.row.id)?;
+        let Carried { row, inserted_at, .. } = *self.commits.take_row(turn.waiting.row.id)?;
         let owned = self.owned();
         let lane = owned.get(&turn.held.lane).filter(|lane| lane.held == turn.held)?;
         let is_young = inserted_at.until(now) < LANE_CARRIED_AGE_MAX;
@@ -169,20 +164,6 @@ impl TopicLanes {
     pub(crate) fn look_again(&self) {
         self.owned().values_mut().for_each(|lane| lane.woken(None));
         self.wake.notify_one();
-    }
-
-    /// Brings new rows to the lanes' knowledge, and blocked keys whose time has come.
-    pub(crate) fn refresh(&self, now: BootInstant) {
-        let woken = self.woken.take();
-        let mut owned = self.owned();
-        for (lane, id) in woken {
-            if let Some(lane) = owned.get_mut(&lane) {
-                lane.woken(id);
-            }
-        }
-        for lane in owned.values_mut() {
-            lane.unblock(now);
-        }
     }
 
     /// What to read next, a page each of `lanes_max` lanes at most, beginning behind the lane at `turn`.
@@ -322,7 +303,8 @@ impl TopicLanes {
     pub(crate) fn is_idle(&self) -> bool {
         let nothing_new = {
             let owned = self.owned();
-            !self.woken.any(|lane| owned.contains_key(&lane))
+            let is_owned = |lane| owned.contains_key(&lane);
+            !self.woken.any(is_owned) && !self.arrivals.any(is_owned)
         };
         nothing_new && self.owned().values().all(Lane::is_idle)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::sleep;
 
+use super::lane_announced::Announced;
 use super::lanes::{TOPIC, world_with};
 use super::{DEADLINE, World, seeds};
 use crate::message::MessageId;
@@ -31,6 +32,8 @@ struct Schedule {
     is_fenced: bool,
     /// Committed, and their hooks' threads have not come by.
     held_up: Vec<(usize, HandedOver)>,
+    /// Announced and not committed. Each has its key locked, so that its place among the others of that is known.
+    announced: Vec<(usize, String, Announced)>,
 }
 
 impl Schedule {
@@ -50,13 +53,16 @@ impl Schedule {
             goes_on,
             is_fenced,
             held_up: Vec::new(),
+            announced: Vec::new(),
         }
     }
 
     async fn step(&mut self) {
         let node = self.rng.usize(..2);
         match self.rng.u32(..100) {
-            0..40 => self.commit(node),
+            0..30 => self.commit(node),
+            30..36 => self.announce(node),
+            36..40 => self.end_announced(),
             40..45 => self.hand_over_late(),
             45..49 => self.shut_down(node).await,
             49..55 => self.start(node).await,
@@ -80,9 +86,41 @@ impl Schedule {
     fn commit(&mut self, node: usize) {
         let count = if self.rng.u32(..10) == 0 { 150 } else { 1 };
         for _ in 0..count {
-            let key = self.rng.u32(..KEYS).to_string();
+            let Some(key) = self.free_key() else { continue };
             let row = self.commit_one(node, &key);
             self.committed.entry(key).or_default().push(row);
+        }
+    }
+
+    /// A key that no open transaction holds.
+    fn free_key(&mut self) -> Option<String> {
+        let key = self.rng.u32(..KEYS).to_string();
+        self.announced.iter().all(|(_, held, _)| *held != key).then_some(key)
+    }
+
+    /// A transaction gets as far as its COMMIT.
+    fn announce(&mut self, node: usize) {
+        if let Some(key) = self.free_key()
+            && let Some(announced) = self.nodes[node].announce(&key)
+        {
+            self.announced.push((node, key, announced));
+        }
+    }
+
+    /// One of those ends.
+    fn end_announced(&mut self) {
+        if self.announced.is_empty() {
+            return;
+        }
+        let (node, key, announced) = self.announced.swap_remove(self.rng.usize(..self.announced.len()));
+        if self.rng.u32(..5) == 0 {
+            return;
+        }
+        let row = announced.commit();
+        self.committed.entry(key).or_default().push(row.row.message_id);
+        match self.rng.u32(..5) {
+            0 => self.held_up.push((node, row)),
+            _ => self.nodes[node].link.hand_over(vec![row]),
         }
     }
 
@@ -181,6 +219,9 @@ impl Schedule {
     /// Mends everything, waits until the table is empty, and compares.
     async fn audit(mut self, seed: u64) {
         let (store, broker) = (self.nodes[0].store.clone(), self.nodes[0].broker.clone());
+        while !self.announced.is_empty() {
+            self.end_announced();
+        }
         store.set_down(false);
         broker.go_up();
         broker.forget_answers();

@@ -8,6 +8,7 @@ mod direct;
 mod failures;
 mod fenced;
 mod history;
+mod lane_announced;
 mod lane_carried;
 mod lane_order;
 mod lane_reads;
@@ -154,5 +155,5 @@ fn handed_over(key: RowKey, topic: &str) -> HandedOver {
 fn carried(key: RowKey, envelope: Envelope, inserted_at: BootInstant) -> HandedOver {
     let topic = envelope.topic.to_string();
     let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
-    HandedOver { carried: Some(Box::new(Carried { row, inserted_at })), ..handed_over(key, &topic) }
+    HandedOver { carried: Some(Box::new(Carried { row, inserted_at, announced_at: None })), ..handed_over(key, &topic) }
 }

@@ -38,7 +38,12 @@ fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
         let row = RowKey { id, message_id: MessageId::new() };
         let envelope = Envelope::new(row.message_id, "orders".into(), SystemTime::UNIX_EPOCH);
         let row_itself = Row { key: row, epoch: 0, failures: 0, is_suspect: false, envelope };
-        lanes.committed(0, Some(id), NOW, Some(Box::new(Carried { row: row_itself, inserted_at: NOW })));
+        lanes.committed(
+            0,
+            Some(id),
+            NOW,
+            Some(Box::new(Carried { row: row_itself, inserted_at: NOW, announced_at: None })),
+        );
         Turn { held, valid_until: NOW + HOUR, key: 7, waiting: Waiting { row, bytes: 0, since: NOW }, run: None }
     };
     let (sent, next) = (turn(5), turn(6));

@@ -1,0 +1,30 @@
+//! Rows that come into a lane without being read, because what stands before them is known.
+
+use super::{Found, KeyHash, Lane, Waiting};
+use crate::clock::BootInstant;
+use crate::limits::{LANE_KEYS_MAX, LANE_WAITING_LOW};
+
+impl Lane {
+    /// A row is about to be committed to it in this process: what stands before that is read meanwhile.
+    pub(crate) fn expect(&mut self) {
+        self.has_more = true;
+    }
+
+    /// Takes in a row whose commit was announced at that time and is proven, where the lane was read to its end since then: what
+    /// was committed before the row was written is known. Says whether it comes behind a later one of its key; `None` where
+    /// the lane has to be read.
+    ///
+    /// Not where a row of its id or a higher one was read already: it may have been among them, and be sent by now.
+    pub(crate) fn arrive(
+        &mut self,
+        key: KeyHash,
+        entry: Waiting,
+        announced_at: BootInstant,
+        now: BootInstant,
+    ) -> Option<bool> {
+        let is_covered = self.taken_at <= announced_at && self.covered_at.is_some_and(|at| announced_at <= at);
+        let has_room = self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX;
+        let is_news = entry.row.id > self.read_to;
+        (is_covered && has_room && is_news).then(|| self.enter(Found { key, waiting: entry, in_hand: false }, now))
+    }
+}

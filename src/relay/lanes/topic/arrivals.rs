@@ -1,0 +1,117 @@
+//! What commits in this process bring to the lanes: where to look, and rows that need not be looked for.
+//!
+//! A row of a lane may go once every row that was committed before it was written is known, which takes a read of the lane. That read
+//! need not wait for the commit: from the announcement of COMMIT on it sees all of them. So it is done meanwhile.
+
+use std::hash::BuildHasher as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::TopicLanes;
+use crate::clock::BootInstant;
+use crate::limits::LANE_COMMITS_MAX;
+use crate::relay::lanes::page::{KeyHash, Waiting};
+use crate::relay::queue::Carried;
+
+/// A row whose commit was announced, and is proven.
+#[derive(Debug, Clone, Copy)]
+struct Arrival {
+    lane: u16,
+    key: KeyHash,
+    waiting: Waiting,
+    announced_at: BootInstant,
+}
+
+/// Those that the reader has not seen yet. Written by whoever commits, which waits for no more than another such call.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals(Mutex<Vec<Arrival>>);
+
+impl Arrivals {
+    /// Whether there was room for it.
+    fn push(&self, arrival: Arrival) -> bool {
+        let mut arrivals = self.lock();
+        let has_room = arrivals.len() < LANE_COMMITS_MAX;
+        if has_room {
+            arrivals.push(arrival);
+        }
+        has_room
+    }
+
+    fn take(&self) -> Vec<Arrival> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    /// Whether one of them is in a lane that `is_meant` tells.
+    pub(super) fn any(&self, is_meant: impl Fn(u16) -> bool) -> bool {
+        self.lock().iter().any(|arrival| is_meant(arrival.lane))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arrival>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TopicLanes {
+    /// Rows were committed to a lane. Called by whoever commits: never waits for more than another such call.
+    pub(crate) fn woken(&self, lane: u16, id: Option<i64>) {
+        self.woken.note(lane, id);
+        self.wake.notify_one();
+    }
+
+    /// A row is about to be committed to a lane in this process, or perhaps not. Never waits, either.
+    pub(crate) fn announced(&self, lane: u16) {
+        self.announced.note(lane, None);
+        self.wake.notify_one();
+    }
+
+    /// A row was committed to a lane in this process at `at`, as its hook says. Never waits, either.
+    pub(crate) fn committed(&self, lane: u16, id: Option<i64>, at: BootInstant, carried: Option<Box<Carried>>) {
+        let arrival = carried.as_deref().and_then(|carried| self.arrival(lane, carried));
+        if let Some(id) = id {
+            self.commits.note(id, at, carried);
+        }
+        match arrival {
+            Some(arrival) if self.arrivals.push(arrival) => self.wake.notify_one(),
+            _ => self.woken(lane, id),
+        }
+    }
+
+    fn arrival(&self, lane: u16, carried: &Carried) -> Option<Arrival> {
+        let Carried { row, inserted_at, announced_at } = carried;
+        let bytes = row.envelope.payload.as_ref().map_or(0, Vec::len);
+        Some(Arrival {
+            lane,
+            key: self.hasher.hash_one(row.envelope.key.as_deref()),
+            waiting: Waiting { row: row.key, bytes, since: *inserted_at },
+            announced_at: (*announced_at)?,
+        })
+    }
+
+    /// Brings new rows to the lanes' knowledge, and blocked keys whose time has come; returns how many rows came late.
+    pub(crate) fn refresh(&self, now: BootInstant) -> usize {
+        // In this order: a row of the same transaction that has to be read was noted before the one behind it arrived.
+        let arrived = self.arrivals.take();
+        let (woken, announced) = (self.woken.take(), self.announced.take());
+        let (mut owned, mut late) = (self.owned(), 0);
+        for (lane, id) in woken {
+            if let Some(lane) = owned.get_mut(&lane) {
+                lane.woken(id);
+            }
+        }
+        for Arrival { lane, key, waiting, announced_at } in arrived {
+            let Some(lane) = owned.get_mut(&lane) else { continue };
+            match lane.arrive(key, waiting, announced_at, now) {
+                Some(is_late) => late += usize::from(is_late),
+                None => lane.woken(Some(waiting.row.id)),
+            }
+        }
+        for (lane, _) in announced {
+            if let Some(lane) = owned.get_mut(&lane) {
+                lane.expect();
+            }
+        }
+        for lane in owned.values_mut() {
+            lane.unblock(now);
+        }
+        late
+    }
+}

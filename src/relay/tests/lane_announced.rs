@@ -1,0 +1,144 @@
+//! Rows of ordered topics whose COMMITs are announced: what stands before them is read meanwhile.
+
+use std::time::Duration;
+
+use super::lanes::{TOPIC, owned, world};
+use super::{DEADLINE, World, carried, envelope};
+use crate::lane::lane_of;
+use crate::limits::LANES;
+use crate::relay::Relay;
+use crate::relay::queue::HandedOver;
+use crate::store::{Call, InsertOptions, PendingRow};
+
+/// A transaction whose COMMIT is on its way.
+pub(super) struct Announced {
+    row: PendingRow,
+    handed: HandedOver,
+}
+
+impl Announced {
+    /// Commits; what the hook hands over then.
+    pub(super) fn commit(self) -> HandedOver {
+        self.row.commit();
+        self.handed
+    }
+}
+
+impl World {
+    /// A transaction with one row gets as far as its COMMIT; `None` where no relay runs.
+    pub(super) fn announce(&self, key: &str) -> Option<Announced> {
+        let inserted_at = self.link.now()?;
+        let mut message = envelope(TOPIC);
+        message.key = Some(key.to_owned());
+        let lane = lane_of(key, LANES);
+        let row = self.store.insert_uncommitted(message.clone(), InsertOptions::default().in_lane(lane));
+        let mut handed = HandedOver { lane: Some(lane), ..carried(row.key(), message, inserted_at) };
+        self.link.announce(&mut handed);
+        Some(Announced { row, handed })
+    }
+
+    fn looks(&self) -> u64 {
+        self.store.calls(Call::LaneEntries)
+    }
+
+    /// Announces, and waits until the lane was read for it.
+    async fn announce_and_look(&self, key: &str) -> Announced {
+        let looks = self.looks();
+        let announced = self.announce(key).expect("a relay runs");
+        self.until("the lane is read", || self.looks() > looks).await;
+        announced
+    }
+}
+
+async fn started(world: &World) -> Relay {
+    let relay = world.start().await;
+    world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
+    relay
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_announced_is_sent_without_a_read_behind_its_commit() {
+    let world = world();
+    let _relay = started(&world).await;
+    let announced = world.announce_and_look("a").await;
+    let looks = world.looks();
+    let row = announced.commit();
+    let id = row.row.message_id;
+    world.link.hand_over(vec![row]);
+    assert_eq!(world.delivered(1).await, [id]);
+    assert_eq!((world.looks(), world.store.calls(Call::LaneRows)), (looks, 0));
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 1);
+}
+
+/// Another process committed it, and nobody told the owner.
+#[tokio::test(start_paused = true)]
+async fn what_was_committed_before_goes_before() {
+    let world = world();
+    let _relay = started(&world).await;
+    let before = world.commit_keyed("a");
+    let announced = world.announce_and_look("a").await;
+    let row = announced.commit();
+    let expected = [before.message_id, row.row.message_id];
+    world.link.hand_over(vec![row]);
+    assert_eq!(world.delivered(2).await, expected);
+}
+
+/// Side by side nothing has an order; where the hook of the earlier one came by first, it is kept all the same.
+#[tokio::test(start_paused = true)]
+async fn what_the_look_missed_is_looked_for() {
+    let world = world();
+    let _relay = started(&world).await;
+    let slow = world.announce("a").expect("a relay runs");
+    let fast = world.announce_and_look("a").await;
+    let (slow, fast) = (slow.commit(), fast.commit());
+    let expected = [slow.row.message_id, fast.row.message_id];
+    let untold = HandedOver { carried: None, ..slow };
+    world.link.hand_over(vec![untold, fast]);
+    assert_eq!(world.delivered(2).await, expected);
+}
+
+/// The page showed it before its hook's thread came by.
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_already_when_its_hook_comes_by_is_sent_once() {
+    let world = world();
+    let relay = started(&world).await;
+    let announced = world.announce_and_look("a").await;
+    let row = announced.commit();
+    let other = world.commit_keyed("a");
+    world.hand_over_keyed(other, "a", true);
+    assert_eq!(world.delivered(2).await, [row.row.message_id, other.message_id]);
+    world.drained().await;
+    world.link.hand_over(vec![row]);
+    assert!(world.link.flush(DEADLINE).await);
+    assert_eq!(relay.status().in_flight, 0);
+    assert_eq!(world.broker.sends(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_announced_and_rolled_back_is_nothing() {
+    let world = world();
+    let _relay = started(&world).await;
+    drop(world.announce_and_look("a").await);
+    assert!(world.link.flush(DEADLINE).await);
+    let row = world.announce_and_look("a").await.commit();
+    let id = row.row.message_id;
+    world.link.hand_over(vec![row]);
+    assert_eq!(world.delivered(1).await, [id]);
+}
+
+/// Somebody else may have owned the lane when it was announced, and have sent it when it was committed.
+#[tokio::test(start_paused = true)]
+async fn what_was_announced_before_the_lane_was_taken_is_looked_for() {
+    let world = world();
+    let relay = started(&world).await;
+    let announced = world.announce_and_look("a").await;
+    relay.shutdown(Duration::from_secs(10)).await;
+    let _relay = started(&world).await;
+    let looks = world.looks();
+    let row = announced.commit();
+    let id = row.row.message_id;
+    world.link.hand_over(vec![row]);
+    assert_eq!(world.delivered(1).await, [id]);
+    assert!(world.looks() > looks);
+}
