@@ -12,7 +12,7 @@ use super::way::Way;
 use crate::clock::BootInstant;
 use crate::limits::{
     LANE_AGAIN_ROWS_MAX, LANE_KEY_UNDER_WAY_MAX, LANE_KEYS_MAX, LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_RECHECK,
-    LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS,
+    LANE_WAITING_LOW,
 };
 use crate::store::{HeldLane, RowKey};
 use crate::transport::{FencedLane, Run};
@@ -99,14 +99,6 @@ impl Lane {
             last_scan: ScanKind::Refill,
             recent: Recent::default(),
         }
-    }
-
-    /// Something of the lane was committed, where it is known under this id. Its transaction may have been slower than
-    /// that of a higher id, so reading goes back to it.
-    pub(crate) fn woken(&mut self, id: Option<i64>) {
-        let before = id.map_or(self.front.saturating_sub(LANE_WAKE_SLACK_IDS), |id| id.saturating_sub(1));
-        self.front = self.front.min(before.max(0));
-        (self.has_more, self.covered_at) = (true, None);
     }
 
     /// What to read next; nothing while enough waits to be sent.

@@ -1,10 +1,18 @@
-//! Rows that come into a lane without being read, because what stands before them is known.
+//! What commits bring to a lane: what is to be read, and rows that need not be, because what stands before them is known.
 
 use super::{Found, KeyHash, Lane, Waiting};
 use crate::clock::BootInstant;
-use crate::limits::{LANE_KEYS_MAX, LANE_WAITING_LOW};
+use crate::limits::{LANE_KEYS_MAX, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS};
 
 impl Lane {
+    /// Something of the lane was committed, where it is known under this id. Its transaction may have been slower than
+    /// that of a higher id, so reading goes back to it.
+    pub(crate) fn woken(&mut self, id: Option<i64>) {
+        let before = id.map_or(self.front.saturating_sub(LANE_WAKE_SLACK_IDS), |id| id.saturating_sub(1));
+        self.front = self.front.min(before.max(0));
+        (self.has_more, self.covered_at) = (true, None);
+    }
+
     /// A row is about to be committed to it in this process: what stands before that is read meanwhile.
     pub(crate) fn expect(&mut self) {
         self.has_more = true;
