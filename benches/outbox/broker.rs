@@ -18,6 +18,7 @@ use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, ProducerContext, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
+use crate::application::{self, PAYLOAD_BYTES};
 use crate::reader::Reader;
 
 /// Partitions of every topic here.
@@ -72,19 +73,25 @@ pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
     })
 }
 
-/// Sends small bursts for a while: until a JVM has compiled what it does most, a message costs it several times as much,
-/// and the first legs would pay for it.
+/// Sends small bursts for a while, of records with headers and without: until a JVM has compiled what it does most, a message
+/// costs it several times as much, and the first legs would pay for it.
 pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
     const TOPIC: &str = "warm-up";
     make_topics(bootstrap, &[TOPIC]).await?;
-    let raw = Raw::new(bootstrap, TOPIC, WARM_UP_MESSAGES)?;
+    let (raw, mut envelope) = (Raw::new(bootstrap, TOPIC, WARM_UP_MESSAGES)?, application::envelope(TOPIC));
     let end = Instant::now() + WARM_UP;
     for burst in (0..WARM_UP_MESSAGES).step_by(WARM_UP_BURST) {
         if Instant::now() > end {
             break;
         }
         for number in burst..burst + WARM_UP_BURST {
-            raw.send(TOPIC, number, &number.to_string(), &[b'x'; 500])?;
+            let key = number.to_string();
+            if number.is_multiple_of(2) {
+                raw.send(TOPIC, number, &key, &[b'x'; PAYLOAD_BYTES])?;
+            } else {
+                envelope.key = Some(key);
+                raw.send_as_relayed(number, &envelope)?;
+            }
         }
         raw.wait(burst + WARM_UP_BURST)?;
     }
