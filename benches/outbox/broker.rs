@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use diesel_outbox::Envelope;
+use diesel_outbox::transport::header;
 use rdkafka::ClientConfig;
 use rdkafka::ClientContext;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -12,10 +14,11 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
-use rdkafka::message::DeliveryResult;
+use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, ProducerContext, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
+use crate::application::{self, PAYLOAD_BYTES};
 use crate::reader::Reader;
 
 /// Partitions of every topic here.
@@ -70,19 +73,25 @@ pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
     })
 }
 
-/// Sends small bursts for a while: until a JVM has compiled what it does most, a message costs it several times as much,
-/// and the first legs would pay for it.
+/// Sends small bursts for a while, of records with headers and without: until a JVM has compiled what it does most, a message
+/// costs it several times as much, and the first legs would pay for it.
 pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
     const TOPIC: &str = "warm-up";
     make_topics(bootstrap, &[TOPIC]).await?;
-    let raw = Raw::new(bootstrap, TOPIC, WARM_UP_MESSAGES)?;
+    let (raw, mut envelope) = (Raw::new(bootstrap, TOPIC, WARM_UP_MESSAGES)?, application::envelope(TOPIC));
     let end = Instant::now() + WARM_UP;
     for burst in (0..WARM_UP_MESSAGES).step_by(WARM_UP_BURST) {
         if Instant::now() > end {
             break;
         }
         for number in burst..burst + WARM_UP_BURST {
-            raw.send(TOPIC, number, &number.to_string(), &[b'x'; 500])?;
+            let key = number.to_string();
+            if number.is_multiple_of(2) {
+                raw.send(TOPIC, number, &key, &[b'x'; PAYLOAD_BYTES])?;
+            } else {
+                envelope.key = Some(key);
+                raw.send_as_relayed(number, &envelope)?;
+            }
         }
         raw.wait(burst + WARM_UP_BURST)?;
     }
@@ -145,10 +154,30 @@ impl Raw {
         Ok(this)
     }
 
-    /// Sends one message, waiting where the queue is full.
-    #[expect(clippy::disallowed_methods, reason = "librdkafka has no call that waits for room")]
+    /// Sends one message, key and payload alone, waiting where the queue is full.
     pub(crate) fn send(&self, topic: &str, number: usize, key: &str, payload: &[u8]) -> Result<()> {
-        let mut record = BaseRecord::with_opaque_to(topic, number).key(key).payload(payload);
+        self.produce(BaseRecord::with_opaque_to(topic, number).key(key).payload(payload))
+    }
+
+    /// The same with the record that a relay makes of the message: with headers and the row's time.
+    pub(crate) fn send_as_relayed(&self, number: usize, envelope: &Envelope) -> Result<()> {
+        let headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 3);
+        let headers = header::of(envelope)
+            .fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(&*value) }));
+        let since_epoch = envelope.created_at.duration_since(UNIX_EPOCH).context("a row of before 1970")?;
+        self.produce(BaseRecord {
+            topic: &envelope.topic,
+            partition: None,
+            payload: envelope.payload.as_deref(),
+            key: envelope.key.as_deref(),
+            timestamp: Some(since_epoch.as_millis() as i64),
+            headers: Some(headers),
+            delivery_opaque: number,
+        })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "librdkafka has no call that waits for room")]
+    fn produce(&self, mut record: BaseRecord<'_, str, [u8], usize>) -> Result<()> {
         loop {
             match self.producer.send(record) {
                 Ok(()) => return Ok(()),

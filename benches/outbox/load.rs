@@ -54,6 +54,9 @@ pub(crate) enum Relayed {
 /// the business look faster.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
+/// Of each way to enqueue.
+const WARM_UP: Duration = Duration::from_secs(5);
+
 /// One kind of leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
@@ -107,6 +110,15 @@ pub(crate) struct Throughput {
     rows_per_confirm: f64,
     rows_per_settle: f64,
     counters: std::collections::BTreeMap<String, u64>,
+}
+
+/// Runs both ways to enqueue for a while, and forgets what they gave: a process and a broker do much once, and whichever leg came
+/// first would pay for it.
+pub(crate) async fn warm_up(place: &Place, recorder: &Recorder) -> Result<()> {
+    for enqueue in [Enqueue::Hook, Enqueue::Transaction] {
+        run(Load { enqueue, relayed: Relayed::ToKafka }, &place.postgres, place, recorder, WARM_UP).await?;
+    }
+    Ok(())
 }
 
 /// Runs one leg against the database at `url`, which may be at a distance.

@@ -24,10 +24,16 @@ pub(crate) enum Role {
     Plain,
     /// A topic of [`LANES`], by [`application::quick_to_take_over`].
     OrderedAndQuick,
+    /// The same, fenced.
+    FencedAndQuick,
 }
 
 impl Role {
-    const NAMES: [(&str, Self); 2] = [("plain", Self::Plain), ("ordered-and-quick", Self::OrderedAndQuick)];
+    const NAMES: [(&str, Self); 3] = [
+        ("plain", Self::Plain),
+        ("ordered-and-quick", Self::OrderedAndQuick),
+        ("fenced-and-quick", Self::FencedAndQuick),
+    ];
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, role)| *role)
@@ -35,6 +41,15 @@ impl Role {
 
     fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, role)| *role == self).map_or("", |(name, _)| name)
+    }
+
+    /// The topic as every process has to know it.
+    pub(crate) fn topic(self, name: &str) -> Topic {
+        match self {
+            Self::Plain => Topic::new(name),
+            Self::OrderedAndQuick => Topic::new(name).ordered_by_key().lanes(LANES),
+            Self::FencedAndQuick => Topic::new(name).ordered_by_key().lanes(LANES).fenced(),
+        }
     }
 }
 
@@ -99,15 +114,13 @@ impl RelayProcess {
 
 /// The far side.
 pub(crate) async fn be_relay(place: &Place, recorder: &Recorder, topic: &str, role: Role) -> Result<()> {
-    let (topic, kafka, limits) = match role {
-        Role::Plain => (Topic::new(topic), application::kafka(&place.kafka)?, Limits::default()),
-        Role::OrderedAndQuick => (
-            Topic::new(topic).ordered_by_key().lanes(LANES),
-            application::impatient_kafka(&place.kafka)?,
-            application::quick_to_take_over(),
-        ),
+    let (kafka, limits) = match role {
+        Role::Plain => (application::kafka(&place.kafka)?, Limits::default()),
+        Role::OrderedAndQuick | Role::FencedAndQuick => {
+            (application::impatient_kafka(&place.kafka)?, application::quick_to_take_over())
+        }
     };
-    let outbox = Outbox::builder().topic(topic).build().context("build the outbox")?;
+    let outbox = Outbox::builder().topic(role.topic(topic)).build().context("build the outbox")?;
     let relay = application::start_relay_with(&outbox, &place.postgres, kafka, limits).await?;
     let mut questions = BufReader::new(tokio::io::stdin()).lines();
     while questions.next_line().await?.is_some() {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use diesel::connection::InstrumentationEvent;
 use diesel_outbox::store::RowKey;
-use diesel_outbox::transport::{FailureClass, Outcome, Receipt, ReceiptSink, Transport, TransportError};
+use diesel_outbox::transport::{
+    FailureClass, FencedLane, FencedMessage, LaneName, Outcome, Receipt, ReceiptSink, Transport, TransportError,
+};
 use diesel_outbox::{Envelope, MessageId, Topic};
 
 /// Instants by message.
@@ -46,11 +48,18 @@ impl Instants {
     }
 }
 
-/// A transport that notes when another one delivers.
+/// A transport that notes when another one delivers, and is in everything else as that one.
 #[derive(Debug)]
 pub(crate) struct Timed<T> {
     pub(crate) inner: T,
     pub(crate) delivered: Instants,
+}
+
+/// The same of a fenced lane.
+#[derive(Debug)]
+struct TimedLane {
+    inner: Arc<dyn FencedLane>,
+    delivered: Instants,
 }
 
 /// The receipt that was given to us, behind the one that we gave.
@@ -58,6 +67,14 @@ pub(crate) struct Timed<T> {
 struct Noting {
     receipt: Mutex<Option<Receipt>>,
     delivered: Instants,
+}
+
+impl Instants {
+    /// A receipt that notes here when its message is delivered, and hands every outcome on to `receipt`.
+    fn noting(&self, message_id: MessageId, receipt: Receipt) -> Receipt {
+        let noting = Noting { receipt: Mutex::new(Some(receipt)), delivered: self.clone() };
+        Receipt::new(RowKey { id: 0, message_id }, Arc::new(noting))
+    }
 }
 
 impl ReceiptSink for Noting {
@@ -82,9 +99,15 @@ impl<T: Transport> Transport for Timed<T> {
         self.inner.prepare(topics).await
     }
     fn send(&self, envelope: Envelope, receipt: Receipt) {
-        let row = RowKey { id: 0, message_id: envelope.message_id };
-        let noting = Noting { receipt: Mutex::new(Some(receipt)), delivered: self.delivered.clone() };
-        self.inner.send(envelope, Receipt::new(row, Arc::new(noting)));
+        let receipt = self.delivered.noting(envelope.message_id, receipt);
+        self.inner.send(envelope, receipt);
+    }
+    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+        let noting = messages.into_iter().map(|(envelope, receipt)| {
+            let receipt = self.delivered.noting(envelope.message_id, receipt);
+            (envelope, receipt)
+        });
+        self.inner.send_all(noting.collect());
     }
     async fn probe(&self) -> Result<(), TransportError> {
         self.inner.probe().await
@@ -92,8 +115,34 @@ impl<T: Transport> Transport for Timed<T> {
     fn outage(&self) -> Option<FailureClass> {
         self.inner.outage()
     }
+    fn in_flight_max(&self) -> usize {
+        self.inner.in_flight_max()
+    }
+    fn sends_one_by_one(&self) -> bool {
+        self.inner.sends_one_by_one()
+    }
+    fn can_fence(&self) -> bool {
+        self.inner.can_fence()
+    }
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let inner = self.inner.fence(lane).await?;
+        Ok(Arc::new(TimedLane { inner, delivered: self.delivered.clone() }))
+    }
     async fn flush(&self, within: Duration) -> usize {
         self.inner.flush(within).await
+    }
+}
+
+impl FencedLane for TimedLane {
+    fn send_all(&self, messages: Vec<FencedMessage>) {
+        let noting = messages.into_iter().map(|FencedMessage { envelope, receipt, run }| {
+            let receipt = self.delivered.noting(envelope.message_id, receipt);
+            FencedMessage { envelope, receipt, run }
+        });
+        self.inner.send_all(noting.collect());
+    }
+    fn is_open(&self) -> bool {
+        self.inner.is_open()
     }
 }
 

@@ -61,7 +61,6 @@ impl Raw {
         message.set_keys(format!("{id} {key}").into());
         let others = [
             (header::MESSAGE_ID, id),
-            (header::ATTEMPT, "1".to_owned()),
             (header::KIND, "order.placed".to_owned()),
             ("outbox-created-at", "0".to_owned()),
             ("__SHARDINGKEY", key),

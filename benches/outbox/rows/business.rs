@@ -23,6 +23,7 @@ const FLOORS: [Floor; 6] =
 
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     broker::make_topics(&place.kafka, &[TOPIC]).await?;
+    load::warm_up(place, recorder).await?;
     let duration = plan.duration(10.0);
     let mut rounds = Rounds::default();
     for round in 0..plan.rounds(5) {

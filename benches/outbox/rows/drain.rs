@@ -1,9 +1,10 @@
-//! The drain of a backlog into Kafka, as a share of what a bare producer does into the same broker.
+//! The drain of a backlog into Kafka, as a share of what a bare producer does into the same broker: with records of key and payload
+//! alone, and with the records that the relay sends.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use diesel_outbox::Outbox;
+use diesel_outbox::{MessageId, Outbox};
 use serde::Serialize;
 use xtask::results::short;
 
@@ -29,38 +30,71 @@ pub(super) struct Drain {
     counters: std::collections::BTreeMap<String, u64>,
 }
 
+/// What a bare producer sends.
+#[derive(Debug, Clone, Copy)]
+enum Records {
+    /// Key and payload, and nothing else.
+    Plain,
+    /// The same as a relay's.
+    AsRelayed,
+}
+
+impl Records {
+    const ALL: [Self; 2] = [Self::Plain, Self::AsRelayed];
+
+    fn leg(self) -> &'static str {
+        match self {
+            Self::Plain => "bare rdkafka",
+            Self::AsRelayed => "bare rdkafka, records as the relay's",
+        }
+    }
+}
+
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     let rows = plan.messages(ROWS);
-    let (mut shares, mut drains, mut raws) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut drains, mut shares, mut raws) =
+        (Vec::new(), Records::ALL.map(|_| Vec::new()), Records::ALL.map(|_| Vec::new()));
     for round in 0..plan.rounds(5) {
         let topic = format!("drain-{round}");
         broker::make_topics(&place.kafka, &[&topic]).await?;
-        let floor = |journal: &mut Journal| {
-            let (raw, cpu) = raw(place, &topic, rows)?;
-            journal.leg(
-                "bare rdkafka",
-                cpu,
-                serde_json::json!({ "messages_per_second": raw, "cpu_us_per_message": cpu.own_us / rows as f64 }),
-            )?;
-            anyhow::Ok(raw)
-        };
-        let before = floor(journal)?;
+        let before = floors(place, journal, &topic, rows)?;
         database::reset(&place.postgres).await?;
         database::fill(&place.postgres, &topic, rows as i64, PAYLOAD_BYTES, 0).await?;
         let (drain, cpu) = drained(place, recorder, application::outbox(&[&topic])?, rows).await?;
         journal.leg("drain", cpu, &drain)?;
-        let after = floor(journal)?;
-        let raw = f64::midpoint(before, after);
-        shares.push(drain.messages_per_second / raw);
+        let after = floors(place, journal, &topic, rows)?;
+        for (number, (before, after)) in before.into_iter().zip(after).enumerate() {
+            let raw = f64::midpoint(before, after);
+            shares[number].push(drain.messages_per_second / raw);
+            raws[number].push(raw);
+        }
         drains.push(drain.messages_per_second);
-        raws.push(raw);
         broker::delete_topic(&place.kafka, &topic).await?;
     }
+    let ([plain, as_relayed], [share, share_alike]) = (raws, shares);
     Ok(vec![
-        Figure::new("bare rdkafka, linger 0", "msg/s", raws, Floor::None),
+        Figure::new("bare rdkafka, linger 0", "msg/s", plain, Floor::None),
+        Figure::new("bare rdkafka, linger 0, records as the relay's", "msg/s", as_relayed, Floor::None),
         Figure::new(format!("drain of {} x 500 B into Kafka", short(rows as f64)), "msg/s", drains, Floor::None),
-        Figure::new("drain, share of bare rdkafka", "", shares, Floor::AtLeast(0.3)),
+        Figure::new("drain, share of bare rdkafka", "", share, Floor::None),
+        // What headers cost librdkafka and the broker is no cost of the relay's.
+        Figure::new("drain, share of bare rdkafka, records as the relay's", "", share_alike, Floor::AtLeast(0.3)),
     ])
+}
+
+/// Messages a second of a bare producer, for each kind of [`Records`].
+fn floors(place: &Place, journal: &mut Journal, topic: &str, rows: usize) -> Result<[f64; 2]> {
+    let mut rates = [0.0; 2];
+    for (rate, records) in rates.iter_mut().zip(Records::ALL) {
+        let (raw, cpu) = raw(place, topic, rows, records)?;
+        journal.leg(
+            records.leg(),
+            cpu,
+            serde_json::json!({ "messages_per_second": raw, "cpu_us_per_message": cpu.own_us / rows as f64 }),
+        )?;
+        *rate = raw;
+    }
+    Ok(rates)
 }
 
 /// Drains so many rows that are there: from the relay's start until every one is acknowledged and gone.
@@ -86,12 +120,21 @@ pub(super) async fn drained(
 }
 
 /// Messages a second from the first send until the last acknowledgement.
-fn raw(place: &Place, topic: &str, rows: usize) -> Result<(f64, CpuShare)> {
+fn raw(place: &Place, topic: &str, rows: usize, records: Records) -> Result<(f64, CpuShare)> {
     let raw = Raw::new(&place.kafka, topic, rows)?;
-    let payload = vec![b'x'; PAYLOAD_BYTES];
+    let (payload, mut envelope) = (vec![b'x'; PAYLOAD_BYTES], application::envelope(topic));
+    // A row has its id before a drain begins.
+    let ids: Vec<MessageId> = (0..rows).map(|_| MessageId::new()).collect();
     let (cpu, started) = (CpuMeter::start(place.root)?, raw.now());
-    for number in 0..rows {
-        raw.send(topic, number, &number.to_string(), &payload)?;
+    for (number, id) in ids.into_iter().enumerate() {
+        let key = number.to_string();
+        match records {
+            Records::Plain => raw.send(topic, number, &key, &payload)?,
+            Records::AsRelayed => {
+                (envelope.message_id, envelope.key) = (id, Some(key));
+                raw.send_as_relayed(number, &envelope)?;
+            }
+        }
     }
     let last = raw.wait(rows)?.into_iter().max().context("a message was sent")?;
     let elapsed = Duration::from_nanos((last - started) as u64);

@@ -18,6 +18,7 @@ const fn pair(enqueue: Enqueue) -> [Load; 2] {
 
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     broker::make_topics(&place.kafka, &[TOPIC]).await?;
+    load::warm_up(place, recorder).await?;
     let duration = plan.duration(10.0);
     let legs: Vec<Load> = PAIRS.into_iter().flatten().collect();
     let mut rounds = Rounds::default();

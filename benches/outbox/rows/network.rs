@@ -48,6 +48,7 @@ struct Leg {
 
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     broker::make_topics(&place.kafka, &[TOPIC]).await?;
+    load::warm_up(place, recorder).await?;
     let proxy = Proxy::start(database::address_of(&place.postgres)?, DELAY)?;
     let mut rounds = Rounds::default();
     let measure = async |load: Load, journal: &mut Journal| {

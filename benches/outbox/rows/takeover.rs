@@ -1,11 +1,11 @@
 //! From `kill -9` of the owner of a lane to the first acknowledgement of a message of that lane, which the node that
-//! is left sent.
+//! is left sent: on an ordered topic, whose next owner waits for what the dead one had in flight, and on a fenced one, where it does not.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use diesel_outbox::transport::Transport as _;
-use diesel_outbox::{Outbox, Topic, lane_of};
+use diesel_outbox::{Outbox, lane_of};
 use serde::Serialize;
 
 use crate::application::{self, OrderPlaced};
@@ -17,8 +17,35 @@ use crate::relay_process::{LANES, RelayProcess, Role};
 use crate::report::{Figure, Floor, Journal};
 use crate::timed::{Instants, Timed};
 
-const TOPIC: &str = "takeover";
 const WITHIN: Duration = Duration::from_secs(120);
+
+/// A topic whose owner is killed.
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    role: Role,
+    /// Of its own: the lanes of a fenced one are known to the broker from then on.
+    topic: &'static str,
+    leg: &'static str,
+    what: &'static str,
+    bound: &'static str,
+}
+
+const KINDS: [Kind; 2] = [
+    Kind {
+        role: Role::OrderedAndQuick,
+        topic: "takeover",
+        leg: "take-over",
+        what: "kill -9 of the owner to the next message of its lane",
+        bound: "lane lease + poll + delivery time-out + margin",
+    },
+    Kind {
+        role: Role::FencedAndQuick,
+        topic: "takeover-fenced",
+        leg: "take-over, fenced",
+        what: "the same, fenced",
+        bound: "lane lease + poll",
+    },
+];
 
 #[derive(Serialize)]
 struct Leg {
@@ -27,34 +54,39 @@ struct Leg {
 }
 
 pub(crate) async fn run(plan: &Plan, place: &Place, journal: &mut Journal) -> Result<Vec<Figure>> {
-    broker::make_topics(&place.kafka, &[TOPIC]).await?;
-    let (mut waits, mut bounds, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    broker::make_topics(&place.kafka, &KINDS.map(|kind| kind.topic)).await?;
+    let mut legs = KINDS.map(|_| Vec::new());
     for _ in 0..plan.rounds(3) {
-        let (leg, cpu) = leg(place).await?;
-        journal.leg("take-over", cpu, &leg)?;
-        waits.push(leg.seconds);
-        bounds.push(leg.bound_seconds);
-        shares.push(leg.seconds / leg.bound_seconds);
+        for (kind, legs) in KINDS.into_iter().zip(&mut legs) {
+            let (leg, cpu) = leg(place, kind).await?;
+            journal.leg(kind.leg, cpu, &leg)?;
+            legs.push(leg);
+        }
     }
-    let what = "kill -9 of the owner to the next message of its lane";
-    Ok(vec![
-        Figure::new(what, "s", waits, Floor::None),
-        Figure::new("lane lease + poll + delivery time-out + margin", "s", bounds, Floor::None),
-        Figure::new(format!("{what}, share of that bound"), "", shares, Floor::AtMost(1.0)),
-    ])
+    let mut figures = Vec::new();
+    for (kind, legs) in KINDS.into_iter().zip(&legs) {
+        let all = |of: fn(&Leg) -> f64| legs.iter().map(of).collect::<Vec<f64>>();
+        let shares = all(|leg| leg.seconds / leg.bound_seconds);
+        figures.push(Figure::new(kind.what, "s", all(|leg| leg.seconds), Floor::None));
+        figures.push(Figure::new(kind.bound, "s", all(|leg| leg.bound_seconds), Floor::None));
+        figures.push(Figure::new(format!("{}, share of that bound", kind.what), "", shares, Floor::AtMost(1.0)));
+    }
+    Ok(figures)
 }
 
-async fn leg(place: &Place) -> Result<(Leg, CpuShare)> {
+async fn leg(place: &Place, kind: Kind) -> Result<(Leg, CpuShare)> {
     database::reset(&place.postgres).await?;
-    let topic = || Topic::new(TOPIC).ordered_by_key().lanes(LANES);
+    let topic = || kind.role.topic(kind.topic);
     let limits = application::quick_to_take_over();
     let outbox = Outbox::builder().topic(topic()).build().context("build the outbox")?;
     let delivered = Instants::default();
     let transport = Timed { inner: application::impatient_kafka(&place.kafka)?, delivered: delivered.clone() };
-    let bound =
-        limits.lane_lease_duration + limits.poll_interval + transport.delivery_timeout() + limits.term_margin_duration;
+    let mut bound = limits.lane_lease_duration + limits.poll_interval;
+    if kind.role == Role::OrderedAndQuick {
+        bound += transport.delivery_timeout() + limits.term_margin_duration;
+    }
     let relay = application::start_relay_with(&outbox, &place.postgres, transport, limits).await?;
-    let owner = RelayProcess::start(TOPIC, Role::OrderedAndQuick)?;
+    let owner = RelayProcess::start(kind.topic, kind.role)?;
     let node = relay.status().node;
     let is_anothers = || {
         let lanes = relay.status().lanes;
@@ -65,7 +97,7 @@ async fn leg(place: &Place) -> Result<(Leg, CpuShare)> {
     // Without a relay: nobody is told of the message, whoever owns its lane finds it.
     let elsewhere = Outbox::builder().topic(topic()).build().context("build the outbox")?;
     let mut conn = database::connect(&place.postgres).await?;
-    let event = OrderPlaced { order_id, topic: TOPIC };
+    let event = OrderPlaced { order_id, topic: kind.topic };
     elsewhere.enqueue_async(&mut conn, &event).await?;
     database::all_gone(&place.postgres, WITHIN).await.context("the owner sends a message of its lane")?;
     let (cpu, killed_at) = (CpuMeter::start(place.root)?, Instant::now());

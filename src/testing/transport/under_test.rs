@@ -83,7 +83,9 @@ impl Stored {
         if !envelope.kind.is_empty() {
             headers.push((header::KIND.to_owned(), envelope.kind.clone().into_bytes()));
         }
-        headers.push((header::ATTEMPT.to_owned(), envelope.attempt.to_string().into_bytes()));
+        if envelope.attempt > 1 {
+            headers.push((header::ATTEMPT.to_owned(), envelope.attempt.to_string().into_bytes()));
+        }
         headers.extend(envelope.headers.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
         Self {
             key: envelope.key.clone().map(String::into_bytes),

@@ -38,7 +38,9 @@ pub(super) fn of(envelope: Envelope, config: &RocketMqConfig) -> Result<Record, 
     let mut properties = Properties::with_room_for(&envelope);
     let id = envelope.message_id.to_string();
     properties.put(header::MESSAGE_ID, &[&id]);
-    properties.put(header::ATTEMPT, &[&envelope.attempt.to_string()]);
+    if envelope.attempt > 1 {
+        properties.put(header::ATTEMPT, &[&envelope.attempt.to_string()]);
+    }
     properties.put_if_fit(header::KIND, &envelope.kind);
     let created_at = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     properties.put(CREATED_AT, &[&created_at.as_millis().to_string()]);
@@ -185,7 +187,6 @@ mod tests {
             ("KEYS", keys.as_str()),
             ("TAGS", "order.placed"),
             ("__SHARDINGKEY", "customer 7"),
-            ("outbox-attempt", "1"),
             ("outbox-created-at", "1234"),
             ("outbox-kind", "order.placed"),
             ("outbox-message-id", &id),
@@ -212,8 +213,16 @@ mod tests {
             let held = |name| held(&envelope, &config, name);
             assert_eq!(held(HEADERS), Some(envelope.headers.to_json()), "{name:?}");
             assert_eq!(held("plain").as_deref(), Some("text"));
-            assert_eq!(held("outbox-attempt").as_deref(), Some("1"), "the outbox's own properties are nobody else's");
+            assert_eq!(held("outbox-attempt"), None, "the outbox's own properties are nobody else's");
         }
+    }
+
+    #[test]
+    fn attempts_are_numbered_from_the_second_on() {
+        let (config, mut envelope) = (RocketMqConfig::new("a:1"), envelope());
+        assert_eq!(held(&envelope, &config, header::ATTEMPT), None);
+        envelope.attempt = 2;
+        assert_eq!(held(&envelope, &config, header::ATTEMPT).as_deref(), Some("2"));
     }
 
     #[test]

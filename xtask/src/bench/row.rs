@@ -35,7 +35,7 @@ pub(crate) enum Row {
     OrderedLatency,
     /// How late delayed messages are, beyond plain ones
     Delayed,
-    /// The lanes of a killed relay, until another one sends
+    /// The lanes of a killed relay, until another one sends; the same where they are fenced
     Takeover,
     /// A minute without a broker, and the backlog behind it
     Recovery,

@@ -80,10 +80,6 @@ fn stored(received: &Received) -> Stored {
             name => headers.push((name.to_owned(), value)),
         }
     }
-    // The first is not numbered.
-    if received.header(header::ATTEMPT).is_none() {
-        headers.push((header::ATTEMPT.to_owned(), b"1".to_vec()));
-    }
     let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT];
     headers.sort_by_key(|(name, _)| own.iter().position(|own| own == name).unwrap_or(own.len()));
     Stored { key, payload: (!tombstone).then(|| received.body.to_vec()), headers, timestamp }
