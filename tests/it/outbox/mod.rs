@@ -11,6 +11,7 @@ mod delayed;
 mod delayed_relay;
 mod enqueue;
 mod events;
+mod lane_yields;
 mod lost;
 mod names;
 mod notices;
