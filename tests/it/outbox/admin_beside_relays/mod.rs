@@ -2,6 +2,7 @@
 
 mod history;
 mod letters;
+mod load;
 mod two_relays;
 mod waiting;
 mod yard;
