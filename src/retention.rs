@@ -39,6 +39,12 @@ impl Retention {
         self.sent_days.is_some() || self.dead_days.is_some()
     }
 
+    /// Looks whether the times fit together.
+    ///
+    /// `dead_days` is the window in which a letter may be redriven, and the history has to reach as far, for people who want to
+    /// know what of its key went since; so that is refused where both are said. Without `dead_days` no window is: letters wait
+    /// for somebody, and a history as long as that would be one without an end. It is taken, because a redrive needs no history:
+    /// a letter has everything that it needs itself, and is in no history before it is sent.
     pub(crate) fn check(&self) -> Result<(), RetentionProblem> {
         let Self { sent_days, dead_days, processed_within } = *self;
         for (setting, days) in [("keep_sent_days", sent_days), ("keep_dead_days", dead_days)] {
@@ -137,6 +143,7 @@ mod tests {
         let topic = || Topic::new("orders");
         for topic in [
             topic(),
+            // Letters wait for ever then, and a redrive reads nothing but them.
             topic().keep_sent_days(1),
             topic().keep_dead_days(1),
             topic().keep_sent_days(30).keep_dead_days(30),

@@ -213,7 +213,9 @@ impl Topic {
         self
     }
 
-    /// Removes dead letters that are older than so many days. By default they stay until somebody does something about them.
+    /// Removes dead letters that are older than so many days, which are no more than those of
+    /// [`keep_sent_days`](Self::keep_sent_days) where both are given. By default they stay until somebody does something about them,
+    /// however short the history is.
     #[must_use]
     pub fn keep_dead_days(mut self, days: u32) -> Self {
         self.retention.dead_days = Some(days);

@@ -81,8 +81,9 @@ pub struct Limits {
     pub probe_interval_max: Duration,
     /// How long a topic that the broker refuses (unknown, not authorized) is left alone before one more try.
     pub topic_park_duration: Duration,
-    /// How long a node owns a lane of an ordered topic without a sign of life: what a crash delays the lane, besides the
-    /// delivery time-out. Renewed after a third of it.
+    /// How long a node owns a lane of an ordered topic without a sign of life: what a crash delays the lane, besides
+    /// [`poll_interval`](Self::poll_interval) and, on one that is not fenced, the delivery time-out and
+    /// [`term_margin_duration`](Self::term_margin_duration). Renewed after a third of it.
     pub lane_lease_duration: Duration,
     /// For how long a node's broker may be down, or its reads of lanes fail, before it leaves its lanes to the other nodes,
     /// if there are any: longer than an election takes.

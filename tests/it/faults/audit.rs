@@ -26,10 +26,16 @@ pub(super) struct Audit {
 
 /// Compares the topic, the orders and the dead letters of a shop whose table is drained.
 pub(super) async fn audit(shop: &Shop) -> Audit {
+    let dead = shop.dead().await.into_iter().map(|(id, _)| id).collect();
+    compare(shop, shop.committed().await, dead).await
+}
+
+/// Compares the topic with these orders and dead letters.
+pub(super) async fn compare(shop: &Shop, committed: Vec<Uuid>, dead: Vec<Uuid>) -> Audit {
     let (bootstrap, topic) = (shop.bootstrap.clone(), shop.topic.clone());
     let copies = tokio::task::spawn_blocking(move || read_to_the_end(&bootstrap, &topic)).await.unwrap();
-    let committed: HashSet<Uuid> = shop.committed().await.into_iter().collect();
-    let dead: HashSet<Uuid> = shop.dead().await.into_iter().map(|(id, _)| id).collect();
+    let committed: HashSet<Uuid> = committed.into_iter().collect();
+    let dead: HashSet<Uuid> = dead.into_iter().collect();
     for id in &committed {
         assert!(copies.contains_key(id) || dead.contains(id), "lost: {id}");
     }

@@ -8,22 +8,18 @@ use xtask::parts;
 use xtask::servers::{Kafka, Part, kafka};
 
 use super::audit::read_records;
+use super::branch::{Branch, On};
 use super::ordered::{LANE_LEASE, LANES, Ordered, owned, until, until_shared};
 use super::shop::Shop;
 
-async fn open() -> Option<Ordered> {
-    Some(Ordered::of(Shop::open().await?, true).await)
-}
-
 /// How many records the topic has, for who reads what is committed.
-async fn stored(shop: &Shop) -> usize {
-    let (bootstrap, topic) = (shop.bootstrap.clone(), shop.topic.clone());
+async fn stored(shop: &Branch) -> usize {
+    let (bootstrap, topic) = (shop.at.bootstrap.clone(), shop.at.topic.clone());
     tokio::task::spawn_blocking(move || read_records(&bootstrap, &topic).len()).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_owner_is_followed_without_waiting_for_its_messages() {
-    let Some(ordered) = open().await else { return };
+async fn one_is_killed(on: On) {
+    let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let other = ordered.spawn();
@@ -43,9 +39,8 @@ async fn a_killed_owner_is_followed_without_waiting_for_its_messages() {
 }
 
 /// Stopped with messages under way, it goes on when others have sent them and more.
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_an_owner_that_stopped_past_its_lease_arrives_any_more() {
-    let Some(ordered) = open().await else { return };
+async fn one_stops(on: On) {
+    let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let mut other = ordered.spawn();
@@ -73,7 +68,8 @@ async fn nothing_of_an_owner_that_stopped_past_its_lease_arrives_any_more() {
 async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
     let Some(database) = parts::require(Part::Postgres) else { return };
     let Some(mut broker) = parts::own(Kafka::start(&kafka::Options::default())) else { return };
-    let ordered = Ordered::of(Shop::open_on(&database, &broker.bootstrap()).await, true).await;
+    let shop = Branch::on_postgres(Shop::open_on(&database, &broker.bootstrap()).await).await;
+    let ordered = Ordered::of(shop, true);
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     until("one owns all", || owned(&relay) == usize::from(LANES)).await;
@@ -93,9 +89,8 @@ async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing() {
-    let Some(ordered) = open().await else { return };
+async fn join_and_leave(on: On) {
+    let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     until("one owns all", || owned(&relay) == usize::from(LANES)).await;
@@ -114,4 +109,44 @@ async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing() {
     ordered.shop.drained().await;
     assert!(successor.shutdown(Duration::from_secs(20)).await.is_clean());
     assert_eq!(ordered.audit().await.doubled, 0, "healthy hand-overs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_is_followed_without_waiting_for_its_messages() {
+    one_is_killed(On::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_is_followed_without_waiting_for_its_messages_on_mariadb() {
+    one_is_killed(On::Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_is_followed_without_waiting_for_its_messages_on_sqlite() {
+    one_is_killed(On::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_an_owner_that_stopped_past_its_lease_arrives_any_more() {
+    one_stops(On::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_an_owner_that_stopped_past_its_lease_arrives_any_more_on_mariadb() {
+    one_stops(On::Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing() {
+    join_and_leave(On::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing_on_mariadb() {
+    join_and_leave(On::Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing_on_sqlite() {
+    join_and_leave(On::Sqlite).await;
 }

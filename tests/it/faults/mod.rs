@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where, and needs no more words")]
 
 mod audit;
+mod branch;
 mod child;
 mod crash;
 mod fenced;

@@ -5,26 +5,25 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_outbox::relay::Relay;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::PostgresStore;
 use diesel_outbox::{Limits, Outbox, Topic};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::audit::{audit, read_records};
+use super::audit::{Audit, read_records};
+use super::branch::{Branch, On, Till};
 use super::shop::{DEADLINE, Shop};
 
 const CONFIG: &str = "OUTBOX_TEST_LANE_OWNER";
 pub(super) const LANES: u16 = 8;
 pub(super) const LANE_LEASE: Duration = Duration::from_secs(3);
-const LANES_SCHEMA: &str = include_str!("../../../migrations/postgres/0000outbox02_lanes/up.sql");
 
 /// What a process that only relays needs.
 #[derive(Debug, Serialize, Deserialize)]
 struct Script {
+    on: On,
     database_url: String,
     bootstrap: String,
     topic: String,
@@ -35,35 +34,36 @@ struct Script {
 
 /// A shop whose topic is ordered.
 pub(super) struct Ordered {
-    pub(super) shop: Shop,
+    pub(super) shop: Branch,
     is_fenced: bool,
     folder: TempDir,
 }
 
 impl Ordered {
-    async fn open() -> Option<Self> {
-        Some(Self::of(Shop::open().await?, false).await)
+    pub(super) async fn open(on: On, is_fenced: bool) -> Option<Self> {
+        Some(Self::of(Branch::open(on).await?, is_fenced))
     }
 
-    pub(super) async fn of(shop: Shop, is_fenced: bool) -> Self {
-        shop.connect().await.batch_execute(LANES_SCHEMA).await.unwrap();
+    pub(super) fn of(shop: Branch, is_fenced: bool) -> Self {
         Self { shop, is_fenced, folder: tempfile::tempdir().unwrap() }
     }
 
     pub(super) fn outbox(&self) -> Outbox {
-        outbox(&self.shop, self.is_fenced)
+        outbox(&self.shop.at, self.is_fenced)
     }
 
     pub(super) async fn relay(&self) -> Relay {
-        relay(&self.shop, self.is_fenced).await
+        relay(self.shop.on, &self.shop.at, self.is_fenced).await
     }
 
     pub(super) fn spawn(&self) -> Owner {
         let runs_until = self.folder.path().join("end");
+        let shop = self.shop.at.clone();
         let script = Script {
-            database_url: self.shop.database_url.clone(),
-            bootstrap: self.shop.bootstrap.clone(),
-            topic: self.shop.topic.clone(),
+            on: self.shop.on,
+            database_url: shop.database_url,
+            bootstrap: shop.bootstrap,
+            topic: shop.topic,
             is_fenced: self.is_fenced,
             runs_until: runs_until.clone(),
         };
@@ -77,21 +77,16 @@ impl Ordered {
     }
 
     /// Places orders one after the other: each is committed before the next is enqueued.
-    pub(super) async fn place(
-        &self,
-        connection: &mut AsyncPgConnection,
-        outbox: &Outbox,
-        numbers: std::ops::Range<i32>,
-    ) {
+    pub(super) async fn place(&self, till: &mut Till, outbox: &Outbox, numbers: std::ops::Range<i32>) {
         for number in numbers {
-            Shop::place(connection, outbox, &self.shop.topic, number).await.unwrap();
+            till.place(outbox, &self.shop.at.topic, number).await;
         }
     }
 
     /// Compares the topic with what was committed, and each key's first appearances with their order.
-    pub(super) async fn audit(&self) -> super::audit::Audit {
-        let audit = audit(&self.shop).await;
-        let (bootstrap, topic) = (self.shop.bootstrap.clone(), self.shop.topic.clone());
+    pub(super) async fn audit(&self) -> Audit {
+        let audit = self.shop.audit().await;
+        let (bootstrap, topic) = (self.shop.at.bootstrap.clone(), self.shop.at.topic.clone());
         let records = tokio::task::spawn_blocking(move || read_records(&bootstrap, &topic)).await.unwrap();
         let (mut seen, mut last) = (HashSet::new(), HashMap::<String, i32>::new());
         for record in records {
@@ -116,10 +111,10 @@ fn outbox(shop: &Shop, is_fenced: bool) -> Outbox {
     Outbox::builder().topic(if is_fenced { topic.fenced() } else { topic }).build().unwrap()
 }
 
-async fn relay(shop: &Shop, is_fenced: bool) -> Relay {
+async fn relay(on: On, shop: &Shop, is_fenced: bool) -> Relay {
     let limits = Limits { lane_lease_duration: LANE_LEASE, ..super::shop::limits() };
-    let outbox = outbox(shop, is_fenced);
-    outbox.relay().store(PostgresStore::new(shop.pool())).transport(shop.kafka()).limits(limits).start().await.unwrap()
+    let relay = outbox(shop, is_fenced).relay().transport(shop.kafka()).limits(limits);
+    on.store(relay, shop).start().await.unwrap()
 }
 
 pub(super) fn owned(relay: &Relay) -> usize {
@@ -179,8 +174,8 @@ impl Drop for Owner {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_owner_ends_when_it_is_told() {
     let Ok(script) = std::env::var(CONFIG) else { return };
-    let Script { database_url, bootstrap, topic, is_fenced, runs_until } = serde_json::from_str(&script).unwrap();
-    let relay = relay(&Shop { database_url, bootstrap, topic }, is_fenced).await;
+    let Script { on, database_url, bootstrap, topic, is_fenced, runs_until } = serde_json::from_str(&script).unwrap();
+    let relay = relay(on, &Shop { database_url, bootstrap, topic }, is_fenced).await;
     while !runs_until.exists() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -188,9 +183,8 @@ async fn an_owner_ends_when_it_is_told() {
     assert!(report.is_clean(), "{report:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn joining_and_leaving_owners_double_nothing() {
-    let Some(ordered) = Ordered::open().await else { return };
+async fn join_and_leave(on: On) {
+    let Some(ordered) = Ordered::open(on, false).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     until("one owns all", || owned(&relay) == usize::from(LANES)).await;
@@ -207,9 +201,8 @@ async fn joining_and_leaving_owners_double_nothing() {
     assert_eq!(ordered.audit().await.doubled, 0, "a healthy hand-over");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_killed_owner_is_followed_in_order_and_in_time() {
-    let Some(ordered) = Ordered::open().await else { return };
+async fn one_is_killed(on: On) {
+    let Some(ordered) = Ordered::open(on, false).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let other = ordered.spawn();
@@ -225,9 +218,8 @@ async fn a_killed_owner_is_followed_in_order_and_in_time() {
     ordered.audit().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_stops_past_its_lease_inverts_nothing() {
-    let Some(ordered) = Ordered::open().await else { return };
+async fn one_stops(on: On) {
+    let Some(ordered) = Ordered::open(on, false).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let mut other = ordered.spawn();
@@ -246,4 +238,45 @@ async fn an_owner_that_stops_past_its_lease_inverts_nothing() {
     other.ends().await;
     ordered.shop.drained().await;
     ordered.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_and_leaving_owners_double_nothing() {
+    join_and_leave(On::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_and_leaving_owners_double_nothing_on_mariadb() {
+    join_and_leave(On::Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joining_and_leaving_owners_double_nothing_on_sqlite() {
+    join_and_leave(On::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_is_followed_in_order_and_in_time() {
+    one_is_killed(On::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_is_followed_in_order_and_in_time_on_mariadb() {
+    one_is_killed(On::Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_is_followed_in_order_and_in_time_on_sqlite() {
+    one_is_killed(On::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_stops_past_its_lease_inverts_nothing() {
+    one_stops(On::Postgres).await;
+}
+
+/// SQLite is left out: who is stopped while it writes would keep the file locked for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_stops_past_its_lease_inverts_nothing_on_mariadb() {
+    one_stops(On::Mariadb).await;
 }

@@ -112,10 +112,7 @@ impl Shop {
         topic: &str,
         number: i32,
     ) -> QueryResult<()> {
-        let message = Message::to(topic)
-            .kind("order.placed")
-            .key(format!("customer-{}", number % 20))
-            .payload_bytes(number.to_string());
+        let message = order(topic, number);
         let placed = connection
             .transaction(async |connection| {
                 let id = outbox.enqueue_async(connection, &message).await?;
@@ -177,6 +174,12 @@ impl Shop {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// What order number `number` says.
+pub(super) fn order(topic: &str, number: i32) -> Message {
+    let key = format!("customer-{}", number % 20);
+    Message::to(topic).kind("order.placed").key(key).payload_bytes(number.to_string())
 }
 
 pub(super) async fn insert_order(connection: &mut AsyncPgConnection, id: MessageId, number: i32) -> QueryResult<usize> {

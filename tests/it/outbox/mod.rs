@@ -6,11 +6,12 @@
 
 mod admin_beside_relays;
 mod builder;
-mod databases;
+pub(crate) mod databases;
 mod delayed;
 mod delayed_relay;
 mod enqueue;
 mod events;
+mod lane_yields;
 mod lost;
 mod names;
 mod notices;

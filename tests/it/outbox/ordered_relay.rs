@@ -17,7 +17,7 @@ use super::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-fn outbox() -> Outbox {
+pub(super) fn outbox() -> Outbox {
     outbox_retrying_after(Duration::from_millis(50))
 }
 
@@ -26,12 +26,12 @@ fn outbox_retrying_after(wait: Duration) -> Outbox {
     Outbox::builder().topic(topic).build().expect("an outbox")
 }
 
-fn owned(relay: &Relay) -> usize {
+pub(super) fn owned(relay: &Relay) -> usize {
     let status = relay.status();
     status.lanes.iter().filter(|lane| lane.owner == Some(status.node)).count()
 }
 
-async fn until(what: &str, state: impl Fn() -> bool) {
+pub(super) async fn until(what: &str, state: impl Fn() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !state() {
         assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
@@ -82,7 +82,7 @@ where
     assert_eq!(by_key(&broker), committed, "each once, and each key in order");
 }
 
-fn by_key(broker: &MemoryTransport) -> HashMap<String, Vec<MessageId>> {
+pub(super) fn by_key(broker: &MemoryTransport) -> HashMap<String, Vec<MessageId>> {
     let mut delivered: HashMap<String, Vec<MessageId>> = HashMap::new();
     for envelope in broker.delivered() {
         delivered.entry(envelope.key.unwrap_or_default()).or_default().push(envelope.message_id);
@@ -91,7 +91,7 @@ fn by_key(broker: &MemoryTransport) -> HashMap<String, Vec<MessageId>> {
 }
 
 /// Many keys at once, each with `each` messages, one of every key after the other.
-fn enqueue_keys<C>(
+pub(super) fn enqueue_keys<C>(
     outbox: &Outbox,
     conn: &mut C,
     keys: &[String],

@@ -1,7 +1,9 @@
-//! What people do to messages beside a running relay: on each database, by the async handle and by the blocking one.
+//! What people do to messages beside running relays: on each database, by the async handle and by the blocking one.
 
 mod history;
 mod letters;
+mod load;
+mod two_relays;
 mod waiting;
 mod yard;
 

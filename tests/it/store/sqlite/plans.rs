@@ -36,14 +36,40 @@ struct Step {
     detail: String,
 }
 
-/// Scans of a table that grows, under any of the names that statements give it.
-fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
+fn steps(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
     let steps = diesel::sql_query(format!("EXPLAIN QUERY PLAN {text}")).load::<Step>(conn);
     let steps = steps.unwrap_or_else(|error| panic!("{text}: {error}"));
+    steps.into_iter().map(|step| step.detail).collect()
+}
+
+/// Scans of a table that grows, under any of the names that statements give it.
+fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
     let is_ours = |name: &str| ["m", "h", "d", "p"].contains(&name) || name.starts_with("outbox_");
     let scanned =
-        |step: &Step| step.detail.strip_prefix("SCAN ").is_some_and(|of| of.split(' ').next().is_some_and(is_ours));
-    steps.into_iter().filter(scanned).map(|step| format!("{}: {text}", step.detail)).collect()
+        |step: &String| step.strip_prefix("SCAN ").is_some_and(|of| of.split(' ').next().is_some_and(is_ours));
+    steps(conn, text).into_iter().filter(scanned).map(|step| format!("{step}: {text}")).collect()
+}
+
+/// A store whose statements are written down.
+async fn traced() -> (SqliteUnderTest<R2d2Pool>, Texts) {
+    let texts = Texts::default();
+    let customizer = texts.clone();
+    let pool = |file: &str| {
+        let pool = Pool::builder().max_size(2).connection_customizer(Box::new(customizer));
+        pool.build(ConnectionManager::new(file)).expect("a pool")
+    };
+    (SqliteUnderTest::open(async |file| pool(file)).await, texts)
+}
+
+impl Texts {
+    /// Those about the outbox's tables, each once.
+    fn asked(&self) -> Vec<String> {
+        let mut asked: Vec<String> = self.0.lock().expect("unpoisoned").clone();
+        asked.sort();
+        asked.dedup();
+        asked.retain(|text| text.contains("outbox_") && !text.contains("sqlite_"));
+        asked
+    }
 }
 
 async fn live(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>) {
@@ -76,20 +102,51 @@ async fn history(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>
 
 #[tokio::test]
 async fn no_statement_goes_over_a_whole_table() {
-    let texts = Texts::default();
-    let customizer = texts.clone();
-    let pool = |file: &str| {
-        let pool = Pool::builder().max_size(2).connection_customizer(Box::new(customizer));
-        pool.build(ConnectionManager::new(file)).expect("a pool")
-    };
-    let test = SqliteUnderTest::open(async |file| pool(file)).await;
+    let (test, texts) = traced().await;
     live(&test.store, &test).await;
     history(&test.store, &test).await;
-    let mut sent: Vec<String> = texts.0.lock().expect("unpoisoned").clone();
-    sent.sort();
-    sent.dedup();
-    sent.retain(|text| text.contains("outbox_") && !text.contains("sqlite_"));
+    let sent = texts.asked();
     assert!(sent.len() > 15, "{sent:?}");
     let scanned: Vec<String> = sent.iter().flat_map(|text| scans(&mut test.side(), text)).collect();
     assert!(scanned.is_empty(), "{}", scanned.join("\n"));
+}
+
+/// So many messages are due next month. A plan that fits them fits any number: what it looks for in the index bounds what it reads.
+const DELAYED: i32 = 200_000;
+
+/// A claim reads the index between what it has seen and what is due by now; a look reads the first entry, twice.
+#[tokio::test]
+async fn messages_of_next_month_cost_a_sweeper_nothing() {
+    let (test, texts) = traced().await;
+    test.run(&format!(
+        "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {DELAYED}) \
+         INSERT INTO outbox_messages (message_id, topic, kind, headers, due_at, deliver_at) \
+         SELECT CAST(printf('%016d', n) AS blob), 'orders', '', '[]', later, later FROM ( \
+           SELECT n, CAST((julianday('now') - 2440587.5) * 86400000 AS integer) + 30 * 86400000 + n AS later FROM n)"
+    ));
+    test.run("ANALYZE");
+    let store = &test.store;
+    for _ in 0..3 {
+        let key = insert(&test).await;
+        assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+        let claim = store.claim(&spec()).await.expect("claim");
+        assert_eq!(claim.rows.len(), 1);
+        claim.batch.close(&[key], &[]).await.expect("close");
+        let nothing = store.claim(&spec()).await.expect("claim");
+        assert!(nothing.rows.is_empty());
+        nothing.batch.close(&[], &[]).await.expect("close");
+    }
+    let (mut bounded, mut first) = (0, 0);
+    for text in texts.asked() {
+        assert_eq!(scans(&mut test.side(), &text), [""; 0]);
+        let steps = steps(&mut test.side(), &text);
+        let by_due: Vec<&String> = steps.iter().filter(|step| step.contains("outbox_messages_due")).collect();
+        let ends = by_due.iter().filter(|step| step.contains("due_at<?")).count();
+        // Without an end in the index it is the first entry alone, if nothing has to be sorted for it.
+        let firsts = text.matches("ORDER BY due_at LIMIT 1").count();
+        assert_eq!(by_due.len(), ends + firsts, "{text}: {steps:?}");
+        assert!(firsts == 0 || !steps.iter().any(|step| step.contains("TEMP B-TREE")), "{text}: {steps:?}");
+        (bounded, first) = (bounded + ends, first + firsts);
+    }
+    assert!(bounded > 0 && first > 0, "neither a claim nor a look was seen: {:?}", texts.asked());
 }

@@ -1,0 +1,185 @@
+//! A shop on any of the databases, whose orders are placed one after the other.
+
+use std::time::{Duration, Instant};
+
+use diesel::connection::SimpleConnection as _;
+use diesel::mysql::MysqlConnection;
+use diesel::prelude::*;
+use diesel::result::Error;
+use diesel::sql_types::{BigInt, Text};
+use diesel::sqlite::SqliteConnection;
+use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_outbox::relay::RelayBuilder;
+use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::{Message, Outbox};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use xtask::parts;
+use xtask::servers::Part;
+
+use super::audit::{Audit, audit, compare};
+use super::shop::{DEADLINE, Shop, order};
+use crate::outbox::databases::{SqliteFile, fresh_mariadb, pool};
+
+const LANES_SCHEMA: &str = include_str!("../../../migrations/postgres/0000outbox02_lanes/up.sql");
+const ORDERS: &str = "CREATE TABLE orders (message_id char(36) NOT NULL PRIMARY KEY, number integer NOT NULL)";
+
+/// On which database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum On {
+    Postgres,
+    Mariadb,
+    Sqlite,
+}
+
+impl On {
+    /// Gives a relay its store.
+    pub(super) fn store(self, relay: RelayBuilder, shop: &Shop) -> RelayBuilder {
+        match self {
+            Self::Postgres => relay.store(PostgresStore::new(shop.pool())),
+            Self::Mariadb => relay.store(MysqlStore::new(pool::<MysqlConnection>(&shop.database_url))),
+            Self::Sqlite => relay.store(SqliteStore::new(pool::<SqliteConnection>(&shop.database_url))),
+        }
+    }
+}
+
+pub(super) struct Branch {
+    pub(super) on: On,
+    pub(super) at: Shop,
+    _file: Option<SqliteFile>,
+}
+
+impl Branch {
+    /// A new one on the shared servers; `None` where one of them cannot be had.
+    pub(super) async fn open(on: On) -> Option<Self> {
+        let (database_url, file) = match on {
+            On::Postgres => return Some(Self::on_postgres(Shop::open().await?).await),
+            On::Mariadb => (fresh_mariadb()?, None),
+            On::Sqlite => {
+                let file = SqliteFile::fresh();
+                (file.url(), Some(file))
+            }
+        };
+        let topic = format!("shop_{}", Uuid::now_v7().simple());
+        let at = Shop { database_url, bootstrap: parts::require(Part::Kafka)?, topic };
+        match on {
+            On::Sqlite => sqlite(&at.database_url).batch_execute(ORDERS).unwrap(),
+            _ => MysqlConnection::establish(&at.database_url).unwrap().batch_execute(ORDERS).unwrap(),
+        }
+        Some(Self { on, at, _file: file })
+    }
+
+    pub(super) async fn on_postgres(shop: Shop) -> Self {
+        shop.connect().await.batch_execute(LANES_SCHEMA).await.unwrap();
+        Self { on: On::Postgres, at: shop, _file: None }
+    }
+
+    pub(super) async fn connect(&self) -> Till {
+        let url = &self.at.database_url;
+        match self.on {
+            On::Postgres => Till::Postgres(Box::new(self.at.connect().await)),
+            On::Mariadb => Till::Other(Box::new(MysqlConnection::establish(url).unwrap())),
+            On::Sqlite => Till::Other(Box::new(sqlite(url))),
+        }
+    }
+
+    /// Waits until no live row is left.
+    pub(super) async fn drained(&self) {
+        let Till::Other(mut desk) = self.connect().await else { return self.at.drained().await };
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let live = desk.live();
+            if live == 0 {
+                return;
+            }
+            assert!(Instant::now() < end, "{live} rows are left after {DEADLINE:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(super) async fn audit(&self) -> Audit {
+        let Till::Other(mut desk) = self.connect().await else { return audit(&self.at).await };
+        let committed = desk.ids("SELECT message_id AS id FROM orders");
+        let dead = desk.ids("SELECT lower(hex(message_id)) AS id FROM outbox_dead_letters");
+        compare(&self.at, committed, dead).await
+    }
+}
+
+fn sqlite(file: &str) -> SqliteConnection {
+    let mut connection = SqliteConnection::establish(file).unwrap();
+    connection.batch_execute(SQLITE_SET_UP).unwrap();
+    connection
+}
+
+/// Where orders are placed.
+pub(super) enum Till {
+    Postgres(Box<AsyncPgConnection>),
+    Other(Box<dyn Desk>),
+}
+
+impl Till {
+    pub(super) async fn place(&mut self, outbox: &Outbox, topic: &str, number: i32) {
+        match self {
+            Self::Postgres(connection) => Shop::place(connection, outbox, topic, number).await.unwrap(),
+            Self::Other(desk) => {
+                desk.place(outbox, &order(topic, number), number).unwrap();
+                // It blocked: whatever goes on beside it has its turn.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}
+
+/// A connection of Diesel's own.
+pub(super) trait Desk {
+    /// Places an order; every seventh is rolled back.
+    fn place(&mut self, outbox: &Outbox, message: &Message, number: i32) -> QueryResult<()>;
+
+    /// What a query has in its column `id`.
+    fn ids(&mut self, sql: &str) -> Vec<Uuid>;
+
+    /// How many live rows there are.
+    fn live(&mut self) -> i64;
+}
+
+#[derive(QueryableByName)]
+struct Id {
+    #[diesel(sql_type = Text)]
+    id: String,
+}
+
+#[derive(QueryableByName)]
+struct Count {
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+}
+
+macro_rules! desks {
+    ($($connection:ty),+) => {$(
+        impl Desk for $connection {
+            fn place(&mut self, outbox: &Outbox, message: &Message, number: i32) -> QueryResult<()> {
+                let placed = self.transaction(|connection| {
+                    let id = outbox.enqueue(connection, message)?;
+                    connection.batch_execute(&format!("INSERT INTO orders VALUES ('{id}', {number})"))?;
+                    if number % 7 == 3 { Err(Error::RollbackTransaction) } else { Ok(()) }
+                });
+                match placed {
+                    Err(Error::RollbackTransaction) => Ok(()),
+                    other => other,
+                }
+            }
+
+            fn ids(&mut self, sql: &str) -> Vec<Uuid> {
+                let rows: Vec<Id> = diesel::sql_query(sql).load(self).unwrap();
+                rows.into_iter().map(|row| row.id.parse().unwrap()).collect()
+            }
+
+            fn live(&mut self) -> i64 {
+                let count = diesel::sql_query("SELECT count(*) AS number FROM outbox_messages");
+                count.get_result::<Count>(self).unwrap().number
+            }
+        }
+    )+};
+}
+
+desks!(MysqlConnection, SqliteConnection);

@@ -1,0 +1,195 @@
+//! Every way to send messages again, in loops and side by side, beside two relays under load: what each did is counted.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use diesel::connection::Connection;
+use diesel::mysql::MysqlConnection;
+use diesel::pg::PgConnection;
+use diesel::sqlite::SqliteConnection;
+use diesel_outbox::admin::{Admin, AdminError, DeadFilter, Hastening, RedrivePace, Retried};
+use diesel_outbox::relay::{GivenUp, Relay};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore, Store, StoreError};
+use diesel_outbox::transport::MemoryTransport;
+use diesel_outbox::{MessageId, OutboxBackend};
+
+use super::load::{
+    ALL_AT_ONCE, BY_FILTER, Book, DELAYED, EACH, FIRST, ONE_BY_ONE, RETRIED, RETRIED_WAITING, SECOND, TAKEN, WAITING,
+    load, outbox, refusals, refuse,
+};
+use super::yard::{ACCOUNTS, until};
+use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What it did; nothing where somebody was faster, or where the database has it asked again.
+fn done<T>(asked: Result<T, AdminError>) -> Option<T> {
+    match asked {
+        Ok(did) => Some(did),
+        Err(
+            AdminError::NotDead { .. }
+            | AdminError::NotWaiting { .. }
+            | AdminError::NotThere { .. }
+            | AdminError::Store(StoreError::Conflict(_)),
+        ) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Asks again and again until all messages of some kinds are delivered.
+async fn until_delivered(broker: &MemoryTransport, kinds: &[&str], mut ask: impl AsyncFnMut()) {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let there = broker.delivered().iter().filter(|sent| kinds.contains(&&*sent.kind)).count();
+        if there >= EACH * kinds.len() {
+            return;
+        }
+        assert!(Instant::now() < end, "{there} of {kinds:?} within {DEADLINE:?}");
+        ask().await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn one_by_one(admin: &Admin, broker: &MemoryTransport) -> usize {
+    let (mut went, dead) = (0, DeadFilter::new().kind(ONE_BY_ONE));
+    let ask = async || {
+        let page = admin.dead_letters(&dead, None, 10).await.expect("letters");
+        for letter in page.letters {
+            went += usize::from(done(admin.redrive(letter.message_id).await).is_some());
+        }
+    };
+    until_delivered(broker, &[ONE_BY_ONE], ask).await;
+    went
+}
+
+async fn by_filter(admin: &Admin, broker: &MemoryTransport, filter: DeadFilter, kind: &str) -> usize {
+    let (mut went, pace) = (0, RedrivePace::default().rows_max(7));
+    let ask = async || {
+        let mut told = 0;
+        let asked = admin.redrive_all(&filter, pace, |so_far| told = so_far).await;
+        if let Some(all) = done(asked) {
+            assert_eq!(all, told, "the last step tells of all");
+        }
+        went += told;
+    };
+    until_delivered(broker, &[kind], ask).await;
+    went
+}
+
+/// How many were redriven, and how many were due then.
+async fn retried(admin: &Admin, broker: &MemoryTransport, book: &Book) -> (usize, usize) {
+    let (mut redriven, mut due) = (0, 0);
+    let kinds = [RETRIED, RETRIED_WAITING];
+    let ask = async || {
+        for id in book.missing(&kinds, broker) {
+            match done(admin.retry_send(id).await) {
+                Some(Retried::Redriven) => redriven += 1,
+                Some(Retried::Due) => due += 1,
+                _ => {}
+            }
+        }
+    };
+    until_delivered(broker, &kinds, ask).await;
+    (redriven, due)
+}
+
+async fn sent_now(admin: &Admin, broker: &MemoryTransport, book: &Book) -> usize {
+    let (mut due, kinds) = (0, [DELAYED, WAITING]);
+    let ask = async || {
+        for id in book.missing(&kinds, broker) {
+            due += usize::from(done(admin.send_now(id).await) == Some(Hastening::Due));
+        }
+    };
+    until_delivered(broker, &kinds, ask).await;
+    due
+}
+
+/// Whatever was done meanwhile: each is delivered once, and sent no more often than it was refused.
+async fn audit(relays: Vec<Relay>, admin: &Admin, broker: &MemoryTransport, book: &Book) {
+    until("the rest is delivered", || book.missing(FIRST, broker).is_empty()).await;
+    for relay in &relays {
+        assert!(relay.flush(DEADLINE).await);
+    }
+    assert_eq!(relays[0].backlog().await.expect("the backlog").live(), 0);
+    assert_eq!(admin.count_dead().await.expect("count"), []);
+    for relay in relays {
+        let report = relay.shutdown(DEADLINE).await;
+        assert!(report.is_clean(), "{report:?}");
+    }
+    let delivered = broker.delivered();
+    let ids: HashSet<MessageId> = delivered.iter().map(|sent| sent.message_id).collect();
+    let placed: HashSet<MessageId> = book.lock().iter().map(|placed| placed.id).collect();
+    assert_eq!((ids == placed, delivered.len()), (true, placed.len()), "each once, and nothing else");
+    let refused: usize = book.lock().iter().map(|placed| refusals(placed.kind)).sum();
+    assert_eq!(broker.sends(), placed.len() + refused, "nothing was sent twice at once");
+
+    let mut by_key: HashMap<String, Vec<MessageId>> = HashMap::new();
+    for sent in delivered.into_iter().filter(|sent| sent.kind == TAKEN && &*sent.topic == ACCOUNTS) {
+        by_key.entry(sent.key.unwrap_or_default()).or_default().push(sent.message_id);
+    }
+    assert_eq!(by_key, book.in_order(), "letters that go again hold nothing up and overtake nothing");
+}
+
+async fn every_way_at_once<C, S: Store>(connect: impl Fn() -> C, store: impl Fn() -> S)
+where
+    C: Connection + 'static,
+    C::Backend: OutboxBackend<C>,
+{
+    let (broker, book, told) = (MemoryTransport::new(), Book::default(), Arc::new(AtomicUsize::new(0)));
+    refuse(&broker);
+    let (here, there, mut relays) = (outbox(), outbox(), Vec::new());
+    for outbox in [&here, &there] {
+        let told = Arc::clone(&told);
+        let relay = outbox.relay().store(store()).transport(broker.clone()).on_dead_letter(move |_: &GivenUp| {
+            told.fetch_add(1, Ordering::AcqRel);
+        });
+        relays.push(relay.start().await.expect("start"));
+    }
+    let (admin, other) = (here.admin(store()), there.admin(store()));
+
+    let filter = || DeadFilter::new().kind(BY_FILTER);
+    let (first, second, one, filtered, filtered_there, retried, now) = tokio::join!(
+        load(&here, connect(), 0, FIRST, &book),
+        load(&there, connect(), 1, FIRST, &book),
+        one_by_one(&other, &broker),
+        by_filter(&admin, &broker, filter(), BY_FILTER),
+        by_filter(&other, &broker, filter(), BY_FILTER),
+        retried(&admin, &broker, &book),
+        sent_now(&other, &broker, &book),
+    );
+    assert_eq!((one, filtered + filtered_there), (2 * EACH, 2 * EACH), "each died twice");
+    assert_eq!((retried, now), ((2 * EACH, EACH), 2 * EACH), "each waited once");
+
+    let (first, second, all, all_there) = tokio::join!(
+        load(&here, first.expect("it ends"), 0, SECOND, &book),
+        load(&there, second.expect("it ends"), 1, SECOND, &book),
+        by_filter(&admin, &broker, DeadFilter::new(), ALL_AT_ONCE),
+        by_filter(&other, &broker, DeadFilter::new(), ALL_AT_ONCE),
+    );
+    assert!(first.is_ok() && second.is_ok(), "what is enqueued meanwhile is in the book");
+    assert_eq!(all + all_there, 2 * EACH, "two share the letters");
+    audit(relays, &admin, &broker, &book).await;
+    assert_eq!(told.load(Ordering::Acquire), 4 * 2 * EACH, "a listener hears of each death");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_way_at_once_on_postgres() {
+    let Some(url) = fresh_postgres() else { return };
+    let connect = || PgConnection::establish(&url).expect("connect");
+    every_way_at_once(connect, || PostgresStore::new(pool::<PgConnection>(&url))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_way_at_once_on_mariadb() {
+    let Some(url) = fresh_mariadb() else { return };
+    let connect = || MysqlConnection::establish(&url).expect("connect");
+    every_way_at_once(connect, || MysqlStore::new(pool::<MysqlConnection>(&url))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_way_at_once_on_sqlite() {
+    let file = SqliteFile::fresh();
+    every_way_at_once(|| file.connect(), || SqliteStore::new(pool::<SqliteConnection>(&file.url()))).await;
+}
