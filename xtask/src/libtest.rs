@@ -18,6 +18,8 @@ pub(crate) struct Output {
 pub(crate) enum Verdict {
     Passed,
     Failed,
+    /// The first time, and not the second.
+    PassedAgain,
     /// With the reason of its `#[ignore = "…"]`.
     Ignored(String),
 }
@@ -42,6 +44,24 @@ impl Output {
                 _ => return,
             };
             self.tests.push((name.to_owned(), verdict));
+        }
+    }
+
+    /// The tests that failed, where each of them is known by name.
+    pub(crate) fn named_failures(&self) -> Option<Vec<String>> {
+        let failed = self.tests.iter().filter(|(_, verdict)| *verdict == Verdict::Failed);
+        let names: Vec<String> = failed.map(|(name, _)| name.clone()).collect();
+        (names.len() == self.failed).then_some(names)
+    }
+
+    /// Takes in what became of the failed tests the second time.
+    pub(crate) fn mend(&mut self, again: &Self) {
+        for (name, verdict) in &mut self.tests {
+            if *verdict == Verdict::Failed && again.tests.contains(&(name.clone(), Verdict::Passed)) {
+                *verdict = Verdict::PassedAgain;
+                self.failed -= 1;
+                self.passed += 1;
+            }
         }
     }
 }
@@ -80,5 +100,22 @@ test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
             ignored: 1,
         };
         assert_eq!(output, expected);
+    }
+
+    #[test]
+    fn what_passes_the_second_time_says_so() {
+        let read = |text: &str| {
+            let mut output = Output::default();
+            text.lines().for_each(|line| output.read(line));
+            output
+        };
+        let summary = "test result: FAILED. 0 passed; 2 failed; 0 ignored;";
+        let mut output = read(&format!("test a ... FAILED\ntest b ... FAILED\n{summary}"));
+        assert_eq!(output.named_failures(), Some(vec!["a".to_owned(), "b".to_owned()]));
+        output.mend(&read("test a ... ok\ntest b ... FAILED"));
+        assert_eq!((output.passed, output.failed), (1, 1));
+        assert_eq!(output.tests[0].1, Verdict::PassedAgain);
+        assert_eq!(output.named_failures(), Some(vec!["b".to_owned()]));
+        assert_eq!(read(summary).named_failures(), None, "a line was torn");
     }
 }

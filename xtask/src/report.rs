@@ -31,6 +31,8 @@ pub(crate) struct Report {
     rows: Vec<Row>,
     failures: Vec<String>,
     skips: Vec<Skip>,
+    /// Failed the first time and passed the second.
+    again: Vec<String>,
 }
 
 impl Report {
@@ -67,6 +69,10 @@ impl Report {
             match verdict {
                 _ if run.skips.iter().any(|skip| skip.name == *test) => row.skipped += 1,
                 Verdict::Passed => row.passed += 1,
+                Verdict::PassedAgain => {
+                    row.passed += 1;
+                    self.again.push(format!("{suite}: {test}"));
+                }
                 Verdict::Failed => {
                     row.failed += 1;
                     self.failures.push(format!("{suite}: {test}"));
@@ -79,7 +85,10 @@ impl Report {
         }
         let counted = |verdict: fn(&Verdict) -> bool| run.output.tests.iter().filter(|(_, v)| verdict(v)).count();
         let rest = rows.entry(suite.to_owned()).or_default();
-        rest.passed += run.output.passed.saturating_sub(counted(|verdict| *verdict == Verdict::Passed));
+        rest.passed += run
+            .output
+            .passed
+            .saturating_sub(counted(|verdict| matches!(verdict, Verdict::Passed | Verdict::PassedAgain)));
         let torn = run.output.failed.saturating_sub(counted(|verdict| *verdict == Verdict::Failed));
         rest.failed += torn;
         // A binary that does not build, or dies half-way, counts as a failure although no test says so.
@@ -118,6 +127,12 @@ impl fmt::Display for Report {
         for skip in &self.skips {
             writeln!(f, "  {}: {}", skip.name, skip.reason)?;
         }
+        if !self.again.is_empty() {
+            writeln!(f, "\nfailed once and passed the second time, which is a defect of theirs or of ours:")?;
+        }
+        for again in &self.again {
+            writeln!(f, "  {again}")?;
+        }
         if !self.failures.is_empty() {
             writeln!(f, "\nfailed:")?;
         }
@@ -135,7 +150,11 @@ impl fmt::Display for Report {
             }
             writeln!(f, "{suite:width$}  {passed:>6}  {failed:>6}  {skipped:>7}  {took:>7}")?;
         }
-        writeln!(f, "\n{passed} passed, {failed} failed, {skipped} skipped")
+        let again = match self.again.len() {
+            0 => String::new(),
+            again => format!(" ({again} the second time)"),
+        };
+        writeln!(f, "\n{passed} passed{again}, {failed} failed, {skipped} skipped")
     }
 }
 
@@ -146,7 +165,7 @@ mod tests {
     fn run_of(tests: &[(&str, Verdict)], skips: &[Skip], succeeded: bool) -> Report {
         let tests: Vec<_> = tests.iter().map(|(name, verdict)| ((*name).to_owned(), verdict.clone())).collect();
         let count = |verdict: &Verdict| tests.iter().filter(|(_, v)| v == verdict).count();
-        let (passed, failed) = (count(&Verdict::Passed), count(&Verdict::Failed));
+        let (passed, failed) = (count(&Verdict::Passed) + count(&Verdict::PassedAgain), count(&Verdict::Failed));
         let output = Output { passed, failed, ignored: 0, tests: tests.clone() };
         let mut report = Report::default();
         report.tests("it", true, &TestRun { output: &output, skips, succeeded, took: Duration::ZERO });
@@ -172,6 +191,13 @@ mod tests {
         assert!(report.to_string().contains("it: relay::a"), "{report}");
         let report = run_of(&[("relay::a", Verdict::Passed)], &[], false);
         assert_eq!(last_line(&report), "1 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn what_passed_the_second_time_is_named() {
+        let report = run_of(&[("relay::a", Verdict::PassedAgain), ("relay::b", Verdict::Passed)], &[], true);
+        assert_eq!(last_line(&report), "2 passed (1 the second time), 0 failed, 0 skipped");
+        assert!(report.to_string().contains("  it: relay::a"), "{report}");
     }
 
     #[test]
