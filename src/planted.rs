@@ -38,6 +38,8 @@ mistakes! {
     LaneNeverLost = "lane-never-lost", "The owner of a lane goes on after its lease.";
     LaneLeftInFlight = "lane-left-in-flight", "A lane is handed over with its rows in flight.";
     FailedKeyGoesOn = "failed-key-goes-on", "The next message of a key does not wait for one that failed.";
+    DelayForgotten = "delay-forgotten", "A delayed message is due when it is enqueued.";
+    RedriveLosesRow = "redrive-loses-row", "A redrive removes the dead letter and writes no row.";
 }
 
 #[cfg(feature = "_planted")]

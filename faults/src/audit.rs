@@ -7,9 +7,12 @@ use uuid::Uuid;
 use crate::consumer::Record;
 use crate::journal::Window;
 use crate::truth::{Committed, Name};
+use crate::wire::PLAIN;
 
 /// Examples kept of each finding.
 const EXAMPLES_MAX: usize = 8;
+/// What a delayed message may be early, in milliseconds: all clocks are the machine's, and may be set by it.
+const EARLY_MAX_MS: u64 = 20;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -17,6 +20,10 @@ pub(crate) struct Audit {
     pub(crate) committed: usize,
     pub(crate) consumed: usize,
     pub(crate) dead: usize,
+    /// Delayed messages that came, none before its time.
+    pub(crate) in_time: usize,
+    /// Messages in the history.
+    pub(crate) kept: usize,
     /// Further copies, by what explains them.
     pub(crate) duplicates: BTreeMap<&'static str, usize>,
     /// What must not be: by kind, how often, and examples.
@@ -36,8 +43,12 @@ pub(crate) enum Finding {
     Doubled,
     /// Behind a later message of its key.
     Inverted,
+    /// Delayed, and there before its time.
+    Early,
     /// Given up although nobody refused it, or not although somebody did.
     WronglyDead,
+    /// Sent, and not in the history of a topic that has one; or there, and not sent.
+    WronglyKept,
     /// Something did not end in time.
     Stuck,
 }
@@ -50,7 +61,9 @@ impl Finding {
             Self::Changed => "changed",
             Self::Doubled => "doubled without a reason",
             Self::Inverted => "inverted",
+            Self::Early => "before its time",
             Self::WronglyDead => "wrongly dead or alive",
+            Self::WronglyKept => "wrongly in the history or not",
             Self::Stuck => "stuck",
         }
     }
@@ -61,6 +74,8 @@ impl Finding {
 pub(crate) struct Evidence<'a> {
     pub(crate) committed: &'a [Committed],
     pub(crate) dead: &'a [(Uuid, Option<Name>)],
+    /// The history, where the plain topic has one.
+    pub(crate) kept: Option<&'a [Uuid]>,
     /// Those of a partition in its order.
     pub(crate) records: &'a [Record],
     pub(crate) windows: &'a [Window],
@@ -74,6 +89,7 @@ impl Audit {
             committed: evidence.committed.len(),
             consumed: evidence.records.len(),
             dead: evidence.dead.len(),
+            kept: evidence.kept.map_or(0, <[Uuid]>::len),
             ..Self::default()
         };
         let truth: HashMap<Name, &Committed> = evidence.committed.iter().map(|row| (row.name(), row)).collect();
@@ -92,6 +108,8 @@ impl Audit {
             }
         }
         audit.look_for_losses(evidence, &copies);
+        audit.look_for_haste(&copies, &truth);
+        audit.look_into_the_history(evidence, &copies, &truth);
         for records in copies.values_mut().filter(|records| records.len() > 1) {
             audit.explain(records, evidence);
         }
@@ -119,7 +137,7 @@ impl Audit {
         let without_id: HashSet<Name> = without_id.collect();
         for row in evidence.committed {
             let is_dead = row.message_id.map_or_else(|| names.contains(&row.name()), |id| dead.contains(&id));
-            let is_doomed = !row.ordered && row.name().is_doomed();
+            let is_doomed = row.is_doomed();
             if !is_dead && !copies.contains_key(&row.name()) {
                 self.find(Finding::Lost, || format!("{row:?}"));
             } else if is_dead != is_doomed {
@@ -131,6 +149,41 @@ impl Audit {
         };
         for (id, name) in evidence.dead.iter().filter(|letter| !is_known(letter)) {
             self.find(Finding::Phantom, || format!("a dead letter {id}, {name:?}"));
+        }
+    }
+
+    /// No copy of a delayed message comes before it is due.
+    fn look_for_haste(&mut self, copies: &HashMap<Name, Vec<&Record>>, truth: &HashMap<Name, &Committed>) {
+        for (name, records) in copies {
+            let Some(not_before_ms) = truth.get(name).and_then(|row| row.not_before_ms()) else { continue };
+            match records.iter().find(|record| record.at_ms + EARLY_MAX_MS < not_before_ms) {
+                Some(record) => self.find(Finding::Early, || format!("due at {not_before_ms}: {record:?}")),
+                None => self.in_time += 1,
+            }
+        }
+    }
+
+    /// Of the plain topic: what was sent is in the history once, and nothing else is. Everything is settled by now.
+    fn look_into_the_history(
+        &mut self,
+        evidence: &Evidence<'_>,
+        copies: &HashMap<Name, Vec<&Record>>,
+        truth: &HashMap<Name, &Committed>,
+    ) {
+        let Some(ids) = evidence.kept else { return };
+        let mut kept: HashMap<Uuid, usize> = HashMap::new();
+        for id in ids {
+            *kept.entry(*id).or_default() += 1;
+        }
+        let is_plain = |name: Name| truth.get(&name).is_some_and(|row| row.topic == PLAIN);
+        for record in copies.iter().filter(|(name, _)| is_plain(**name)).filter_map(|(_, records)| records.first()) {
+            let times = kept.remove(&record.message_id).unwrap_or(0);
+            if times != 1 {
+                self.find(Finding::WronglyKept, || format!("{times} times in the history: {record:?}"));
+            }
+        }
+        for id in kept.keys() {
+            self.find(Finding::WronglyKept, || format!("in the history, and not sent: {id}"));
         }
     }
 
@@ -158,11 +211,11 @@ impl Audit {
 
     /// The first copies of a key's messages are in the order of its commits. A later copy of an older one is a duplicate.
     fn look_for_inversions(&mut self, evidence: &Evidence<'_>, truth: &HashMap<Name, &Committed>) {
-        let (mut seen, mut last) = (HashSet::new(), HashMap::<&str, (i64, &Record)>::new());
-        for record in evidence.records.iter().filter(|record| record.ordered) {
+        let (mut seen, mut last) = (HashSet::new(), HashMap::<(i16, &str), (i64, &Record)>::new());
+        for record in evidence.records.iter().filter(|record| record.topic != PLAIN) {
             let Some(row) = record.name.and_then(|name| truth.get(&name)) else { continue };
             let (Some(key), true) = (row.key.as_deref(), seen.insert(row.name())) else { continue };
-            match last.insert(key, (row.number, record)) {
+            match last.insert((row.topic, key), (row.number, record)) {
                 Some((before, earlier)) if before > row.number => {
                     self.find(Finding::Inverted, || format!("{key}: {record:?} behind {earlier:?}"));
                 }
@@ -175,10 +228,12 @@ impl Audit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ORDERED;
 
     struct Case {
         committed: Vec<Committed>,
         dead: Vec<(Uuid, Option<Name>)>,
+        kept: Option<Vec<Uuid>>,
         records: Vec<Record>,
         windows: Vec<Window>,
     }
@@ -189,14 +244,14 @@ mod tests {
 
     fn record(sequence: u64, at_ms: u64) -> Record {
         let message_id = Uuid::from_u128(sequence.into());
-        Record { name: Some(name(sequence)), message_id, at_ms, sent_by: Some(1), ordered: true, is_whole: true }
+        Record { name: Some(name(sequence)), message_id, at_ms, sent_by: Some(1), topic: ORDERED, is_whole: true }
     }
 
     /// Three messages of one key, each arrived once.
     fn case() -> Case {
-        let row = |n: u64| Committed::new(name(n), n.cast_signed(), Uuid::from_u128(n.into()), true, "key");
+        let row = |n: u64| Committed::new(name(n), n.cast_signed(), Uuid::from_u128(n.into()), ORDERED, "key");
         let records = (1..=3).map(|n| record(n, n * 1_000)).collect();
-        Case { committed: (1..=3).map(row).collect(), dead: Vec::new(), records, windows: Vec::new() }
+        Case { committed: (1..=3).map(row).collect(), dead: Vec::new(), kept: None, records, windows: Vec::new() }
     }
 
     fn findings(case: &Case) -> Vec<(Finding, usize)> {
@@ -204,6 +259,7 @@ mod tests {
         let audit = Audit::of(&Evidence {
             committed: &case.committed,
             dead: &case.dead,
+            kept: case.kept.as_deref(),
             records: &case.records,
             windows: &case.windows,
             applications: &applications,
@@ -237,6 +293,29 @@ mod tests {
         let mut inverted = case();
         inverted.records.swap(0, 1);
         assert_eq!(findings(&inverted), [(Finding::Inverted, 1)]);
+    }
+
+    #[test]
+    fn a_delayed_message_does_not_come_before_its_time() {
+        let mut delayed = case();
+        // It came when the clock said 2,000.
+        for (due_ms, is_found) in [(2_000, false), (2_010, false), (2_500, true)] {
+            delayed.committed[1] = delayed.committed[1].clone().delayed_until(due_ms);
+            let expected: &[(Finding, usize)] = if is_found { &[(Finding::Early, 1)] } else { &[] };
+            assert_eq!(findings(&delayed), expected, "{due_ms}");
+        }
+    }
+
+    #[test]
+    fn the_history_has_what_was_sent_and_that_once() {
+        let mut plain = case();
+        plain.committed.iter_mut().for_each(|row| row.topic = PLAIN);
+        plain.records.iter_mut().for_each(|record| record.topic = PLAIN);
+        for (kept, wrong) in [(vec![1, 2, 3], 0), (vec![1, 3], 1), (vec![1, 2, 3, 3], 1), (vec![1, 2, 3, 9], 1)] {
+            plain.kept = Some(kept.iter().map(|id| Uuid::from_u128(*id)).collect());
+            let found: usize = findings(&plain).iter().map(|(_, count)| count).sum();
+            assert_eq!(found, wrong, "{kept:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep};
@@ -76,7 +76,8 @@ impl<'a> Faults<'a> {
         while let Some(restarted) = self.servers.join_next().await {
             restarted??;
         }
-        Ok(())
+        // One that paused a topic may have been killed before it let it go on.
+        fleet.tell(0, Command::ResumeTopics).await
     }
 
     fn plan(&mut self, at: Instant, action: Action) {
@@ -138,6 +139,11 @@ impl<'a> Faults<'a> {
             Kind::FailSends => fleet.tell(application, Command::FailSends { for_ms: fault.for_ms }).await?,
             Kind::Jump => fleet.tell(application, Command::Jump { by_ms: fault.amount }).await?,
             Kind::Burst => fleet.tell(application, Command::Burst { messages: fault.amount }).await?,
+            Kind::PauseTopic => {
+                let topic = i16::try_from(fault.amount).context("a topic has a small place")?;
+                fleet.tell(application, Command::PauseTopic { topic }).await?;
+            }
+            Kind::Redrive => fleet.tell(application, Command::Redrive).await?,
             Kind::ReuseIds => {
                 fleet.tell(application, Command::LateAcks { for_ms: LATE_MS, by_ms: LATE_MS }).await?;
                 self.plan(Instant::now() + CUT_AT, Action::CutOff(fault));
@@ -150,6 +156,7 @@ impl<'a> Faults<'a> {
     async fn end(&self, fault: Fault, fleet: &mut Fleet) -> Result<()> {
         let application = fault.application.unwrap_or(0);
         match fault.kind {
+            Kind::PauseTopic => fleet.tell(application, Command::ResumeTopics).await?,
             Kind::KillApplication | Kind::Restart => fleet.start(application)?,
             Kind::Pause => fleet.signal(application, Signal::CONT)?,
             Kind::CutDatabase => self.ways_of(fault).for_each(|way| way.database.cut(false)),
@@ -157,7 +164,7 @@ impl<'a> Faults<'a> {
             Kind::DelayDatabase => self.ways_of(fault).for_each(|way| way.database.delay(Duration::ZERO)),
             Kind::DelayBroker => self.ways_of(fault).for_each(|way| way.broker.delay(Duration::ZERO)),
             Kind::ReuseIds => self.world.heal(),
-            Kind::LoseAcks | Kind::LateAcks | Kind::FailSends | Kind::Jump | Kind::Burst => {}
+            Kind::LoseAcks | Kind::LateAcks | Kind::FailSends | Kind::Jump | Kind::Burst | Kind::Redrive => {}
             Kind::KillBroker | Kind::KillDatabase => {}
         }
         Ok(())

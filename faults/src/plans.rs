@@ -29,6 +29,7 @@ struct Bait {
     phases: Vec<Vec<Batch>>,
     times: Times,
     ordered: bool,
+    whole_life: bool,
 }
 
 /// A fault, how often it comes, to one application after the other or to all at once.
@@ -47,7 +48,7 @@ pub(crate) fn long(seed: u64, minutes: f64, consumed_min: usize) -> Plan {
         seed,
         phases: schedule::of(seed, minutes, times.lease_ms),
         times,
-        load: Load { pause_ms: 40, ordered: true },
+        load: Load { pause_ms: 40, ordered: true, whole_life: true },
         mistake: None,
         consumed_min,
     }
@@ -60,13 +61,13 @@ impl Trap {
 
     /// The schedule that shows the mistake, with it or, as a control, without.
     pub(crate) fn plan(&self, seed: u64, with_mistake: bool) -> Plan {
-        let Bait { phases, times, ordered } = (self.bait)();
+        let Bait { phases, times, ordered, whole_life } = (self.bait)();
         let mut random = fastrand::Rng::with_seed(seed);
         Plan {
             seed,
             phases: phases.iter().map(|batches| phase(batches, &mut random)).collect(),
             times,
-            load: Load { pause_ms: 40, ordered },
+            load: Load { pause_ms: 40, ordered, whole_life },
             mistake: with_mistake.then(|| self.mistake.to_owned()),
             consumed_min: 500,
         }
@@ -101,7 +102,7 @@ const fn at_once(kind: Kind, times: usize, for_ms: u64, amount: u64) -> Batch {
 }
 
 fn bait(phases: Vec<Vec<Batch>>) -> Bait {
-    Bait { phases, times: Times::default(), ordered: true }
+    Bait { phases, times: Times::default(), ordered: true, whole_life: false }
 }
 
 /// Messages that wait in the client until they time out.
@@ -118,6 +119,12 @@ fn failing() -> Bait {
 fn slow_broker() -> Bait {
     let burst = || one_by_one(Kind::Burst, 3, 1_500, 1_500);
     bait(vec![vec![at_once(Kind::LateAcks, 1, 9_000, 700), burst(), burst()]])
+}
+
+/// Nothing but what people do.
+fn acts() -> Bait {
+    let phase = vec![one_by_one(Kind::Redrive, 6, 1_500, 0), one_by_one(Kind::Burst, 2, 1_000, 300)];
+    Bait { whole_life: true, ..bait(vec![phase]) }
 }
 
 /// By name of the mistake.
@@ -166,6 +173,8 @@ pub(crate) const TRAPS: &[Trap] = &[
         bait: || bait(vec![vec![at_once(Kind::LateAcks, 1, 14_000, 700), one_by_one(Kind::Restart, 3, 1_500, 0)]]),
     },
     Trap { mistake: "failed-key-goes-on", shows: &[Finding::Inverted], bait: failing },
+    Trap { mistake: "delay-forgotten", shows: &[Finding::Early], bait: acts },
+    Trap { mistake: "redrive-loses-row", shows: &[Finding::Lost], bait: acts },
 ];
 
 #[cfg(test)]

@@ -61,6 +61,8 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
         ("committed".to_owned(), audit.committed.to_string()),
         ("consumed".to_owned(), audit.consumed.to_string()),
         ("dead letters".to_owned(), audit.dead.to_string()),
+        ("delayed, and not before their time".to_owned(), audit.in_time.to_string()),
+        ("in the history".to_owned(), audit.kept.to_string()),
     ];
     let all = [
         Finding::Lost,
@@ -68,7 +70,9 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
         Finding::Changed,
         Finding::Doubled,
         Finding::Inverted,
+        Finding::Early,
         Finding::WronglyDead,
+        Finding::WronglyKept,
         Finding::Stuck,
     ];
     rows.extend(all.map(|finding| (finding.name().to_owned(), audit.count(finding).to_string())));
@@ -98,6 +102,8 @@ pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
         "committed": audit.committed,
         "consumed": audit.consumed,
         "dead": audit.dead,
+        "in_time": audit.in_time,
+        "kept": audit.kept,
         "duplicates": audit.duplicates,
         "findings": findings,
         "recovery_seconds": { "median": median.as_secs_f64(), "longest": longest.as_secs_f64() },

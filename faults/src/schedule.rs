@@ -32,6 +32,10 @@ pub(crate) enum Kind {
     Burst,
     /// Ids are given twice, and a settle comes late.
     ReuseIds,
+    /// A topic stands still, by its place.
+    PauseTopic,
+    /// Dead letters go back.
+    Redrive,
 }
 
 impl Kind {
@@ -52,15 +56,33 @@ impl Kind {
             Self::Jump => "clock jumps",
             Self::Burst => "burst",
             Self::ReuseIds => "ids given twice",
+            Self::PauseTopic => "topic paused",
+            Self::Redrive => "redrive",
         }
     }
 
-    /// Whether a message may come twice by it: by what is only slow, late or much, none may.
+    /// Whether a message may come twice by it: by what is only slow, late or much, none may, nor by what people are told is safe.
+    /// What is redriven was refused, and so the broker has none of it.
     pub(crate) fn doubles(self) -> bool {
-        !matches!(
-            self,
-            Self::Restart | Self::DelayDatabase | Self::DelayBroker | Self::LateAcks | Self::FailSends | Self::Burst
-        )
+        match self {
+            Self::Restart
+            | Self::DelayDatabase
+            | Self::DelayBroker
+            | Self::LateAcks
+            | Self::FailSends
+            | Self::Burst
+            | Self::PauseTopic
+            | Self::Redrive => false,
+            Self::KillApplication
+            | Self::Pause
+            | Self::KillBroker
+            | Self::KillDatabase
+            | Self::CutDatabase
+            | Self::CutBroker
+            | Self::LoseAcks
+            | Self::Jump
+            | Self::ReuseIds => true,
+        }
     }
 
     fn is_of_server(self) -> bool {
@@ -113,10 +135,13 @@ pub(crate) const DECK: &[Kind] = &[
     Kind::Restart,
     Kind::Restart,
     Kind::Burst,
+    Kind::PauseTopic,
+    Kind::Redrive,
+    Kind::Redrive,
 ];
 
 /// How long a phase of [`DECK`] takes with its calm, about.
-const PHASE_MS: u64 = 48_000;
+const PHASE_MS: u64 = 54_000;
 
 /// The schedule of a long run.
 pub(crate) fn of(seed: u64, minutes: f64, lease_ms: u64) -> Vec<Phase> {
@@ -182,7 +207,8 @@ fn extent(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) -> (u64, u64) {
         Kind::Jump => (0, random.u64(1_000..8_000)),
         Kind::Burst => (1_000, random.u64(1_500..3_000)),
         Kind::ReuseIds => (14_000, 0),
-        Kind::Restart | Kind::KillBroker | Kind::KillDatabase => (0, 0),
+        Kind::PauseTopic => (random.u64(1_000..4_000), random.u64(0..3)),
+        Kind::Restart | Kind::KillBroker | Kind::KillDatabase | Kind::Redrive => (0, 0),
     }
 }
 

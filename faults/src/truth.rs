@@ -6,11 +6,20 @@ use diesel::sql_types::{BigInt, Integer};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use uuid::Uuid;
 
+use crate::wire::PLAIN;
+
+/// The kind of messages that the broker refuses for a while only.
+pub(crate) const CURABLE: &str = "curable";
+/// The kind of rows that nobody sent.
+const OLD: &str = "old";
+/// So many in a partition, and as many in none: more than one step of a pruner.
+const OLD_ROWS: usize = 2_000;
+
 /// The truth in the database: `number` rises with each row, and within a key in the order of the commits, because it is
 /// drawn behind the lock of the key.
 pub(crate) const TABLE: &str = "CREATE TABLE truth (
     process integer NOT NULL, sequence bigint NOT NULL, number bigserial NOT NULL,
-    message_id uuid, ordered boolean NOT NULL, key text,
+    message_id uuid, topic smallint NOT NULL, key text, not_before_ms bigint,
     PRIMARY KEY (process, sequence))";
 
 diesel::table! {
@@ -19,15 +28,24 @@ diesel::table! {
         sequence -> BigInt,
         number -> BigInt,
         message_id -> Nullable<Uuid>,
-        ordered -> Bool,
+        topic -> SmallInt,
         key -> Nullable<Text>,
+        not_before_ms -> Nullable<BigInt>,
     }
 }
 
 diesel::table! {
     outbox_dead_letters (message_id) {
         message_id -> Uuid,
+        kind -> Text,
         payload -> Nullable<Binary>,
+    }
+}
+
+diesel::table! {
+    outbox_history (message_id) {
+        message_id -> Uuid,
+        kind -> Text,
     }
 }
 
@@ -46,15 +64,34 @@ pub(crate) struct Committed {
     pub(crate) number: i64,
     /// None where it was written before the message was enqueued.
     pub(crate) message_id: Option<Uuid>,
-    pub(crate) ordered: bool,
+    /// By its place in [`Topics::all`](crate::wire::Topics::all).
+    pub(crate) topic: i16,
     pub(crate) key: Option<String>,
+    /// Of a delayed message: milliseconds since 1970.
+    not_before_ms: Option<i64>,
 }
 
 impl Committed {
     #[cfg(test)]
-    pub(crate) fn new(name: Name, number: i64, message_id: Uuid, ordered: bool, key: &str) -> Self {
+    pub(crate) fn new(name: Name, number: i64, message_id: Uuid, topic: i16, key: &str) -> Self {
         let (process, sequence) = (name.process.cast_signed(), name.sequence.cast_signed());
-        Self { process, sequence, number, message_id: Some(message_id), ordered, key: Some(key.to_owned()) }
+        let (message_id, key) = (Some(message_id), Some(key.to_owned()));
+        Self { process, sequence, number, message_id, topic, key, not_before_ms: None }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn delayed_until(self, not_before_ms: i64) -> Self {
+        Self { not_before_ms: Some(not_before_ms), ..self }
+    }
+
+    /// Before which moment it may not be sent.
+    pub(crate) fn not_before_ms(&self) -> Option<u64> {
+        self.not_before_ms.map(i64::cast_unsigned)
+    }
+
+    /// Whether the broker never takes it.
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.topic == PLAIN && self.name().is_doomed()
     }
 
     pub(crate) fn name(&self) -> Name {
@@ -83,22 +120,32 @@ impl Name {
     pub(crate) fn is_doomed(self) -> bool {
         self.sequence % 300 == 7
     }
+
+    /// Whether the broker is to refuse it for a while only: as many more, where messages live their whole life.
+    pub(crate) fn is_curable(self) -> bool {
+        self.sequence % 300 == 107
+    }
+}
+
+/// What a transaction is about to commit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Note<'a> {
+    pub(crate) name: Name,
+    pub(crate) message_id: Option<Uuid>,
+    pub(crate) topic: i16,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) not_before_ms: Option<u64>,
 }
 
 /// Writes what is about to be committed, with the connection of the transaction.
-pub(crate) async fn note(
-    connection: &mut AsyncPgConnection,
-    name: Name,
-    message_id: Option<Uuid>,
-    ordered: bool,
-    key: Option<&str>,
-) -> QueryResult<()> {
+pub(crate) async fn note(connection: &mut AsyncPgConnection, note: Note<'_>) -> QueryResult<()> {
     let row = (
-        truth::process.eq(name.process.cast_signed()),
-        truth::sequence.eq(name.sequence.cast_signed()),
-        truth::message_id.eq(message_id),
-        truth::ordered.eq(ordered),
-        truth::key.eq(key.map(str::to_owned)),
+        truth::process.eq(note.name.process.cast_signed()),
+        truth::sequence.eq(note.name.sequence.cast_signed()),
+        truth::message_id.eq(note.message_id),
+        truth::topic.eq(note.topic),
+        truth::key.eq(note.key.map(str::to_owned)),
+        truth::not_before_ms.eq(note.not_before_ms.map(u64::cast_signed)),
     );
     diesel::insert_into(truth::table).values(row).execute(connection).await.map(drop)
 }
@@ -110,9 +157,50 @@ pub(crate) async fn committed(connection: &mut AsyncPgConnection) -> Result<Vec<
 
 /// Every dead letter: its message id, and the name in its payload.
 pub(crate) async fn dead(connection: &mut AsyncPgConnection) -> Result<Vec<(Uuid, Option<Name>)>> {
+    let columns = (outbox_dead_letters::message_id, outbox_dead_letters::payload);
     let rows: Vec<(Uuid, Option<Vec<u8>>)> =
-        outbox_dead_letters::table.load(connection).await.context("read the dead letters")?;
+        outbox_dead_letters::table.select(columns).load(connection).await.context("read the dead letters")?;
     Ok(rows.into_iter().map(|(id, payload)| (id, Name::of_payload(&payload.unwrap_or_default()))).collect())
+}
+
+/// How many messages are dead that the broker would take by now, or soon.
+pub(crate) async fn curable(connection: &mut AsyncPgConnection) -> Result<i64> {
+    let letters = outbox_dead_letters::table.filter(outbox_dead_letters::kind.eq(CURABLE));
+    letters.count().get_result(connection).await.context("count the dead letters to be redriven")
+}
+
+/// The message ids in the history, but for what [`grow_old`] put there.
+pub(crate) async fn kept(connection: &mut AsyncPgConnection) -> Result<Vec<Uuid>> {
+    let kept = outbox_history::table.filter(outbox_history::kind.ne(OLD)).select(outbox_history::message_id);
+    kept.load(connection).await.context("read the history")
+}
+
+/// Puts rows into the history that are kept no longer: into a partition of their own day, and among those of no partition. `year`
+/// is of no earlier call.
+pub(crate) async fn grow_old(connection: &mut AsyncPgConnection, year: usize) -> Result<()> {
+    let partition = format!(
+        "CREATE TABLE outbox_history_{year}0101 PARTITION OF outbox_history \
+         FOR VALUES FROM ('{year}-01-01') TO ('{year}-01-02')"
+    );
+    let rows = format!(
+        "INSERT INTO outbox_history (id, message_id, topic, lane, kind, headers, epoch, attempts, failures, errors, \
+         created_at, sent_at, falls_on, awaits_processing) \
+         SELECT n, gen_random_uuid(), 'old', -1, '{OLD}', '{{}}', 0, 0, 0, '[]'::jsonb, now(), now(), \
+         CASE WHEN n <= {OLD_ROWS} THEN date '{year}-01-01' ELSE date '{year}-06-01' END, false \
+         FROM generate_series(1, 2 * {OLD_ROWS}) AS n"
+    );
+    for sql in [partition, rows] {
+        diesel::sql_query(sql).execute(connection).await.context("put old rows into the history")?;
+    }
+    Ok(())
+}
+
+/// Rows of the history that are kept no longer.
+pub(crate) async fn fallen(connection: &mut AsyncPgConnection) -> Result<i64> {
+    let query = diesel::sql_query(
+        "SELECT count(*) AS count FROM outbox_history WHERE falls_on <= (statement_timestamp() AT TIME ZONE 'UTC')::date",
+    );
+    Ok(query.get_result::<Counted>(connection).await?.count)
 }
 
 #[derive(QueryableByName)]

@@ -26,11 +26,30 @@ pub(crate) struct Config {
 pub(crate) struct Topics {
     pub(crate) plain: String,
     pub(crate) ordered: String,
+    pub(crate) fenced: String,
 }
 
+/// Places in [`Topics::all`].
+pub(crate) const PLAIN: i16 = 0;
+pub(crate) const ORDERED: i16 = 1;
+pub(crate) const FENCED: i16 = 2;
+
 impl Topics {
-    pub(crate) fn all(&self) -> [&str; 2] {
-        [&self.plain, &self.ordered]
+    pub(crate) fn of_run(name: &str) -> Self {
+        let named = |topic| format!("{name}.{topic}");
+        Self { plain: named("plain"), ordered: named("ordered"), fenced: named("fenced") }
+    }
+
+    pub(crate) fn all(&self) -> [(i16, &str); 3] {
+        [(PLAIN, &self.plain), (ORDERED, &self.ordered), (FENCED, &self.fenced)]
+    }
+
+    pub(crate) fn name(&self, place: i16) -> &str {
+        match place {
+            PLAIN => &self.plain,
+            ORDERED => &self.ordered,
+            _ => &self.fenced,
+        }
     }
 }
 
@@ -58,6 +77,8 @@ pub(crate) struct Load {
     pub(crate) pause_ms: u64,
     /// Whether it uses the ordered topic.
     pub(crate) ordered: bool,
+    /// Whether it has delayed messages, some that are refused for a while only, a fenced topic, and a history.
+    pub(crate) whole_life: bool,
 }
 
 /// What the driver tells an application.
@@ -75,6 +96,12 @@ pub(crate) enum Command {
     LateAcks { for_ms: u64, by_ms: u64 },
     /// Half of the messages that are sent within this time fail, and the broker has none of these.
     FailSends { for_ms: u64 },
+    /// What is dead and would be taken by now is to be redriven.
+    Redrive,
+    /// A topic is to be paused, by its place.
+    PauseTopic { topic: i16 },
+    /// Every topic is to go on.
+    ResumeTopics,
     /// An orderly end.
     End,
 }

@@ -10,6 +10,7 @@ use diesel_outbox::Outbox;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::acts::Acts;
 use super::say;
 use super::transactions::{Kind, run};
 use crate::truth::Name;
@@ -29,6 +30,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(super) struct Work {
     pub(super) config: Config,
     pub(super) outbox: Outbox,
+    pub(super) acts: Acts,
     sequence: AtomicU64,
     rests: AtomicBool,
     burst: AtomicU64,
@@ -36,10 +38,11 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn new(config: Config, outbox: Outbox) -> Self {
+    pub(super) fn new(config: Config, outbox: Outbox, acts: Acts) -> Self {
         Self {
             config,
             outbox,
+            acts,
             sequence: AtomicU64::new(0),
             rests: AtomicBool::new(false),
             burst: AtomicU64::new(0),
@@ -62,7 +65,7 @@ impl Work {
 
     pub(super) fn counts(&self) -> Vec<(String, u64)> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
+        counts.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).chain(self.acts.counts()).collect()
     }
 
     fn count(&self, kind: &'static str) {
@@ -120,7 +123,7 @@ async fn be_worker(work: Arc<Work>, number: u32) {
         };
         let kind = match is_long {
             true => Kind::Long,
-            false => work.take_of_burst().unwrap_or_else(|| Kind::drawn(&mut random)),
+            false => work.take_of_burst().unwrap_or_else(|| Kind::drawn(&mut random, work.config.load.whole_life)),
         };
         let patience = kind.patience(&mut random).unwrap_or(PATIENCE);
         let ended = timeout(patience, run(&work, open, kind, &mut random)).await;

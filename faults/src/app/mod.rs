@@ -1,5 +1,6 @@
 //! An application: an outbox, its relay, and transactions without end, until it is told otherwise or killed.
 
+mod acts;
 mod clock;
 mod load;
 mod transactions;
@@ -22,6 +23,7 @@ use diesel_outbox::{Limits, Outbox, Topic};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
+use self::acts::{Act, Acts};
 use self::clock::JumpingClock;
 use self::load::Work;
 use self::transport::{Trouble, Troubled};
@@ -34,6 +36,8 @@ const BEAT: Duration = Duration::from_millis(100);
 const STALL: Duration = Duration::from_millis(700);
 /// The lanes of the ordered topic.
 const LANES: u16 = 8;
+/// Those of the fenced one: each is a client of its own.
+const FENCED_LANES: u16 = 4;
 
 /// Is an application until it is told to end, or until nobody tells anything any more.
 pub(crate) async fn run(config: Config) -> Result<()> {
@@ -44,7 +48,8 @@ pub(crate) async fn run(config: Config) -> Result<()> {
     let transport = Troubled::new(kafka(&config)?, config.process);
     let clock = JumpingClock::default();
     let relay = relay(&config, &outbox, transport.clone(), clock.clone()).await?;
-    let work = Arc::new(Work::new(config, outbox));
+    let acts = Acts::start(&config, &outbox)?;
+    let work = Arc::new(Work::new(config, outbox, acts));
     let load = load::start(&work);
     tokio::spawn(tell_stalls());
     tokio::spawn(tell_failures(transport.clone()));
@@ -57,6 +62,9 @@ pub(crate) async fn run(config: Config) -> Result<()> {
             Command::LoseAcks { for_ms } => transport.trouble(Trouble::LoseAcks, for_ms),
             Command::LateAcks { for_ms, by_ms } => transport.trouble(Trouble::LateAcks { by_ms }, for_ms),
             Command::FailSends { for_ms } => transport.trouble(Trouble::FailSends, for_ms),
+            Command::Redrive => work.acts.order(Act::Redrive),
+            Command::PauseTopic { topic } => work.acts.order(Act::Pause(topic)),
+            Command::ResumeTopics => work.acts.order(Act::Resume),
             Command::End => break,
         }
     }
@@ -73,12 +81,18 @@ fn outbox(config: &Config) -> Result<Outbox> {
     let plain = Topic::new(config.topics.plain.as_str()).staleness(staleness).attempts_max(1).retry(retry());
     let ordered = Topic::new(config.topics.ordered.as_str()).ordered_by_key().serialize_by_key().lanes(LANES);
     let ordered = ordered.staleness(staleness).retry(retry());
-    Outbox::builder().topic(plain).topic(ordered).build().context("build the outbox")
+    if !config.load.whole_life {
+        return Outbox::builder().topic(plain).topic(ordered).build().context("build the outbox");
+    }
+    let fenced = Topic::new(config.topics.fenced.as_str()).ordered_by_key().serialize_by_key().lanes(FENCED_LANES);
+    let fenced = fenced.fenced().staleness(staleness).retry(retry());
+    let outbox = Outbox::builder().topic(plain.keep_sent_days(1)).topic(ordered).topic(fenced);
+    outbox.build().context("build the outbox")
 }
 
 fn kafka(config: &Config) -> Result<KafkaTransport> {
     let settings = KafkaConfig::new(&config.bootstrap).set("message.timeout.ms", config.times.delivery_ms.to_string());
-    let topics = config.topics.all().map(|topic| KafkaTopic::new(topic).partitions(3).replication(1));
+    let topics = config.topics.all().map(|(_, topic)| KafkaTopic::new(topic).partitions(3).replication(1));
     let builder =
         topics.into_iter().fold(KafkaTransport::builder(settings), |builder, topic| builder.create_topic(topic));
     builder.build().context("make the Kafka transport")
@@ -91,6 +105,7 @@ async fn relay(config: &Config, outbox: &Outbox, transport: Troubled, clock: Jum
         topic_park_duration: Duration::from_secs(1),
         // Small, so that a burst is larger.
         queue_refs_max: 256,
+        prune_interval: Duration::from_secs(2),
         ..Limits::default()
     };
     let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(&config.database_url));

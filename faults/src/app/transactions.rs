@@ -8,12 +8,16 @@ use diesel_outbox::{Message, MessageId};
 use tokio::time::sleep;
 
 use super::load::Work;
-use crate::truth::{Name, note};
+use super::now_ms;
+use crate::truth::{CURABLE, Name, Note, note};
+use crate::wire::{FENCED, ORDERED, PLAIN};
 
 /// Keys of either topic: few enough that each has an order worth the name.
 const KEYS: u64 = 40;
 /// Longer than the staleness, so that its rows are due when they are committed.
 const LONG: Duration = Duration::from_millis(2_300);
+/// For how long messages are delayed, in milliseconds.
+const DELAYS: std::ops::Range<u64> = 200..3_000;
 
 /// What a transaction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +32,16 @@ pub(super) enum Kind {
     SwallowedError,
     Cancelled,
     Long,
+    Delayed,
+    /// Delayed, and sent now when it is committed.
+    Hastened,
+    Fenced,
 }
 
 impl Kind {
-    pub(super) fn drawn(random: &mut fastrand::Rng) -> Self {
-        match random.u32(..100) {
+    pub(super) fn drawn(random: &mut fastrand::Rng, whole_life: bool) -> Self {
+        let lots = if whole_life { 130 } else { 100 };
+        match random.u32(..lots) {
             0..15 => Self::Commit,
             15..45 => Self::Ordered,
             45..60 => Self::Batch(random.u64(2..40)),
@@ -41,7 +50,10 @@ impl Kind {
             76..82 => Self::SavepointRolledBack,
             82..88 => Self::SavepointReleased,
             88..95 => Self::SwallowedError,
-            _ => Self::Cancelled,
+            95..100 => Self::Cancelled,
+            100..108 => Self::Delayed,
+            108..112 => Self::Hastened,
+            _ => Self::Fenced,
         }
     }
 
@@ -57,6 +69,9 @@ impl Kind {
             Self::SwallowedError => "swallowed error",
             Self::Cancelled => "cancelled future",
             Self::Long => "long",
+            Self::Delayed => "delayed",
+            Self::Hastened => "delayed, then sent now",
+            Self::Fenced => "fenced",
         }
     }
 
@@ -69,24 +84,49 @@ impl Kind {
 /// A message before it is enqueued.
 struct Draft {
     name: Name,
-    ordered: bool,
+    topic: i16,
     key: Option<String>,
+    delay: Option<Duration>,
+    /// Not where it is to be hastened.
+    not_before_ms: Option<u64>,
 }
 
 impl Draft {
     fn plain(work: &Work, random: &mut fastrand::Rng) -> Self {
         let key = random.bool().then(|| format!("key-{}", random.u64(..KEYS)));
-        Self { name: work.name(), ordered: false, key }
+        Self { name: work.name(), topic: PLAIN, key, delay: None, not_before_ms: None }
     }
 
-    fn ordered(work: &Work, random: &mut fastrand::Rng) -> Self {
-        Self { name: work.name(), ordered: true, key: Some(format!("key-{}", random.u64(..KEYS))) }
+    fn of_key(work: &Work, random: &mut fastrand::Rng, topic: i16) -> Self {
+        let key = Some(format!("key-{}", random.u64(..KEYS)));
+        Self { name: work.name(), topic, key, delay: None, not_before_ms: None }
+    }
+
+    /// Of the same key: two keys in one transaction would lock each other out.
+    fn behind(&self, work: &Work) -> Self {
+        let key = self.key.clone();
+        Self { name: work.name(), topic: self.topic, key, delay: None, not_before_ms: None }
+    }
+
+    /// The delay counts from the INSERT, which comes after this.
+    fn delayed(self, random: &mut fastrand::Rng, hastened: bool) -> Self {
+        let delay_ms = random.u64(DELAYS);
+        let not_before_ms = (!hastened).then(|| now_ms() + delay_ms);
+        Self { delay: Some(Duration::from_millis(delay_ms)), not_before_ms, ..self }
     }
 
     fn message(&self, work: &Work) -> Message {
-        let topics = &work.config.topics;
-        let (topic, kind) = if self.ordered { (&topics.ordered, "ordered") } else { (&topics.plain, "plain") };
-        let message = Message::to(topic.as_str()).kind(kind).payload_bytes(self.name.payload());
+        let kind = match self.topic {
+            PLAIN if work.config.load.whole_life && self.name.is_curable() => CURABLE,
+            PLAIN => "plain",
+            _ => "ordered",
+        };
+        let topic = work.config.topics.name(self.topic);
+        let message = Message::to(topic).kind(kind).payload_bytes(self.name.payload());
+        let message = match self.delay {
+            Some(delay) => message.delay(delay),
+            None => message,
+        };
         match &self.key {
             Some(key) => message.key(key.as_str()),
             None => message,
@@ -94,18 +134,25 @@ impl Draft {
     }
 
     async fn note(&self, connection: &mut AsyncPgConnection, id: Option<MessageId>) -> QueryResult<()> {
-        note(connection, self.name, id.map(|id| *id.as_uuid()), self.ordered, self.key.as_deref()).await
+        let message_id = id.map(|id| *id.as_uuid());
+        let Self { name, topic, ref key, not_before_ms, .. } = *self;
+        note(connection, Note { name, message_id, topic, key: key.as_deref(), not_before_ms }).await
     }
 
     /// Enqueues it, and writes that: of an ordered topic behind the lock of its key, of every other one before it as often as after it,
     /// so that COMMIT comes right behind the enqueue and proves it.
     async fn write(&self, work: &Work, connection: &mut AsyncPgConnection) -> QueryResult<()> {
-        if !self.ordered && self.name.sequence.is_multiple_of(2) {
+        if self.topic == PLAIN && self.name.sequence.is_multiple_of(2) {
             self.note(connection, None).await?;
             return work.outbox.enqueue_async(connection, &self.message(work)).await.map(drop);
         }
+        self.write_first(work, connection).await.map(drop)
+    }
+
+    async fn write_first(&self, work: &Work, connection: &mut AsyncPgConnection) -> QueryResult<MessageId> {
         let id = work.outbox.enqueue_async(connection, &self.message(work)).await?;
-        self.note(connection, Some(id)).await
+        self.note(connection, Some(id)).await?;
+        Ok(id)
     }
 }
 
@@ -118,17 +165,28 @@ pub(super) async fn run(
 ) -> QueryResult<()> {
     let orders = work.config.load.ordered;
     let first = match kind {
-        Kind::Ordered if orders => Draft::ordered(work, random),
+        Kind::Ordered if orders => Draft::of_key(work, random, ORDERED),
+        Kind::Fenced => Draft::of_key(work, random, FENCED),
+        Kind::Delayed | Kind::Hastened => Draft::plain(work, random).delayed(random, kind == Kind::Hastened),
         _ => Draft::plain(work, random),
     };
-    let second = if first.ordered { Draft::ordered(work, random) } else { Draft::plain(work, random) };
+    let second = if first.topic == PLAIN { Draft::plain(work, random) } else { first.behind(work) };
     let ended = match kind {
         Kind::Batch(messages) => {
             let drafts: Vec<Draft> = (0..messages).map(|_| Draft::plain(work, random)).collect();
             batch(work, connection, &drafts).await
         }
         Kind::Proven => proven(work, connection, first).await,
-        Kind::Ordered | Kind::Commit | Kind::Cancelled => {
+        Kind::Hastened => hastened(work, connection, &first).await,
+        Kind::Fenced => {
+            connection
+                .transaction(async |connection| {
+                    first.write(work, connection).await?;
+                    second.write(work, connection).await
+                })
+                .await
+        }
+        Kind::Ordered | Kind::Commit | Kind::Cancelled | Kind::Delayed => {
             connection.transaction(async |connection| first.write(work, connection).await).await
         }
         Kind::Rollback => {
@@ -203,6 +261,12 @@ async fn savepoint(
             }
         })
         .await
+}
+
+async fn hastened(work: &Work, connection: &mut AsyncPgConnection, draft: &Draft) -> QueryResult<()> {
+    let id = connection.transaction(async |connection| draft.write_first(work, connection).await).await?;
+    work.acts.hasten(id).await;
+    Ok(())
 }
 
 /// By `outbox.transaction`, which hands the message over without a confirm.

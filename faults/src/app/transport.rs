@@ -3,21 +3,25 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use diesel_outbox::store::RowKey;
 use diesel_outbox::transport::{
-    FailureClass, KafkaTransport, Outcome, Receipt, ReceiptSink, Transport, TransportError,
+    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, ReceiptSink, Transport,
+    TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use crate::truth::Name;
+use super::now_ms;
+use crate::truth::{CURABLE, Name};
 
 /// The header that says which process sent a copy.
 pub(crate) const SENT_BY: &str = "sent-by";
+/// For how long the broker refuses what it takes afterwards, counted from the enqueue.
+const CURED_AFTER: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone)]
 pub(super) struct Troubled {
@@ -66,11 +70,11 @@ impl Troubled {
     }
 
     /// Marks a copy, or refuses it.
-    fn prepared(&self, mut envelope: Envelope, receipt: Receipt) -> Option<(Envelope, Receipt)> {
+    fn prepared(&self, envelope: Envelope, receipt: Receipt) -> Option<(Envelope, Receipt)> {
         let name = envelope.payload.as_deref().and_then(Name::of_payload);
-        let is_plain = envelope.kind == "plain";
-        if is_plain && name.is_some_and(Name::is_doomed) {
-            let error = TransportError::new(FailureClass::Record, std::io::Error::other("it is doomed"));
+        let is_doomed = envelope.kind == "plain" && name.is_some_and(Name::is_doomed);
+        if is_doomed || (envelope.kind == CURABLE && !is_cured(&envelope)) {
+            let error = TransportError::new(FailureClass::Record, std::io::Error::other("the broker refuses it"));
             receipt.settle(Outcome::Failed(error));
             return None;
         }
@@ -80,11 +84,21 @@ impl Troubled {
             receipt.settle(timed_out());
             return None;
         }
+        Some(self.marked(envelope, receipt, false))
+    }
+
+    fn marked(&self, mut envelope: Envelope, receipt: Receipt, is_fenced: bool) -> (Envelope, Receipt) {
         envelope.headers.push(SENT_BY, self.process.to_string());
         let row = RowKey { id: 0, message_id: envelope.message_id };
-        let ear = Ear { receipt: Mutex::new(Some(receipt)), of: self.clone() };
-        Some((envelope, Receipt::new(row, Arc::new(ear))))
+        let ear = Ear { receipt: Mutex::new(Some(receipt)), is_fenced, of: self.clone() };
+        (envelope, Receipt::new(row, Arc::new(ear)))
     }
+}
+
+/// Whether the broker takes by now what it refused.
+fn is_cured(envelope: &Envelope) -> bool {
+    let since = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Duration::from_millis(now_ms()) > since + CURED_AFTER
 }
 
 #[async_trait]
@@ -114,8 +128,39 @@ impl Transport for Troubled {
         self.kafka.outage()
     }
 
+    fn can_fence(&self) -> bool {
+        self.kafka.can_fence()
+    }
+
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let lane = self.kafka.fence(lane).await?;
+        Ok(Arc::new(TroubledLane { lane, of: self.clone() }))
+    }
+
     async fn flush(&self, within: Duration) -> usize {
         self.kafka.flush(within).await
+    }
+}
+
+/// A fenced lane with a mark of who sent a copy. What it says of messages may be late, and nothing else: a lane has to end a run before
+/// it says that one of it failed.
+#[derive(Debug)]
+struct TroubledLane {
+    lane: Arc<dyn FencedLane>,
+    of: Troubled,
+}
+
+impl FencedLane for TroubledLane {
+    fn send_all(&self, messages: Vec<FencedMessage>) {
+        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, run }| {
+            let (envelope, receipt) = self.of.marked(envelope, receipt, true);
+            FencedMessage { envelope, receipt, run }
+        });
+        self.lane.send_all(marked.collect());
+    }
+
+    fn is_open(&self) -> bool {
+        self.lane.is_open()
     }
 }
 
@@ -126,17 +171,19 @@ fn timed_out() -> Outcome {
 /// Passes an outcome on, but for an acknowledgement that is to be lost or late.
 struct Ear {
     receipt: Mutex<Option<Receipt>>,
+    is_fenced: bool,
     of: Troubled,
 }
 
 impl ReceiptSink for Ear {
     fn settle(&self, _row: RowKey, outcome: Outcome) {
         let Some(receipt) = self.receipt.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        if matches!(outcome, Outcome::Failed(_)) {
+        // What a fence refused was not stored, and comes twice by nothing.
+        if matches!(&outcome, Outcome::Failed(error) if error.class() != FailureClass::Fenced) {
             self.of.failures.fetch_add(1, Ordering::AcqRel);
         }
         match self.of.now().filter(|_| matches!(outcome, Outcome::Delivered)) {
-            Some(Trouble::LoseAcks) => receipt.settle(timed_out()),
+            Some(Trouble::LoseAcks) if !self.is_fenced => receipt.settle(timed_out()),
             Some(Trouble::LateAcks { by_ms }) => {
                 // On a thread of the client's, where no runtime is known.
                 self.of.runtime.spawn(async move {
@@ -144,7 +191,7 @@ impl ReceiptSink for Ear {
                     receipt.settle(outcome);
                 });
             }
-            Some(Trouble::FailSends) | None => receipt.settle(outcome),
+            Some(Trouble::LoseAcks | Trouble::FailSends) | None => receipt.settle(outcome),
         }
     }
 }

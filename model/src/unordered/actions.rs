@@ -11,6 +11,8 @@ pub enum Action {
     /// hook hands it over at the end of a COMMIT, which proves nothing, and a confirm that comes before the row can be seen
     /// stands for a ref that got lost. `reused`: the database gives the row the id of one that is gone (T5).
     Enqueue { message: usize, by: RelayId, reused: bool },
+    /// The same with a row that is to be sent later: it belongs to nobody, and nothing is handed over.
+    EnqueueDelayed { message: usize, by: RelayId },
     /// The transaction takes longer than the slack of the watermark: its row appears late.
     Linger { message: usize },
     /// The row becomes visible.
@@ -47,6 +49,9 @@ pub enum Action {
     /// The keeper gives up a lease that ended and could not be extended.
     GiveUpLease { relay: RelayId, message: usize },
 
+    /// Somebody sends a dead letter again.
+    Redrive { message: usize },
+
     /// The broker stores a copy.
     Store { relay: RelayId, message: usize },
     /// Its acknowledgement arrives.
@@ -76,7 +81,9 @@ impl Action {
     /// The files that do in the library what this step does in the model.
     pub fn mirrors(&self) -> &'static [&'static str] {
         match self {
-            Self::Enqueue { .. } => &["src/outbox/write.rs", "src/enqueue/statement/postgres.rs"],
+            Self::Enqueue { .. } | Self::EnqueueDelayed { .. } => {
+                &["src/outbox/write.rs", "src/enqueue/statement/postgres.rs"]
+            }
             Self::Commit { .. } | Self::Rollback { .. } | Self::Linger { .. } => {
                 &["src/hook/mod.rs", "src/hook/buffer.rs", "src/relay/queue.rs"]
             }
@@ -93,6 +100,7 @@ impl Action {
             }
             Self::Extend { .. } => &["src/relay/keeper.rs", "src/store/memory/state/writes.rs"],
             Self::GiveUpLease { .. } => &["src/relay/keeper.rs", "src/relay/ledger.rs"],
+            Self::Redrive { .. } => &["src/admin/dead_letters.rs", "src/store/memory/state/admin.rs"],
             Self::Store { .. } => &["src/transport/mod.rs"],
             Self::GoDown => &["src/relay/keeper.rs", "src/relay/breaker.rs"],
             Self::ComeBack => &["src/relay/prober.rs", "src/relay/breaker.rs"],

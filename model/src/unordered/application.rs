@@ -17,13 +17,18 @@ pub(super) fn offer(model: &Unordered, state: &State, actions: &mut Vec<Action>)
             if is_reusable {
                 actions.push(Action::Enqueue { message, by, reused: true });
             }
+            if state.delays_left > 0 {
+                actions.push(Action::EnqueueDelayed { message, by });
+            }
         }
     }
     for (message, it) in state.messages.iter().enumerate() {
-        if !matches!(it.row, Row::Uncommitted { .. }) {
+        let Row::Uncommitted { delayed, .. } = it.row else { continue };
+        actions.extend([Action::Commit { message }, Action::Rollback { message }]);
+        if delayed {
             continue;
         }
-        actions.extend([Action::Commit { message }, Action::CommitProven { message }, Action::Rollback { message }]);
+        actions.push(Action::CommitProven { message });
         if !it.overlong && state.faults_left > 0 {
             actions.push(Action::Linger { message });
         }
@@ -31,7 +36,7 @@ pub(super) fn offer(model: &Unordered, state: &State, actions: &mut Vec<Action>)
 }
 
 pub(super) fn enqueue(state: &mut State, message: usize, by: RelayId, reused: bool) {
-    state.messages[message].row = Row::Uncommitted { by };
+    state.messages[message].row = Row::Uncommitted { by, delayed: false };
     state.messages[message].of_mut(by).handed = Handed::Ref;
     if reused {
         state.faults_left -= 1;
@@ -43,17 +48,26 @@ pub(super) fn enqueue(state: &mut State, message: usize, by: RelayId, reused: bo
     }
 }
 
+pub(super) fn enqueue_delayed(state: &mut State, message: usize, by: RelayId) {
+    state.delays_left -= 1;
+    state.messages[message].row = Row::Uncommitted { by, delayed: true };
+}
+
 pub(super) fn linger(state: &mut State, message: usize) {
     state.faults_left -= 1;
     state.messages[message].overlong = true;
 }
 
 /// The born lease counts from the INSERT: one whose transaction took longer than it is over here, as is one that ends right
-/// after the commit.
+/// after the commit. A delay is longer than its transaction.
 pub(super) fn commit(state: &mut State, message: usize, proven: bool) {
     let it = &mut state.messages[message];
-    let Row::Uncommitted { by } = it.row else { return };
-    let due = if it.overlong { Due::Now } else { Due::LeasedTo(by) };
+    let Row::Uncommitted { by, delayed } = it.row else { return };
+    let due = match (delayed, it.overlong) {
+        (true, _) => Due::Delayed,
+        (false, true) => Due::Now,
+        (false, false) => Due::LeasedTo(by),
+    };
     it.row = Row::Live(Live { due, epoch: 0, attempts: 0, locked_by: None });
     if proven {
         it.of_mut(by).handed = Handed::Read(Lease { epoch: 0, running: due != Due::Now });

@@ -1,4 +1,4 @@
-//! I4 and I7, held to each step: the rows before it are compared with those after it, whatever the step says that it does.
+//! I4, I7 and the time of delayed rows, held to each step: the rows before it are compared with those after it, whatever the step says that it does.
 
 use super::actions::Action;
 use super::known::{Class, Progress};
@@ -15,6 +15,9 @@ fn breach(before: &Message, after: &Message, action: &Action) -> Option<Breach> 
     let was = before.live()?;
     if before.row == after.row {
         return None;
+    }
+    if was.due == Due::Delayed && !matches!(action, Action::LeaseEnds { .. }) {
+        return Some(Breach::BeforeDue);
     }
     let writer = match *action {
         Action::NoteFailure { relay, .. } | Action::Extend { relay, .. } => Some(before.of(relay)),

@@ -35,4 +35,8 @@ pub enum Bug {
     ClaimIgnoresLocks,
     /// The watermark passes rows that others hold locked (rule 3, T15).
     WatermarkPassesLocked,
+    /// A claim takes delayed rows before their time.
+    ClaimIgnoresDelay,
+    /// A redrive removes the dead letter and writes no row.
+    RedriveLosesRow,
 }

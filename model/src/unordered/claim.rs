@@ -40,7 +40,8 @@ fn offer_claims(model: &Unordered, state: &State, relay: RelayId, actions: &mut 
 
 fn is_claimable(model: &Unordered, it: &Message, relay: RelayId) -> bool {
     let is_free = |live: &Live| live.locked_by.is_none() || model.has(Bug::ClaimIgnoresLocks);
-    it.live().is_some_and(|live| live.due == Due::Now && is_free(live)) && !it.hidden[relay as usize]
+    let is_due = |live: &Live| live.due == Due::Now || (live.due == Due::Delayed && model.has(Bug::ClaimIgnoresDelay));
+    it.live().is_some_and(|live| is_due(live) && is_free(live)) && !it.hidden[relay as usize]
 }
 
 /// Whether a watermark that is read now goes past the row: it cannot be seen, and its `due_at` lies behind the slack.

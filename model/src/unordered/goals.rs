@@ -13,12 +13,22 @@ struct Goal {
     messages: usize,
     faults: u8,
     term: Option<Term>,
+    delays: u8,
+    redrives: u8,
     is_reached: fn(&Unordered, &State) -> bool,
 }
 
 impl Goal {
     const fn new(name: &'static str, messages: usize, faults: u8, is_reached: fn(&Unordered, &State) -> bool) -> Self {
-        Self { name, messages, faults, term: None, is_reached }
+        Self { name, messages, faults, term: None, delays: 0, redrives: 0, is_reached }
+    }
+
+    const fn delayed(self) -> Self {
+        Self { delays: 1, ..self }
+    }
+
+    const fn redriven(self) -> Self {
+        Self { redrives: 1, ..self }
     }
 
     const fn only(self, term: Term) -> Self {
@@ -28,6 +38,8 @@ impl Goal {
     fn is_within(&self, model: &Unordered) -> bool {
         self.messages <= model.messages
             && self.faults <= model.faults
+            && self.delays <= model.delays
+            && self.redrives <= model.redrives
             && self.term.is_none_or(|term| term == model.term)
     }
 }
@@ -83,6 +95,22 @@ const GOALS: &[Goal] = &[
     Goal::new("a dead letter turns out delivered", 1, 3, |_, state| {
         some(state, |it| it.row == Row::Dead && is_delivered(it))
     }),
+    Goal::new("a message waits for its time", 1, 0, |_, state| {
+        some(state, |it| it.live().is_some_and(|live| live.due == Due::Delayed))
+    })
+    .delayed(),
+    Goal::new("a delayed message is delivered", 1, 0, |model, state| {
+        state.delays_left < model.delays && some(state, |it| it.row == Row::Settled)
+    })
+    .delayed(),
+    Goal::new("a redriven message is delivered", 1, 2, |model, state| {
+        state.redrives_left < model.redrives && some(state, |it| it.row == Row::Settled)
+    })
+    .redriven(),
+    Goal::new("a redriven message is live, and was delivered", 1, 3, |model, state| {
+        state.redrives_left < model.redrives && some(state, |it| it.live().is_some() && is_delivered(it))
+    })
+    .redriven(),
 ];
 
 pub(super) fn of(model: &Unordered) -> Vec<Property<Unordered>> {

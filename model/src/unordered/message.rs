@@ -36,6 +36,8 @@ pub enum Row {
     Uncommitted {
         /// The process that wrote it.
         by: RelayId,
+        /// Whether it is to be sent later.
+        delayed: bool,
     },
     /// In the table.
     Live(Live),
@@ -69,6 +71,8 @@ pub enum Due {
     LeasedTo(RelayId),
     /// In the future and nobody's: a back-off, or a lease whose holder is gone.
     Later,
+    /// In the future and nobody's: the time before which it may not be sent.
+    Delayed,
 }
 
 impl Message {
@@ -125,7 +129,7 @@ impl Message {
         self.hidden.swap(0, 1);
         self.acknowledged_to.swap(0, 1);
         match &mut self.row {
-            Row::Uncommitted { by } => *by = by.other(),
+            Row::Uncommitted { by, .. } => *by = by.other(),
             Row::Live(live) => {
                 live.locked_by = live.locked_by.map(RelayId::other);
                 live.due = live.due.swapped();
@@ -144,6 +148,12 @@ impl Message {
         self.is_finished() && self.is_forgotten()
     }
 
+    /// Whether its time has not come, and somebody has it all the same.
+    pub fn is_early(&self) -> bool {
+        let waits = self.live().is_some_and(|live| live.due == Due::Delayed);
+        waits && (self.copies > 0 || self.known.iter().any(|known| known.entry.is_some() || known.claimed.is_some()))
+    }
+
     /// Whether no relay remembers it.
     pub fn is_forgotten(&self) -> bool {
         self.known == [Known::NOTHING; 2]
@@ -155,7 +165,7 @@ impl Live {
     pub fn holder(&self) -> Option<RelayId> {
         match (self.locked_by, self.due) {
             (Some(relay), _) | (None, Due::LeasedTo(relay)) => Some(relay),
-            (None, Due::Now | Due::Later) => None,
+            (None, Due::Now | Due::Later | Due::Delayed) => None,
         }
     }
 }
@@ -164,7 +174,7 @@ impl Due {
     fn swapped(self) -> Self {
         match self {
             Self::LeasedTo(relay) => Self::LeasedTo(relay.other()),
-            Self::Now | Self::Later => self,
+            Self::Now | Self::Later | Self::Delayed => self,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! | `claim`, `close` | the sweeper |
 //! | `settler` | settle, failures, the keeper |
 //! | `broker` | the broker, its answers, the breaker |
+//! | `people` | dead letters that are sent again |
 //! | `time` | leases that end, processes that stand still or die, connections that break |
 //! | `audit` | what a write may do, held to each step |
 //! | `normal` | which states are the same |
@@ -17,6 +18,8 @@
 //! connection, a close without an answer, a lost acknowledgement, a refusal, an outage, a keeper that cannot extend, a
 //! failure that cannot be written, a transaction longer than the watermark's slack, an id given twice. What belongs to
 //! everyday life is free: a rollback, a ref that gets lost, a born lease that ends before its message was looked at.
+//!
+//! Delayed messages and redrives are counted by themselves: there are none but where the scope says so.
 //!
 //! # What ends
 //!
@@ -35,6 +38,7 @@ pub mod goals;
 pub mod known;
 pub mod message;
 mod normal;
+mod people;
 pub mod properties;
 mod settler;
 pub mod state;
@@ -65,6 +69,10 @@ pub struct Unordered {
     pub messages: usize,
     /// How many faults may happen in one run.
     pub faults: u8,
+    /// How many messages may be delayed.
+    pub delays: u8,
+    /// How many times a dead letter is sent again. While there is one, and a redrive left, a run has not ended.
+    pub redrives: u8,
     /// The planted mistake.
     pub bug: Option<Bug>,
     /// Whether to look for what some run has to reach, in place of what has to hold. The checker stores a path for each
@@ -81,6 +89,7 @@ impl Unordered {
     fn step(&self, state: &mut State, action: Action) {
         match action {
             Action::Enqueue { message, by, reused } => application::enqueue(state, message, by, reused),
+            Action::EnqueueDelayed { message, by } => application::enqueue_delayed(state, message, by),
             Action::Linger { message } => application::linger(state, message),
             Action::Commit { message } => application::commit(state, message, false),
             Action::CommitProven { message } => application::commit(state, message, true),
@@ -97,6 +106,7 @@ impl Unordered {
             Action::NoteFails { relay, message } => settler::note_fails(state, relay, message),
             Action::GiveUpLease { relay, message } => settler::give_up_lease(state, relay, message),
             Action::Extend { relay, message } => settler::extend(state, relay, message),
+            Action::Redrive { message } => people::redrive(self, state, message),
             Action::Store { relay, message } => broker::store(state, relay, message),
             Action::Acknowledge { relay, message } => broker::acknowledge(state, relay, message),
             Action::LoseAcknowledgement { relay, message } => broker::lose_acknowledgement(state, relay, message),
@@ -122,6 +132,8 @@ impl Model for Unordered {
             messages: [Message::UNWRITTEN; MESSAGES_MAX],
             broker_up: true,
             faults_left: self.faults,
+            delays_left: self.delays,
+            redrives_left: self.redrives,
             breach: None,
         }]
     }
@@ -132,6 +144,7 @@ impl Model for Unordered {
         claim::offer(self, state, actions);
         close::offer(state, actions);
         settler::offer(self, state, actions);
+        people::offer(state, actions);
         broker::offer(state, actions);
         time::offer(self, state, actions);
     }

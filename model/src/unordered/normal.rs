@@ -19,8 +19,10 @@ pub(super) fn forget(model: &Unordered, state: &mut State) {
         it.overlong &= in_transaction || it.hidden != [false; 2];
         if it.live().is_none() && !in_transaction {
             it.hidden = [false; 2];
-            it.acknowledged_to = [false; 2];
             it.known.iter_mut().for_each(lose_lease);
+        }
+        if it.is_finished() && !(it.row == Row::Dead && state.redrives_left > 0) {
+            it.acknowledged_to = [false; 2];
         }
         disown(it);
         if it.excused && !it.known.iter().any(|known| known.progress() == Some(Progress::Stored)) {

@@ -5,6 +5,7 @@ use stateright::Property;
 use super::Unordered;
 use super::known::Progress;
 use super::message::{Message, Row};
+use super::people;
 use super::state::{Breach, Claim, RelayId, State};
 
 /// I1: what was removed as delivered has been stored by the broker.
@@ -27,6 +28,8 @@ pub const COPIES_EXPLAINED: &str = "I5: every second copy has a reason";
 pub const SENT_ONCE: &str = "I5: nothing is sent again by who knows it delivered";
 /// I7.
 pub const ATTEMPTS_EARNED: &str = "I7: only a refusal spends an attempt";
+/// Of delayed messages.
+pub const NOT_BEFORE_DUE: &str = "nothing is sent before its time";
 /// What is committed ends settled or dead, and no relay keeps anything of it.
 pub const EVERYTHING_ENDS: &str = "everything ends";
 
@@ -42,7 +45,12 @@ pub(super) fn all() -> Vec<Property<Unordered>> {
         Property::always(COPIES_EXPLAINED, |_, state| each(state, |it| it.copies < 2 || it.excused)),
         Property::always(SENT_ONCE, |_, state| each(state, |it| !is_sent_again(it))),
         Property::always(ATTEMPTS_EARNED, |_, state| !has(state, &[Breach::AttemptSpent])),
-        Property::eventually(EVERYTHING_ENDS, |model, state| each_of(model, state, Message::has_ended)),
+        Property::always(NOT_BEFORE_DUE, |_, state| {
+            !has(state, &[Breach::BeforeDue]) && each(state, |it| !it.is_early())
+        }),
+        Property::eventually(EVERYTHING_ENDS, |model, state| {
+            each_of(model, state, Message::has_ended) && people::is_done(state)
+        }),
     ]
 }
 

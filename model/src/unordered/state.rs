@@ -17,6 +17,10 @@ pub struct State {
     pub broker_up: bool,
     /// How many faults may still happen.
     pub faults_left: u8,
+    /// How many messages may still be delayed.
+    pub delays_left: u8,
+    /// How many dead letters may still be sent again.
+    pub redrives_left: u8,
     /// What a write did that no write may do.
     pub breach: Option<Breach>,
 }
@@ -69,6 +73,8 @@ pub enum Breach {
     ForeignEpoch,
     /// A message spent an attempt, or was given up, and the broker had not refused it.
     AttemptSpent,
+    /// A delayed row was touched before its time.
+    BeforeDue,
 }
 
 impl State {

@@ -41,7 +41,7 @@ fn is_leased_to(it: &Message, relay: RelayId) -> bool {
 }
 
 fn is_anything_to_lose(state: &State, relay: RelayId) -> bool {
-    let is_its = |it: &Message| matches!(it.row, Row::Uncommitted { by } if by == relay);
+    let is_its = |it: &Message| matches!(it.row, Row::Uncommitted { by, .. } if by == relay);
     state.messages.iter().any(|it| is_its(it) || *it.of(relay) != Known::NOTHING) || state.relay(relay) != &Relay::IDLE
 }
 
@@ -119,7 +119,7 @@ pub(super) fn crash(state: &mut State, relay: RelayId) {
     *state.relay_mut(relay) = Relay::IDLE;
     for it in &mut state.messages {
         unlock(it, relay);
-        if matches!(it.row, Row::Uncommitted { by } if by == relay) {
+        if matches!(it.row, Row::Uncommitted { by, .. } if by == relay) {
             it.row = Row::RolledBack;
         }
         if is_leased_to(it, relay) {

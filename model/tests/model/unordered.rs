@@ -15,13 +15,24 @@ impl Symmetric for Unordered {
 }
 
 pub(crate) fn correct(term: Term, messages: usize, faults: u8) -> Unordered {
-    Unordered { term, messages, faults, bug: None, goals: false }
+    Unordered { term, messages, faults, delays: 0, redrives: 0, bug: None, goals: false }
+}
+
+/// With a message that may be delayed, and a dead letter that is sent again.
+pub(crate) fn whole_life(term: Term, messages: usize, faults: u8) -> Unordered {
+    Unordered { delays: 1, redrives: 1, ..correct(term, messages, faults) }
 }
 
 /// Beyond counts that only a scope that was really searched has.
 fn holds(term: Term, messages: usize, faults: u8, states_min: usize) {
-    let name = format!("unordered, {term:?}, {messages} messages, {faults} faults");
-    let states = assert_holds(&name, correct(term, messages, faults));
+    searches(correct(term, messages, faults), states_min);
+}
+
+fn searches(model: Unordered, states_min: usize) {
+    let Unordered { term, messages, faults, delays, redrives, .. } = model;
+    let name =
+        format!("unordered, {term:?}, {messages} messages, {faults} faults, {delays} delayed, {redrives} redriven");
+    let states = assert_holds(&name, model);
     assert!(states >= states_min, "only {states} states");
 }
 
@@ -48,10 +59,20 @@ fn one_message_and_six_faults() {
 }
 
 #[test]
+fn delayed_and_redriven_messages() {
+    for term in [Term::Locked, Term::Leased] {
+        searches(whole_life(term, 2, 2), 200_000);
+        searches(Unordered { redrives: 2, ..whole_life(term, 1, 5) }, 25_000);
+    }
+}
+
+#[test]
 fn everything_it_is_about_happens() {
     for term in [Term::Locked, Term::Leased] {
-        let model = Unordered { goals: true, ..correct(term, 2, 3) };
-        assert_reaches_its_goals(&format!("unordered, {term:?}, goals"), model);
+        for model in [correct(term, 2, 3), whole_life(term, 1, 4)] {
+            let model = Unordered { goals: true, ..model };
+            assert_reaches_its_goals(&format!("unordered, {term:?}, goals"), model);
+        }
     }
 }
 
@@ -68,9 +89,9 @@ fn without_a_fault_nothing_is_sent_twice() {
 #[test]
 fn no_run_comes_back_and_every_step_is_taken() {
     let mut taken: BTreeMap<String, Action> = BTreeMap::new();
-    for (messages, faults) in [(1, 4), (2, 2), (3, 1)] {
-        for term in [Term::Locked, Term::Leased] {
-            visit_acyclic(&correct(term, messages, faults), |_, actions| {
+    for term in [Term::Locked, Term::Leased] {
+        for model in [correct(term, 1, 4), correct(term, 2, 2), correct(term, 3, 1), whole_life(term, 1, 3)] {
+            visit_acyclic(&model, |_, actions| {
                 taken.extend(actions.iter().map(|action| (name(action), *action)));
             });
         }

@@ -5,7 +5,7 @@ use diesel_outbox_model::unordered::properties as keep;
 use diesel_outbox_model::unordered::{Term, Unordered};
 
 use super::explore::assert_breaks;
-use super::unordered::correct;
+use super::unordered::{correct, whole_life};
 
 #[track_caller]
 fn breaks(bug: Bug, broken: &'static str, term: Term, messages: usize, faults: u8) {
@@ -103,4 +103,20 @@ fn claim_that_ignores_locks() {
 #[test]
 fn watermark_that_passes_locked_rows() {
     breaks(Bug::WatermarkPassesLocked, keep::NOTHING_HIDDEN, Term::Locked, 2, 1);
+}
+
+#[test]
+fn claim_that_ignores_a_delay() {
+    for term in [Term::Locked, Term::Leased] {
+        let model = Unordered { bug: Some(Bug::ClaimIgnoresDelay), ..whole_life(term, 1, 0) };
+        assert_breaks(&format!("ClaimIgnoresDelay, {term:?}"), model, keep::NOT_BEFORE_DUE);
+    }
+}
+
+#[test]
+fn redrive_that_loses_the_row() {
+    for term in [Term::Locked, Term::Leased] {
+        let model = Unordered { bug: Some(Bug::RedriveLosesRow), ..whole_life(term, 1, 2) };
+        assert_breaks(&format!("RedriveLosesRow, {term:?}"), model, keep::NOTHING_LOST);
+    }
 }

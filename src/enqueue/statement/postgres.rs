@@ -8,6 +8,7 @@ use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestam
 use uuid::Uuid;
 
 use super::{Binds, Dialect, Inserted, Insertion};
+use crate::planted::{Mistake, planted};
 use crate::store::pg_instant;
 
 /// A returned row: id, `created_at`.
@@ -103,6 +104,10 @@ struct Delays {
     at_ms: Vec<Option<i64>>,
 }
 
+fn after_ms(delay_ms: i64) -> i64 {
+    if planted(Mistake::DelayForgotten) { 0 } else { delay_ms }
+}
+
 impl<'a> InsertMany<'a> {
     pub(in crate::enqueue) fn new(insertion: &Insertion<'a>) -> Self {
         let rows: Vec<Binds<'a>> = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
@@ -118,7 +123,7 @@ impl<'a> InsertMany<'a> {
             lanes: rows.iter().map(|row| row.lane).collect(),
             has_lanes: insertion.has_lanes(),
             delays: insertion.has_delays().then(|| Delays {
-                after_ms: rows.iter().map(|row| row.delay_ms).collect(),
+                after_ms: rows.iter().map(|row| row.delay_ms.map(after_ms)).collect(),
                 at_ms: rows.iter().map(|row| row.deliver_at_ms).collect(),
             }),
             key_locks: insertion.key_locks(),

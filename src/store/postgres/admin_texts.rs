@@ -1,6 +1,8 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::naming::TableNames;
+use crate::planted::{Mistake, planted};
 use crate::store::schema::{IndexNaming, named};
 
 /// The statements by which people look after single messages.
@@ -27,12 +29,20 @@ impl AdminTexts {
             now: text(NOW_TEXT),
             count_dead: text(COUNT_DEAD),
             dead_keys: text(DEAD_KEYS),
-            redrive: text(&REDRIVE.replace("{back}", BACK)),
+            redrive: text(&REDRIVE.replace("{back}", &back())),
             replace: text(REPLACE),
             pause: text("INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING"),
             resume: text("DELETE FROM outbox_paused_topics WHERE topic = $1"),
             paused: text("SELECT topic, paused_at FROM outbox_paused_topics ORDER BY topic"),
         }
+    }
+}
+
+/// What puts rows back, but for a mistake that is made on purpose.
+fn back() -> Cow<'static, str> {
+    match planted(Mistake::RedriveLosesRow) {
+        true => Cow::Owned(BACK.replace("to_lane < 0", "false")),
+        false => Cow::Borrowed(BACK),
     }
 }
 
