@@ -200,7 +200,7 @@ pub struct RocketMqTransportBuilder {
 
 impl RocketMqTransportBuilder {
     /// Makes the topic when the relay starts, on the brokers that do not have it; on the others it is
-    /// [checked](Self::check_topic).
+    /// [checked](Self::check_topic). A broker that is gone meanwhile is left out, as long as another one answers.
     #[must_use]
     pub fn create_topic(mut self, topic: RocketMqTopic) -> Self {
         self.topics.push(Wanted { topic, create: true });

@@ -1,5 +1,7 @@
 //! The library's calls that panic, hang or lie: a life of it in which they do.
 
+mod cluster;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
