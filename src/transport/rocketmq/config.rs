@@ -159,8 +159,9 @@ impl RocketMqConfig {
         if self.credentials.as_ref().is_some_and(|given| given.access_key.is_empty() || given.secret_key.is_empty()) {
             return Err(RocketMqConfigError::Credentials);
         }
-        if self.request_timeout < Duration::from_millis(100) || self.delivery_timeout < self.request_timeout * 5 {
-            let (request, delivery) = (self.request_timeout, self.delivery_timeout);
+        let (request, delivery) = (self.request_timeout, self.delivery_timeout);
+        let is_too_short = request.checked_mul(5).is_none_or(|least| delivery < least);
+        if request < Duration::from_millis(100) || is_too_short {
             return Err(RocketMqConfigError::Timeouts { request, delivery });
         }
         if self.message_bytes_max == 0 || self.in_flight_max == 0 {
@@ -253,6 +254,7 @@ mod tests {
             RocketMqConfig::new("a:1").credentials("me", ""),
             RocketMqConfig::new("a:1").delivery_timeout(Duration::from_secs(14)),
             RocketMqConfig::new("a:1").request_timeout(Duration::from_millis(1)),
+            RocketMqConfig::new("a:1").request_timeout(Duration::MAX).delivery_timeout(Duration::MAX),
             RocketMqConfig::new("a:1").in_flight_max(0),
             RocketMqConfig::new("a:1").broker_delay("orders", Duration::from_millis(999)),
         ];
