@@ -21,6 +21,8 @@ mod rocketmq;
 #[cfg(feature = "_test")]
 mod rocketmq_broker;
 #[cfg(feature = "_test")]
+mod rocketmq_config;
+#[cfg(feature = "_test")]
 mod rocketmq_down;
 #[cfg(feature = "_test")]
 mod rocketmq_hung;

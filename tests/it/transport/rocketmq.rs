@@ -200,17 +200,10 @@ async fn topics_are_made_as_wanted_and_differences_are_named() {
 }
 
 #[tokio::test]
-async fn a_topic_that_cannot_work_keeps_the_relay_from_starting() {
+async fn a_name_that_no_broker_takes_keeps_the_relay_from_starting() {
     let rocketmq = transport(config("127.0.0.1:1"));
     let refused = rocketmq.prepare(&[Topic::new("orders.placed")]).await.expect_err("a dot");
     assert_eq!(refused.class(), FailureClass::Topic, "{refused}");
-    let delayed = transport(config("127.0.0.1:1").broker_delay("orders", Duration::from_secs(5)));
-    let ordered = Topic::new("orders").ordered_by_key();
-    let refused = delayed.prepare(&[Topic::new("bills"), ordered]).await.expect_err("a delay without order");
-    assert_eq!(refused.class(), FailureClass::Topic, "{refused}");
-    assert!(refused.to_string().contains("\"orders\" is ordered by key"), "{refused}");
-    let absent = delayed.prepare(&[Topic::new("orders")]).await.expect_err("nobody there");
-    assert_eq!(absent.class(), FailureClass::Connection, "{absent}");
     let absent = rocketmq.prepare(&[Topic::new("orders")]).await.expect_err("nobody there");
     assert_eq!(absent.class(), FailureClass::Connection, "{absent}");
 }
