@@ -6,7 +6,7 @@
 
 mod admin_beside_relays;
 mod builder;
-mod databases;
+pub(crate) mod databases;
 mod delayed;
 mod delayed_relay;
 mod enqueue;

@@ -17,6 +17,8 @@ mod kafka_topics;
 mod logs;
 mod memory;
 #[cfg(feature = "_test")]
+mod mixed;
+#[cfg(feature = "_test")]
 mod rocketmq;
 #[cfg(feature = "_test")]
 mod rocketmq_broker;
@@ -28,3 +30,5 @@ mod rocketmq_down;
 mod rocketmq_hung;
 #[cfg(feature = "_test")]
 mod rocketmq_names;
+#[cfg(feature = "_test")]
+mod rocketmq_relayed;

@@ -4,7 +4,7 @@
 mod answers;
 mod config;
 mod hosts;
-mod receiver;
+pub(super) mod receiver;
 mod relayed;
 mod requests;
 mod tls;
