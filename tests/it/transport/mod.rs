@@ -32,3 +32,5 @@ mod rocketmq_hung;
 mod rocketmq_names;
 #[cfg(feature = "_test")]
 mod rocketmq_relayed;
+#[cfg(feature = "_test")]
+mod suites;
