@@ -13,6 +13,6 @@ pub(super) struct Inner {
     pub(super) table: String,
     pub(super) broker: Arc<HalfProducer>,
     pub(super) ended: mpsc::Sender<Ended>,
-    /// Those of `ended` whose brokers are not told yet.
+    /// Those of `ended` whose brokers are not told yet, or whose marks are still there.
     pub(super) open: Unanswered,
 }

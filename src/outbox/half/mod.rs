@@ -168,8 +168,11 @@ impl HalfMessages {
         sent.map_err(|_ended| HalfMessageError::ended())?
     }
 
-    /// Waits until the brokers know of every half message whose transaction is over, at most `within`; returns how many are
-    /// left. Those the brokers ask about later.
+    /// Waits until the brokers know of every half message whose transaction is over, and its mark is gone from the table, at
+    /// most `within`; returns how many are left. Those the brokers ask about later.
+    ///
+    /// It waits no longer for those that were tried in vain, because the broker or the database did not answer: neither the
+    /// broker's question nor the removal of old marks needs this process.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.

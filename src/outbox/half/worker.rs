@@ -21,6 +21,7 @@ pub(super) struct Ended {
     pub(super) message_id: MessageId,
     pub(super) topic: Arc<str>,
     pub(super) sent: HalfSent,
+    /// Kept until its mark is gone, too: a flush waits for that.
     pub(super) _counted: Counted,
 }
 
@@ -51,41 +52,45 @@ impl Worker {
             let is_marked = marked.contains(&half.message_id);
             async move {
                 let decision =
-                    if is_marked { Decision::Committed } else { marks.decide(half.message_id, &half.topic).await? };
-                tell(broker, half, decision).await
+                    if is_marked { Ok(Decision::Committed) } else { marks.decide(half.message_id, &half.topic).await };
+                let is_told = match decision {
+                    Ok(decision) => Ok(tell(broker, &half, decision).await),
+                    Err(error) => Err(error),
+                };
+                (half, is_told)
             }
         });
-        let told: Vec<Result<Option<MessageId>, StoreError>> =
-            told.buffer_unordered(HALF_ENDS_AT_ONCE_MAX).collect().await;
-        let done: Vec<MessageId> = told.iter().filter_map(|told| told.as_ref().ok().copied().flatten()).collect();
+        let told: Vec<(Ended, Result<bool, StoreError>)> = told.buffer_unordered(HALF_ENDS_AT_ONCE_MAX).collect().await;
+        let is_told = |(_, told): &&(Ended, Result<bool, StoreError>)| matches!(told, Ok(true));
+        let done: Vec<MessageId> = told.iter().filter(is_told).map(|(half, _)| half.message_id).collect();
         crash_point!(HALF_FORGETTING);
         if let Err(error) = marks.forget(&done).await {
             tracing::warn!(%error, "marks of ended half messages were not removed; they will be with the old ones");
         }
-        told.into_iter().find_map(Result::err).map_or(Ok(()), Err)
+        told.into_iter().find_map(|(_, told)| told.err()).map_or(Ok(()), Err)
     }
 }
 
-/// Tells the broker; the message where that has done what it asks for, and nobody will ask again.
-async fn tell(broker: &HalfProducer, half: Ended, decision: Decision) -> Result<Option<MessageId>, StoreError> {
+/// Tells the broker; whether that has done what it asks for, and nobody will ask again.
+async fn tell(broker: &HalfProducer, half: &Ended, decision: Decision) -> bool {
     let (commits, outcome) = match decision {
         Decision::Committed => (true, "committed"),
         Decision::RolledBack => (false, "rolled_back"),
         Decision::Open => {
             count(metrics::HALF_MESSAGES, &half.topic, "outcome", "open");
-            return Ok(None);
+            return false;
         }
     };
     crash_point!(HALF_DECIDED);
     match broker.end(&half.sent, commits).await {
         Ok(()) => {
             count(metrics::HALF_MESSAGES, &half.topic, "outcome", outcome);
-            Ok(Some(half.message_id))
+            true
         }
         Err(error) => {
             tracing::warn!(topic = %half.topic, message_id = %half.message_id, %error, "the broker was not told the end of a half message; it will ask");
             count(metrics::HALF_MESSAGES, &half.topic, "outcome", "untold");
-            Ok(None)
+            false
         }
     }
 }

@@ -17,6 +17,7 @@ macro_rules! __transport_cases {
             a_full_queue_is_busy,
             who_is_not_let_in_hears_so_without_secrets,
             an_absent_broker_is_an_outage_until_it_is_back,
+            a_silent_broker_keeps_no_message,
             send_never_blocks,
             a_dropped_transport_reports_what_it_held,
             a_fenced_lane_refuses_the_one_before_it,

@@ -37,6 +37,14 @@ pub trait TransportUnderTest: Send + Sync {
     /// Brings the broker back, with what it held.
     async fn go_up(&self) {}
 
+    /// Makes the broker say nothing from now on, with its connections open; `false` where that cannot be done.
+    async fn go_silent(&self) -> bool {
+        false
+    }
+
+    /// Lets the broker answer again, with what it held.
+    async fn answer_again(&self) {}
+
     /// Bytes of a payload that the transport takes and the broker refuses for good.
     fn payload_bytes_refused(&self) -> Option<usize> {
         None

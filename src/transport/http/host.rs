@@ -25,8 +25,15 @@ pub(super) struct Job {
     pub(super) target: Arc<Prepared>,
     pub(super) url: Url,
     pub(super) scope: Scope,
-    /// When it goes back, if it has had no turn.
-    pub(super) waits_until: Instant,
+    /// When it goes back, if it has had no turn; never, where that is beyond the clock's end.
+    pub(super) waits_until: Option<Instant>,
+}
+
+impl Job {
+    /// Whether it goes back before a pause that begins now is over.
+    fn cannot_wait_for(&self, pause: Duration, now: Instant) -> bool {
+        self.waits_until.is_some_and(|until| until.saturating_duration_since(now) < pause)
+    }
 }
 
 #[derive(Debug)]
@@ -82,7 +89,7 @@ impl Host {
                     let class = state.health.outage().unwrap_or(FailureClass::Connection);
                     Some(Refusal::Down(class, wait))
                 }
-                Admission::Paused(wait) if now + wait > job.waits_until => Some(Refusal::Paused(wait)),
+                Admission::Paused(wait) if job.cannot_wait_for(wait, now) => Some(Refusal::Paused(wait)),
                 _ if state.turns.waiting() + state.under_way >= messages_max => Some(Refusal::Full),
                 Admission::Free | Admission::Paused(_) => None,
             };
@@ -143,7 +150,7 @@ impl Host {
                     Some((jobs, Refusal::Down(class, HTTP_HOST_PAUSE_MIN)))
                 }
                 (false, Some(wait)) => {
-                    let jobs = state.turns.take_if(|job| now + wait > job.waits_until);
+                    let jobs = state.turns.take_if(|job| job.cannot_wait_for(wait, now));
                     Some((jobs, Refusal::Paused(wait)))
                 }
                 (false, None) => None,
@@ -156,7 +163,7 @@ impl Host {
 
     /// Gives back what has waited too long. Nothing was sent of it, and nothing is to be written.
     pub(super) fn give_back_late(&self, now: Instant) {
-        let late = self.state().turns.take_if(|job| now >= job.waits_until);
+        let late = self.state().turns.take_if(|job| job.waits_until.is_some_and(|until| now >= until));
         late.into_iter().for_each(|job| job.receipt.settle(Outcome::Busy));
     }
 

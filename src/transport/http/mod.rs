@@ -103,7 +103,7 @@ impl HttpTransport {
             return settle(receipt, HttpFailure::PrivateAddress { origin }.into_error(class, None));
         }
         let target = Arc::clone(target);
-        let waits_until = Instant::now() + settings.wait_max;
+        let waits_until = Instant::now().checked_add(settings.wait_max);
         self.courier.take(&origin, Job { envelope, receipt, target, url, scope, waits_until }, self.share());
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,27 +74,44 @@ struct Found {
     attributes: BTreeMap<String, String>,
 }
 
-/// Makes or checks the topics on every broker they are to be on.
+/// Makes or checks the topics on every broker they are to be on. One that is gone is left out where another one answers for the
+/// topic: the name servers list it for a while, and messages go past it.
 pub(super) async fn prepare(client: &Client, wanted: &[Wanted]) -> Result<(), TransportError> {
     if wanted.is_empty() {
         return Ok(());
     }
     let failed = |trouble: Trouble| trouble.into_outage().error();
     let (link, masters) = (client.link().await.map_err(failed)?, client.masters().await.map_err(failed)?);
-    let mut differences = Vec::new();
-    for Wanted { topic, create } in wanted {
-        let wire_name = client.config.wire_name(&topic.name);
+    let (mut differences, mut gone) = (Vec::new(), HashMap::<Arc<str>, Trouble>::new());
+    for wanted in wanted {
+        let topic = &wanted.topic;
         let is_its = |node: &&Node| topic.cluster.as_ref().is_none_or(|cluster| node.cluster == *cluster);
-        let mut nodes = masters.iter().filter(is_its).peekable();
-        if nodes.peek().is_none() {
+        let nodes: Vec<&Node> = masters.iter().filter(is_its).collect();
+        if nodes.is_empty() {
             differences.push(Difference::new(topic, "the cluster", "cluster", "to have brokers", None));
         }
-        for node in nodes {
-            match look(&*link, node, &wire_name).await? {
-                Some(found) => differences.extend(compare(topic, node, &found)),
-                None if *create => make(&*link, node, &wire_name, topic).await.map_err(failed)?,
-                None => differences.push(Difference::new(topic, &node.name, "topic", "to be there", None)),
+        let (wire_name, mut answers) = (client.config.wire_name(&topic.name), 0);
+        for node in &nodes {
+            // Each broker that is gone costs its time-out once, and not for every topic.
+            if gone.contains_key(&node.name) {
+                continue;
             }
+            match prepare_on(&*link, node, &wire_name, wanted).await.map_err(Trouble::into_outage) {
+                Ok(difference) => {
+                    answers += 1;
+                    differences.extend(difference);
+                }
+                Err(trouble) if trouble.class == FailureClass::Connection => {
+                    tracing::warn!(broker = &*node.name, error = %trouble.text, "topics are neither made nor checked on a broker that is gone");
+                    gone.insert(Arc::clone(&node.name), trouble);
+                }
+                Err(trouble) => return Err(trouble.error()),
+            }
+        }
+        if answers == 0
+            && let Some(trouble) = nodes.iter().find_map(|node| gone.get(&node.name))
+        {
+            return Err(trouble.error());
         }
     }
     match differences.is_empty() {
@@ -103,11 +120,26 @@ pub(super) async fn prepare(client: &Client, wanted: &[Wanted]) -> Result<(), Tr
     }
 }
 
-async fn look(link: &dyn Link, node: &Node, wire_name: &str) -> Result<Option<Found>, TransportError> {
+/// Makes or checks one topic on one broker; returns how it differs there.
+async fn prepare_on(
+    link: &dyn Link,
+    node: &Node,
+    wire_name: &str,
+    wanted: &Wanted,
+) -> Result<Vec<Difference>, Trouble> {
+    let Wanted { topic, create } = wanted;
+    match look(link, node, wire_name).await? {
+        Some(found) => Ok(compare(topic, node, &found)),
+        None if *create => make(link, node, wire_name, topic).await.map(|()| Vec::new()),
+        None => Ok(vec![Difference::new(topic, &node.name, "topic", "to be there", None)]),
+    }
+}
+
+async fn look(link: &dyn Link, node: &Node, wire_name: &str) -> Result<Option<Found>, Trouble> {
     let asked = link.ask(&node.address, GET_TOPIC_CONFIG, &[("topic", wire_name.to_owned())], Vec::new()).await;
-    let Some(body) = asked.map_err(|trouble| trouble.into_outage().error())? else { return Ok(None) };
-    let found = serde_json::from_slice(&body).map_err(|error| TransportError::new(FailureClass::Topic, error))?;
-    Ok(Some(found))
+    let Some(body) = asked? else { return Ok(None) };
+    let unread = |_| Trouble::new(FailureClass::Topic, "the broker's settings of the topic cannot be read");
+    serde_json::from_slice(&body).map(Some).map_err(unread)
 }
 
 async fn make(link: &dyn Link, node: &Node, wire_name: &str, topic: &RocketMqTopic) -> Result<(), Trouble> {

@@ -7,6 +7,9 @@ use crate::limits::{
     ROCKETMQ_DELIVERY_TIMEOUT, ROCKETMQ_IN_FLIGHT_MAX, ROCKETMQ_MESSAGE_BYTES_MAX, ROCKETMQ_REQUEST_TIMEOUT,
 };
 
+/// The shortest time that a broker holds a message, and the step in which it counts.
+const BROKER_DELAY_MIN: Duration = Duration::from_secs(1);
+
 /// Characters of a producer group at most, as brokers have it.
 const GROUP_CHARS_MAX: usize = 120;
 
@@ -120,10 +123,11 @@ impl RocketMqConfig {
         self
     }
 
-    /// Lets the broker hold the messages of a topic for this long, which it does to the second and for three days at most.
+    /// Lets the broker hold the messages of a topic for this long: a second at least and three days at most, to the second.
     ///
     /// For a topic whose consumers are always to be late; the broker stores each message twice for it, and sends none in
-    /// batches. The messages of one key may come out in another order.
+    /// batches. The messages of one key may come out in another order, so a relay does not start with one of an
+    /// [ordered](crate::Topic::ordered_by_key) topic.
     #[must_use]
     pub fn broker_delay(mut self, topic: impl Into<Arc<str>>, delay: Duration) -> Self {
         self.broker_delays.insert(topic.into(), delay);
@@ -155,12 +159,16 @@ impl RocketMqConfig {
         if self.credentials.as_ref().is_some_and(|given| given.access_key.is_empty() || given.secret_key.is_empty()) {
             return Err(RocketMqConfigError::Credentials);
         }
-        if self.request_timeout < Duration::from_millis(100) || self.delivery_timeout < self.request_timeout * 5 {
-            let (request, delivery) = (self.request_timeout, self.delivery_timeout);
+        let (request, delivery) = (self.request_timeout, self.delivery_timeout);
+        let is_too_short = request.checked_mul(5).is_none_or(|least| delivery < least);
+        if request < Duration::from_millis(100) || is_too_short {
             return Err(RocketMqConfigError::Timeouts { request, delivery });
         }
         if self.message_bytes_max == 0 || self.in_flight_max == 0 {
             return Err(RocketMqConfigError::Nothing);
+        }
+        if let Some((topic, delay)) = self.broker_delays.iter().find(|(_, delay)| **delay < BROKER_DELAY_MIN) {
+            return Err(RocketMqConfigError::Delay { topic: Arc::clone(topic), given: *delay });
         }
         Ok(())
     }
@@ -215,6 +223,14 @@ pub enum RocketMqConfigError {
     /// Limits that let nothing through.
     #[error("message_bytes_max or in_flight_max is 0")]
     Nothing,
+    /// A delay that the broker would make none of.
+    #[error("broker_delay {given:?} of topic {topic:?} is below the second that brokers count in")]
+    Delay {
+        /// The topic.
+        topic: Arc<str>,
+        /// What was given.
+        given: Duration,
+    },
     /// The client library cannot be set up on this machine.
     #[error("the client cannot be set up: {problem}")]
     Client {
@@ -238,11 +254,14 @@ mod tests {
             RocketMqConfig::new("a:1").credentials("me", ""),
             RocketMqConfig::new("a:1").delivery_timeout(Duration::from_secs(14)),
             RocketMqConfig::new("a:1").request_timeout(Duration::from_millis(1)),
+            RocketMqConfig::new("a:1").request_timeout(Duration::MAX).delivery_timeout(Duration::MAX),
             RocketMqConfig::new("a:1").in_flight_max(0),
+            RocketMqConfig::new("a:1").broker_delay("orders", Duration::from_millis(999)),
         ];
         for config in wrong {
             assert!(config.check().is_err(), "{config:?}");
         }
-        RocketMqConfig::new("a:1;b:2").namespace("shop").credentials("me", "x").check().expect("a good one");
+        let good = RocketMqConfig::new("a:1;b:2").namespace("shop").credentials("me", "x");
+        good.broker_delay("orders", Duration::from_secs(1)).check().expect("a good one");
     }
 }

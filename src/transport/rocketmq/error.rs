@@ -21,6 +21,11 @@ pub(super) enum NotSent {
     PropertiesTooLarge { bytes: usize },
     #[error("topic {topic:?} is delayed by the broker, which takes no half messages for it")]
     HalfDelayed { topic: Arc<str> },
+    #[error(
+        "topic {topic:?} is ordered by key, and a broker that delays its messages gives them out in any order: \
+         leave out broker_delay, or ordered_by_key"
+    )]
+    OrderedDelayed { topic: Arc<str> },
     #[error("waited {waited:?} for its turn")]
     Overdue { waited: Duration },
     #[error("the transport is going away")]

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,19 +24,27 @@ pub(super) struct Health {
 struct State {
     /// Each broker by name, with what keeps it from answering, and when it did last.
     brokers: HashMap<Arc<str>, Option<(Trouble, Instant)>>,
+    /// The brokers that each topic was found on last.
+    topics: HashMap<Arc<str>, HashSet<Arc<str>>>,
     names: Option<Trouble>,
     /// The client library itself is broken; nothing but another life of it heals that.
     fatal: Option<Trouble>,
 }
 
 impl Health {
-    /// A topic is on these brokers; the name servers said so.
-    pub(super) fn found<'a>(&self, brokers: impl Iterator<Item = &'a Arc<str>>) {
+    /// A topic is on these brokers; the name servers said so. A broker that no topic is on any more is forgotten: it would
+    /// count as one that takes messages, or as one that is down, for ever.
+    pub(super) fn found<'a>(&self, topic: &Arc<str>, brokers: impl Iterator<Item = &'a Arc<str>>) {
         let mut state = self.state();
         state.names = None;
-        for broker in brokers {
-            state.brokers.entry(Arc::clone(broker)).or_default();
+        state.topics.insert(Arc::clone(topic), brokers.map(Arc::clone).collect());
+        let State { brokers, topics, .. } = &mut *state;
+        let used: HashSet<&Arc<str>> = topics.values().flatten().collect();
+        brokers.retain(|broker, _| used.contains(broker));
+        for broker in used {
+            brokers.entry(Arc::clone(broker)).or_default();
         }
+        self.keep(&state);
     }
 
     /// A broker answered, whatever it was.
@@ -50,13 +58,17 @@ impl Health {
         }
     }
 
-    /// A call for a broker failed.
+    /// A call for a broker failed. Of one that was forgotten meanwhile that says nothing.
     pub(super) fn failed(&self, broker: &str, trouble: &Trouble) {
         if trouble.class.is_outage() {
             let mut state = self.state();
             match trouble.class {
                 FailureClass::Fatal => state.fatal = Some(trouble.clone()),
-                _ => drop(state.brokers.insert(Arc::from(broker), Some((trouble.clone(), Instant::now())))),
+                _ => {
+                    if let Some(known) = state.brokers.get_mut(broker) {
+                        *known = Some((trouble.clone(), Instant::now()));
+                    }
+                }
             }
             self.keep(&state);
         }
@@ -129,11 +141,11 @@ mod tests {
 
     #[test]
     fn an_outage_is_when_no_broker_is_left() {
-        let (health, brokers) = (Health::default(), [Arc::from("a"), Arc::from("b")]);
+        let (health, [orders, a, b]) = (Health::default(), ["orders", "a", "b"].map(Arc::<str>::from));
         let gone = Trouble::new(FailureClass::Connection, "gone");
         health.lost_names(&gone);
         assert!(health.outage().is_some(), "no topic can be found");
-        health.found(brokers.iter());
+        health.found(&orders, [&a, &b].into_iter());
         assert!(health.outage().is_none());
         health.failed("a", &gone);
         assert!(health.outage().is_none() && health.is_down("a") && !health.is_down("b"));
@@ -147,6 +159,25 @@ mod tests {
         assert!(health.outage().is_none());
         health.recovered();
         assert!(!health.is_down("a"));
+    }
+
+    #[test]
+    fn a_broker_that_no_topic_is_on_any_more_is_forgotten() {
+        let (health, [orders, bills]) = (Health::default(), ["orders", "bills"].map(Arc::<str>::from));
+        let ([a, b], gone) = (["a", "b"].map(Arc::<str>::from), Trouble::new(FailureClass::Connection, "gone"));
+        health.found(&orders, [&a, &b].into_iter());
+        health.found(&bills, [&b].into_iter());
+        health.failed("b", &gone);
+        health.found(&orders, [&a].into_iter());
+        assert!(health.is_down("b"), "another topic is on it");
+        health.found(&bills, [&a].into_iter());
+        assert!(!health.is_down("b"));
+        health.failed("b", &gone);
+        assert!(!health.is_down("b"), "what was left in its queues says nothing");
+        health.failed("a", &gone);
+        assert!(health.outage().is_some(), "nobody else is there");
+        health.found(&orders, [&b].into_iter());
+        assert!(health.outage().is_none() && health.is_down("a"));
     }
 
     #[test]

@@ -109,11 +109,19 @@ impl Transport for RocketMqTransport {
     /// Makes or checks the topics given to the builder, and reads the queues of `topics`.
     ///
     /// A topic that the cluster does not have and that is to be neither made nor checked is no error: its messages
-    /// fail as [`FailureClass::Topic`].
+    /// fail as [`FailureClass::Topic`]. A name that brokers do not take is one, and so is a
+    /// [`broker_delay`](RocketMqConfig::broker_delay) of an ordered topic.
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
         let names: Vec<Arc<str>> = topics.iter().map(Topic::shared_name).collect();
         if let Some(name) = names.iter().find(|name| !self.client.topics.of(name, &self.client.config).is_legal) {
             return Err(TransportError::new(FailureClass::Topic, NotSent::TopicName { topic: Arc::clone(name) }));
+        }
+        let is_delayed = |topic: &&Topic| self.client.config.broker_delays.contains_key(topic.name());
+        if let Some(topic) = topics.iter().filter(|topic| topic.lane_count().is_some()).find(is_delayed) {
+            return Err(TransportError::new(
+                FailureClass::Topic,
+                NotSent::OrderedDelayed { topic: topic.shared_name() },
+            ));
         }
         self.probe().await?;
         let wanted = self.topics.clone();
@@ -192,7 +200,7 @@ pub struct RocketMqTransportBuilder {
 
 impl RocketMqTransportBuilder {
     /// Makes the topic when the relay starts, on the brokers that do not have it; on the others it is
-    /// [checked](Self::check_topic).
+    /// [checked](Self::check_topic). A broker that is gone meanwhile is left out, as long as another one answers.
     #[must_use]
     pub fn create_topic(mut self, topic: RocketMqTopic) -> Self {
         self.topics.push(Wanted { topic, create: true });

@@ -33,16 +33,22 @@ struct Broker {
     broker_addrs: BTreeMap<String, String>,
 }
 
-/// The masters of which the first name server that answers knows.
+/// The masters that the first name server knows that knows any: one that has just begun has heard of none yet. None where
+/// those that answer know none.
 pub(super) async fn masters(link: &dyn Link, name_servers: &str) -> Result<Vec<Node>, Trouble> {
-    let mut failed = None;
+    let (mut answered, mut failed) = (false, None);
     for server in name_servers.split(';') {
-        match link.ask(server, GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await {
-            Ok(body) => return parse(&String::from_utf8_lossy(&body.unwrap_or_default())),
+        let asked = link.ask(server, GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await;
+        match asked.and_then(|body| parse(&String::from_utf8_lossy(&body.unwrap_or_default()))) {
+            Ok(none) if none.is_empty() => answered = true,
+            Ok(nodes) => return Ok(nodes),
             Err(trouble) => failed = Some(trouble),
         }
     }
-    Err(failed.unwrap_or_else(none_known).into_outage())
+    match failed.filter(|_| !answered) {
+        Some(trouble) => Err(trouble.into_outage()),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Says hello to a broker as any client does, in a group of its own: the request that needs no right but to be let in.

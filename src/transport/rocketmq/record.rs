@@ -23,6 +23,21 @@ const KEY: &str = "outbox-key";
 /// `none` for a tombstone and `empty` for a payload without bytes: a broker takes neither, so the body is one zero byte.
 const PAYLOAD: &str = "outbox-payload";
 
+/// Names that brokers use, too, beside those that the client library keeps from its users. What begins with `__` is theirs
+/// altogether.
+const BROKERS_OWN: [&str; 10] = [
+    MessageConst::PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS,
+    MessageConst::PROPERTY_FORWARD_QUEUE_ID,
+    MessageConst::PROPERTY_INNER_BASE,
+    MessageConst::PROPERTY_INNER_MULTI_DISPATCH,
+    MessageConst::PROPERTY_INNER_NUM,
+    MessageConst::PROPERTY_REDIRECT,
+    MessageConst::PROPERTY_TIMER_ROLL_LABEL,
+    MessageConst::PROPERTY_TRACE_CONTEXT,
+    MessageConst::PROPERTY_TRANS_OFFSET,
+    MessageConst::PROPERTY_TRANSACTION_CHECK_TIMES,
+];
+
 /// What is written behind a name, and behind its value.
 const SEPARATORS: [char; 2] = ['\u{1}', '\u{2}'];
 
@@ -128,8 +143,7 @@ impl Properties {
     fn put_headers(&mut self, headers: &Headers) {
         let (mut whole, mut names) = (true, HashSet::new());
         for (name, value) in headers.iter() {
-            let is_free = !STRING_HASH_SET.contains(name) && !name.starts_with("outbox-") && !name.starts_with("__");
-            let value = std::str::from_utf8(value).ok().filter(|value| is_free && fits(name) && fits(value));
+            let value = std::str::from_utf8(value).ok().filter(|value| is_free(name) && fits(name) && fits(value));
             match value {
                 Some(value) if names.insert(name) => self.put(name, &[value]),
                 _ => whole = false,
@@ -140,6 +154,12 @@ impl Properties {
             self.put(HEADERS, &[&headers.to_json()]);
         }
     }
+}
+
+/// Whether a name is neither a broker's nor one of the outbox's own.
+fn is_free(name: &str) -> bool {
+    let is_taken = STRING_HASH_SET.contains(name) || BROKERS_OWN.contains(&name);
+    !is_taken && !name.starts_with("outbox-") && !name.starts_with("__")
 }
 
 /// Whether a property can hold the text: a broker drops an empty one.
@@ -198,10 +218,13 @@ mod tests {
     #[test]
     fn what_no_property_can_hold_is_told_whole() {
         let config = RocketMqConfig::new("a:1");
-        let cases: [(&str, &[u8]); 6] = [
+        let cases: [(&str, &[u8]); 9] = [
             ("bytes", &[0xff]),
             ("empty", b""),
             ("KEYS", b"mine"),
+            ("INNER_NUM", b"3"),
+            ("INNER_BASE", b"AA=="),
+            ("INNER_MULTI_DISPATCH", b"a,b"),
             ("outbox-attempt", b"9"),
             ("a\u{1}", b"x"),
             ("__x", b"y"),
@@ -211,6 +234,7 @@ mod tests {
             envelope.headers.push("plain", "text");
             envelope.headers.push(name, value);
             let held = |name| held(&envelope, &config, name);
+            assert_ne!(held(name).as_deref().map(str::as_bytes), Some(value), "{name:?}");
             assert_eq!(held(HEADERS), Some(envelope.headers.to_json()), "{name:?}");
             assert_eq!(held("plain").as_deref(), Some("text"));
             assert_eq!(held("outbox-attempt"), None, "the outbox's own properties are nobody else's");

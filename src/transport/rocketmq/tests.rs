@@ -1,5 +1,7 @@
 //! The library's calls that panic, hang or lie: a life of it in which they do.
 
+mod cluster;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -120,14 +122,22 @@ impl Seen {
     }
 }
 
+fn config() -> RocketMqConfig {
+    RocketMqConfig::new("127.0.0.1:1")
+}
+
 /// A client whose lives follow each other as given; the last one stays.
 fn client(lives: &'static [(Sending, Asking)]) -> Arc<Client> {
+    client_with(lives, config())
+}
+
+fn client_with(lives: &'static [(Sending, Asking)], config: RocketMqConfig) -> Arc<Client> {
     let begun = AtomicUsize::new(0);
     let open: Open = Box::new(move || {
         let (sending, asking) = lives[begun.fetch_add(1, Ordering::Relaxed).min(lives.len() - 1)];
         Box::pin(async move { Ok(Arc::new(Scripted(sending, asking)) as Arc<dyn Link>) })
     });
-    Arc::new(Client::new(RocketMqConfig::new("127.0.0.1:1"), Handle::current(), open))
+    Arc::new(Client::new(config, Handle::current(), open))
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,6 +196,10 @@ async fn what_is_not_safe_is_not_delivered() {
     for status in [SendStatus::FlushDiskTimeout, SendStatus::FlushSlaveTimeout, SendStatus::SlaveNotAvailable] {
         let lives: &'static [_] = Box::leak(Box::new([(Sending::Half(status), Asking::Answers)]));
         assert_eq!(seen.after(&client(lives), 1).await, [Some(FailureClass::Temporary)], "{status:?}");
+        let accepts = client_with(lives, config().accept_unreplicated());
+        let is_unflushed = status == SendStatus::FlushDiskTimeout;
+        let class = is_unflushed.then_some(FailureClass::Temporary);
+        assert_eq!(seen.after(&accepts, 1).await, [class], "{status:?} where replicas are not waited for");
     }
 }
 

@@ -120,7 +120,7 @@ pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
         .unwrap_or_else(|_| Err(Trouble::overdue(within).into_outage()))
     {
         Ok(queues) if !queues.is_empty() => {
-            client.health.found(queues.iter().map(|queue| &queue.broker));
+            client.health.found(&topic.name, queues.iter().map(|queue| &queue.broker));
             let lines = topic.found(queues, &client.health);
             lines.into_iter().for_each(|line| start(&client, &topic, line));
             return;

@@ -67,6 +67,15 @@ impl TransportUnderTest for Killable {
     async fn go_up(&self) {
         self.server().start_again().expect("start again");
     }
+
+    async fn go_silent(&self) -> bool {
+        self.signal(Signal::STOP);
+        true
+    }
+
+    async fn answer_again(&self) {
+        self.signal(Signal::CONT);
+    }
 }
 
 mod conformance {
@@ -75,7 +84,10 @@ mod conformance {
     }
 
     // The other cases without a broker are held against the mock cluster: each takes two starts of a real one.
-    diesel_outbox::transport_conformance_tests!(open; an_absent_broker_is_an_outage_until_it_is_back);
+    diesel_outbox::transport_conformance_tests! { open;
+        an_absent_broker_is_an_outage_until_it_is_back,
+        a_silent_broker_keeps_no_message,
+    }
 }
 
 /// As the relay would: what failed is sent again once a probe succeeds.

@@ -17,12 +17,20 @@ mod kafka_topics;
 mod logs;
 mod memory;
 #[cfg(feature = "_test")]
+mod mixed;
+#[cfg(feature = "_test")]
 mod rocketmq;
 #[cfg(feature = "_test")]
 mod rocketmq_broker;
+#[cfg(feature = "_test")]
+mod rocketmq_config;
 #[cfg(feature = "_test")]
 mod rocketmq_down;
 #[cfg(feature = "_test")]
 mod rocketmq_hung;
 #[cfg(feature = "_test")]
 mod rocketmq_names;
+#[cfg(feature = "_test")]
+mod rocketmq_relayed;
+#[cfg(feature = "_test")]
+mod suites;

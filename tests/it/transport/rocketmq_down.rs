@@ -9,11 +9,12 @@ use async_trait::async_trait;
 use diesel_outbox::MessageId;
 use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
 use diesel_outbox::transport::{RocketMqTopic, RocketMqTransport, Transport};
+use rustix::process::Signal;
 use xtask::parts;
 use xtask::servers::Rocketmq;
 use xtask::servers::rocketmq::{Access, Flush, Options};
 
-use super::broker::{PATIENCE, envelope};
+use super::broker::{PATIENCE, envelope, signal};
 use super::rocketmq::{config, fresh, transport};
 use super::rocketmq_broker;
 
@@ -31,6 +32,15 @@ impl Own {
 
     pub(super) fn with<T>(&self, run: impl FnOnce(&mut Rocketmq) -> T) -> T {
         run(&mut self.server.lock().expect("no panic"))
+    }
+
+    /// Its process stands still: its port is open, its connections are, and nobody answers.
+    pub(super) fn hang(&self) {
+        signal(self.with(|server| server.broker_pid()), Signal::STOP);
+    }
+
+    pub(super) fn go_on(&self) {
+        signal(self.with(|server| server.broker_pid()), Signal::CONT);
     }
 }
 
@@ -62,6 +72,15 @@ impl TransportUnderTest for Own {
     async fn go_up(&self) {
         self.with(Rocketmq::start_again).expect("start again");
     }
+
+    async fn go_silent(&self) -> bool {
+        self.hang();
+        true
+    }
+
+    async fn answer_again(&self) {
+        self.go_on();
+    }
 }
 
 mod conformance {
@@ -71,6 +90,7 @@ mod conformance {
 
     diesel_outbox::transport_conformance_tests! { open;
         an_absent_broker_is_an_outage_until_it_is_back,
+        a_silent_broker_keeps_no_message,
         send_never_blocks,
         a_dropped_transport_reports_what_it_held,
     }

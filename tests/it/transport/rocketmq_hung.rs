@@ -8,22 +8,13 @@ use diesel_outbox::store::{InsertOptions, MemoryStore};
 use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
 use diesel_outbox::transport::{FailureClass, RocketMqTransport};
 use diesel_outbox::{Envelope, Limits, MessageId, Outbox, Topic};
-use rustix::process::Signal;
 use xtask::servers::rocketmq::Flush;
 
-use super::broker::{PATIENCE, envelope, signal};
+use super::broker::{PATIENCE, envelope};
 use super::rocketmq::config;
 use super::rocketmq_down::Own;
 
 impl Own {
-    fn hang(&self) {
-        signal(self.with(|server| server.broker_pid()), Signal::STOP);
-    }
-
-    fn go_on(&self) {
-        signal(self.with(|server| server.broker_pid()), Signal::CONT);
-    }
-
     async fn ids(&self, topic: &str) -> BTreeSet<MessageId> {
         self.stored(topic).await.iter().filter_map(Stored::message_id).collect()
     }

@@ -36,6 +36,33 @@ pub async fn an_absent_broker_is_an_outage_until_it_is_back(broker: &dyn Transpo
     delivers_again(&*transport, &topic, broker.patience()).await;
 }
 
+/// A broker that answers nothing, on connections that stay open: every message has an outcome within the delivery time-out, and
+/// none is said to be delivered; when the broker answers again, probes succeed and messages are delivered.
+pub async fn a_silent_broker_keeps_no_message(broker: &dyn TransportUnderTest) {
+    let (transport, topic) = (broker.transport(), broker.new_topic().await);
+    delivers_again(&*transport, &topic, broker.patience()).await;
+    if !broker.go_silent().await {
+        return nothing_said("a_silent_broker_keeps_no_message", "way to fall silent");
+    }
+    let outcomes = Outcomes::new();
+    (0..100).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some(&format!("key-{}", id % 7)), "x")));
+    let seen = outcomes.wait_for(100, transport.delivery_timeout() + Duration::from_secs(1)).await;
+    assert_eq!(numbers(&seen).len(), 100);
+    let in_time = |seen: &Seen| match seen.class() {
+        // What had no turn goes back.
+        None => *seen == Seen::Busy,
+        Some(class) => matches!(class, FailureClass::Connection | FailureClass::Temporary),
+    };
+    let other = seen.iter().find(|(_, seen)| !in_time(seen));
+    assert_eq!(other, None, "a message that nobody answered for");
+
+    broker.answer_again().await;
+    let back = async { while transport.probe().await.is_err() {} };
+    let back = tokio::time::timeout(broker.patience(), back).await;
+    assert!(back.is_ok(), "the broker answers and no probe succeeds");
+    delivers_again(&*transport, &topic, broker.patience()).await;
+}
+
 /// 20,000 messages without a broker: the calls return at once, and flush says how many have no outcome.
 pub async fn send_never_blocks(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);

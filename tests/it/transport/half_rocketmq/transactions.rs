@@ -88,15 +88,15 @@ async_connections_mark_as_well! {
 
 fn a_broker_that_asks_during_a_transaction_waits_for_its_end<S: Site>() {
     let Some(yard) = Yard::<S>::open() else { return };
-    let ((halves, open), mut conn) = (yard.watched_halves(), yard.connect());
+    let ((halves, watch), mut conn) = (yard.watched_halves(), yard.connect());
     for (number, commits) in [(1, true), (2, false)] {
         let half = halves.send_blocking(&yard.message(number)).unwrap();
         let id = half.message_id();
         let ended = conn.transaction(|conn| {
             half.mark(conn)?;
             insert(conn, number, id)?;
-            let before = open.load(Ordering::Relaxed);
-            until("the broker has asked twice", || open.load(Ordering::Relaxed) >= before + 2);
+            let before = watch.open.load(Ordering::Relaxed);
+            until("the broker has asked twice", || watch.open.load(Ordering::Relaxed) >= before + 2);
             assert!(!yard.delivered().contains(&id), "nobody sees a message of an open transaction");
             if commits { Ok(()) } else { Err(Error::RollbackTransaction) }
         });
@@ -108,6 +108,23 @@ fn a_broker_that_asks_during_a_transaction_waits_for_its_end<S: Site>() {
     let delivered = || yard.delivered().into_iter().collect::<BTreeSet<_>>();
     until("the committed one is delivered", || !delivered().is_empty());
     assert_eq!(delivered(), yard.committed());
+}
+
+fn a_flush_waits_until_the_marks_are_gone<S: Site>() {
+    let Some(yard) = Yard::<S>::open() else { return };
+    let ((halves, watch), mut conn) = (yard.watched_halves(), yard.connect());
+    let kept = watch.forgetting.blocking_lock();
+    let half = halves.send_blocking(&yard.message(1)).unwrap();
+    let id = half.message_id();
+    conn.transaction(|conn| half.mark(conn).and_then(|()| insert(conn, 1, id))).unwrap();
+    drop(half);
+    until("the broker was told", || watch.forgets.load(Ordering::Relaxed) == 1);
+    assert_eq!(halves.flush_blocking(Duration::ZERO), 1, "its mark is still there");
+    assert_eq!(yard.marks(), [(id, false)]);
+    drop(kept);
+    assert_eq!(halves.flush_blocking(DEADLINE), 0);
+    assert_eq!(yard.marks(), []);
+    yard.until_delivered_once();
 }
 
 fn a_half_message_that_is_dropped_too_early_is_delivered_all_the_same<S: Site>() {
@@ -171,6 +188,7 @@ fn a_transaction_that_mariadb_has_ended_marks_nothing() {
 on_each_site!(
     a_committed_message_is_delivered_and_no_other,
     a_broker_that_asks_during_a_transaction_waits_for_its_end,
+    a_flush_waits_until_the_marks_are_gone,
     a_half_message_that_is_dropped_too_early_is_delivered_all_the_same,
     a_transaction_that_marks_too_late_cannot_commit,
 );

@@ -1,4 +1,4 @@
-//! A store that tells how often somebody who asked had to be told "open".
+//! A store that tells what it was asked, and that can be kept from forgetting marks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +10,24 @@ use diesel_outbox::store::{
     StoreError, StoreWarning, TopicBacklog,
 };
 use diesel_outbox::{MessageId, TableNames};
+use tokio::sync::Mutex;
+
+/// What a test sees of a store.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// How often somebody who asked had to be told "open".
+    pub(super) open: AtomicUsize,
+    /// How often marks were to be forgotten.
+    pub(super) forgets: AtomicUsize,
+    /// Nothing is forgotten while a test has it.
+    pub(super) forgetting: Mutex<()>,
+}
 
 /// Half messages ask a store for nothing but its marks.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     pub(super) store: S,
-    pub(super) open: Arc<AtomicUsize>,
+    pub(super) watch: Arc<Watch>,
 }
 
 impl<S: Store> Watched<S> {
@@ -37,12 +49,14 @@ impl<S: Store> HalfStore for Watched<S> {
     async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
         let decided = self.halves().decide(message, topic).await;
         if matches!(decided, Ok(Decision::Open)) {
-            self.open.fetch_add(1, Ordering::Relaxed);
+            self.watch.open.fetch_add(1, Ordering::Relaxed);
         }
         decided
     }
 
     async fn forget(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        self.watch.forgets.fetch_add(1, Ordering::Relaxed);
+        let _may = self.watch.forgetting.lock().await;
         self.halves().forget(messages).await
     }
 

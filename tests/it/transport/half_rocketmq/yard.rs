@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use diesel::QueryResult;
@@ -16,7 +15,7 @@ use xtask::servers::Part;
 use xtask::servers::rocketmq::create_topic;
 
 use super::site::Site;
-use super::watched::Watched;
+use super::watched::{Watch, Watched};
 use crate::transport::rocketmq::{config, fresh};
 use crate::transport::rocketmq_broker;
 
@@ -69,14 +68,14 @@ impl<S: Site> Yard<S> {
         self.watched_halves().0
     }
 
-    /// And how often somebody had to be told that the transaction is open.
+    /// And what a test sees of their store.
     ///
     /// A group for each yard: the shared broker knows the others', too.
-    pub(super) fn watched_halves(&self) -> (HalfMessages, Arc<AtomicUsize>) {
+    pub(super) fn watched_halves(&self) -> (HalfMessages, Arc<Watch>) {
         let config = config(&self.name_server).group(self.topic.as_str());
-        let open = Arc::new(AtomicUsize::new(0));
-        let store = Watched { store: S::store(&self.database_url), open: Arc::clone(&open) };
-        (self.outbox().half_messages_blocking(store, config).unwrap(), open)
+        let watch = Arc::<Watch>::default();
+        let store = Watched { store: S::store(&self.database_url), watch: Arc::clone(&watch) };
+        (self.outbox().half_messages_blocking(store, config).unwrap(), watch)
     }
 
     pub(super) fn message(&self, number: i32) -> Message {

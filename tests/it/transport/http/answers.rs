@@ -7,7 +7,13 @@ use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transpor
 
 use super::{DEADLINE, Receiver, Reply, envelope, sent, to};
 
+/// With as much time for an answer as a test has.
 fn with_target(target: HttpTarget) -> HttpTransport {
+    HttpTransport::builder().every_topic(target).timeout(DEADLINE).build().unwrap()
+}
+
+/// For answers that do not come.
+fn impatient(target: HttpTarget) -> HttpTransport {
     HttpTransport::builder().every_topic(target).timeout(Duration::from_millis(500)).build().unwrap()
 }
 
@@ -67,7 +73,7 @@ async fn a_rule_sees_as_much_of_the_body_as_it_asked_for() {
         assert_eq!(seen.class(), class, "{reply:?}: {seen:?}");
         assert!(!format!("{seen:?}").contains("rejected"), "answers are repeated nowhere: {seen:?}");
     }
-    let wants_more = with_target(HttpTarget::new(receiver.url("/")).success_when(10_000, |_| true));
+    let wants_more = impatient(HttpTarget::new(receiver.url("/")).success_when(10_000, |_| true));
     receiver.reply_next([Reply::Stalled]);
     let seen = sent(&wants_more, envelope("orders")).await;
     assert_eq!(seen.class(), Some(FailureClass::Temporary), "a time-out: {seen:?}");
@@ -100,7 +106,7 @@ async fn an_answer_without_end_delivers_and_holds_nothing_up() {
 async fn a_receiver_that_says_nothing_is_a_time_out_and_many_are_an_outage() {
     let receiver = Receiver::start();
     receiver.reply_by(|received| (received.method == "POST").then_some(Reply::Held));
-    let transport = with_target(HttpTarget::new(receiver.url("/")));
+    let transport = impatient(HttpTarget::new(receiver.url("/")));
     let began = Instant::now();
     let seen = sent(&transport, envelope("orders")).await;
     assert_eq!(seen.class(), Some(FailureClass::Temporary), "{seen:?}");
@@ -134,6 +140,20 @@ async fn what_waited_too_long_goes_back_unsent() {
     outcomes.wait_for(5, DEADLINE).await;
     assert_eq!(outcomes.of(0), Some(Seen::Delivered));
     assert_eq!(receiver.received().len(), 1);
+}
+
+#[tokio::test]
+async fn times_beyond_the_end_of_the_clock_are_without_end() {
+    let receiver = Receiver::start();
+    let builder = HttpTransport::builder().every_topic(HttpTarget::new(receiver.url("/"))).in_flight_per_host_max(1);
+    let transport = builder.timeout(Duration::MAX).wait_max(Duration::MAX).build().unwrap();
+    assert_eq!(transport.delivery_timeout(), Duration::MAX);
+    receiver.reply_next([Reply::With(429, &[("retry-after", "1")])]);
+    assert_eq!(sent(&transport, envelope("orders")).await.class(), Some(FailureClass::Temporary));
+    let outcomes = Outcomes::new();
+    (0..3).for_each(|id| outcomes.send(&transport, id, envelope("orders")));
+    let seen = outcomes.wait_for(3, DEADLINE).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "they wait for the end of the pause: {seen:?}");
 }
 
 #[tokio::test]

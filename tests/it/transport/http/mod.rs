@@ -4,11 +4,12 @@
 mod answers;
 mod config;
 mod hosts;
-mod receiver;
+pub(super) mod receiver;
 mod relayed;
 mod requests;
 mod tls;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -46,6 +47,7 @@ fn to(receiver: &Receiver) -> HttpTransport {
 struct Http {
     receiver: Receiver,
     unknown: Arc<Mutex<Option<String>>>,
+    is_silent: Arc<AtomicBool>,
 }
 
 impl Http {
@@ -107,6 +109,16 @@ impl TransportUnderTest for Http {
         self.receiver.restart();
     }
 
+    async fn go_silent(&self) -> bool {
+        self.is_silent.store(true, Ordering::Release);
+        true
+    }
+
+    async fn answer_again(&self) {
+        self.is_silent.store(false, Ordering::Release);
+        self.receiver.release();
+    }
+
     fn payload_bytes_refused(&self) -> Option<usize> {
         Some(LIMIT_BYTES + 1)
     }
@@ -150,21 +162,25 @@ pub(super) async fn logs_in() -> Vec<String> {
 }
 
 mod conformance {
-    use super::{Arc, Http, Mutex, Receiver, Reply, TOKEN};
+    use super::{Arc, AtomicBool, Http, Mutex, Ordering, Receiver, Reply, TOKEN};
 
     pub(super) async fn open() -> Option<Http> {
         let (receiver, unknown) = (Receiver::start(), Arc::new(Mutex::new(None::<String>)));
-        let is_unknown = Arc::clone(&unknown);
+        let is_silent = Arc::<AtomicBool>::default();
+        let (is_unknown, says_nothing) = (Arc::clone(&unknown), Arc::clone(&is_silent));
         receiver.reply_by(move |received| {
             let let_in = received.header("authorization") == Some(format!("Bearer {TOKEN}").as_str());
             let topic = received.header("outbox-topic");
+            if says_nothing.load(Ordering::Acquire) {
+                return Some(Reply::Held);
+            }
             match topic.is_some() && topic == is_unknown.lock().unwrap().as_deref() {
                 _ if !let_in => Some(Reply::Status(401)),
                 true => Some(Reply::Status(404)),
                 false => None,
             }
         });
-        Some(Http { receiver, unknown })
+        Some(Http { receiver, unknown, is_silent })
     }
 
     diesel_outbox::transport_conformance_tests!(open);

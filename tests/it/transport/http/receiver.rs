@@ -18,26 +18,26 @@ use tokio::time::timeout;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-pub(super) const LIMIT_BYTES: usize = 1_000;
+pub(in crate::transport) const LIMIT_BYTES: usize = 1_000;
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub(super) struct Received {
-    pub(super) method: Method,
-    pub(super) uri: Uri,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(in crate::transport) struct Received {
+    pub(in crate::transport) method: Method,
+    pub(in crate::transport) uri: Uri,
+    pub(in crate::transport) headers: HeaderMap,
+    pub(in crate::transport) body: Bytes,
 }
 
 impl Received {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(in crate::transport) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 }
 
 /// What becomes of a request.
 #[derive(Debug, Clone)]
-pub(super) enum Reply {
+pub(in crate::transport) enum Reply {
     Status(u16),
     With(u16, &'static [(&'static str, &'static str)]),
     Body(u16, Vec<u8>),
@@ -60,14 +60,14 @@ struct Shared {
     peak: AtomicUsize,
 }
 
-pub(super) struct Receiver {
+pub(in crate::transport) struct Receiver {
     address: SocketAddr,
     shared: Arc<Shared>,
     runtime: Mutex<Option<Runtime>>,
 }
 
 impl Receiver {
-    pub(super) fn start() -> Self {
+    pub(in crate::transport) fn start() -> Self {
         let shared = Shared {
             received: watch::Sender::new(Vec::new()),
             next: Mutex::default(),
@@ -97,45 +97,45 @@ impl Receiver {
     }
 
     /// Ends at once, in the middle of whatever it does.
-    pub(super) fn kill(&self) {
+    pub(in crate::transport) fn kill(&self) {
         let runtime = self.runtime.lock().unwrap().take();
         // Waits until the tasks are gone, on a thread that may wait.
         std::thread::spawn(|| drop(runtime)).join().unwrap();
     }
 
     /// Listens again where it did.
-    pub(super) fn restart(&self) {
+    pub(in crate::transport) fn restart(&self) {
         self.listen();
     }
 
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(in crate::transport) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    pub(super) fn port(&self) -> u16 {
+    pub(in crate::transport) fn port(&self) -> u16 {
         self.address.port()
     }
 
     /// Answers the next requests so.
-    pub(super) fn reply_next(&self, replies: impl IntoIterator<Item = Reply>) {
+    pub(in crate::transport) fn reply_next(&self, replies: impl IntoIterator<Item = Reply>) {
         self.shared.next.lock().unwrap().extend(replies);
     }
 
     /// Asks `rule` what becomes of a request; `None` is 200.
-    pub(super) fn reply_by(&self, rule: impl FnMut(&Received) -> Option<Reply> + Send + 'static) {
+    pub(in crate::transport) fn reply_by(&self, rule: impl FnMut(&Received) -> Option<Reply> + Send + 'static) {
         *self.shared.rule.lock().unwrap() = Box::new(rule);
     }
 
-    pub(super) fn release(&self) {
+    pub(in crate::transport) fn release(&self) {
         self.shared.released.send_replace(true);
     }
 
     /// What came so far, without probes.
-    pub(super) fn received(&self) -> Vec<Received> {
+    pub(in crate::transport) fn received(&self) -> Vec<Received> {
         self.shared.received.borrow().clone()
     }
 
-    pub(super) async fn until_received(&self, count: usize) -> Vec<Received> {
+    pub(in crate::transport) async fn until_received(&self, count: usize) -> Vec<Received> {
         let mut received = self.shared.received.subscribe();
         let reached = timeout(DEADLINE, received.wait_for(|received| received.len() >= count)).await;
         assert!(reached.is_ok(), "{} requests of {count}", self.received().len());
@@ -143,7 +143,7 @@ impl Receiver {
     }
 
     /// The most requests that were under way at once.
-    pub(super) fn peak(&self) -> usize {
+    pub(in crate::transport) fn peak(&self) -> usize {
         self.shared.peak.load(Ordering::Acquire)
     }
 }

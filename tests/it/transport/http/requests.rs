@@ -1,12 +1,13 @@
 //! What a receiver gets.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
 use diesel_outbox::testing::transport::Seen;
-use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport};
+use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport as _};
 
-use super::{Receiver, envelope, sent, to};
+use super::{Receiver, Reply, envelope, sent, to};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -169,4 +170,22 @@ async fn a_header_that_http_cannot_have_is_refused_by_name() {
     let received = receiver.received();
     assert_eq!((received.len(), received[0].header("x-admin")), (1, None));
     assert_eq!(received[0].header("note-b64"), Some("YQ0KeC1hZG1pbjogMQ=="));
+}
+
+#[tokio::test]
+async fn a_probe_asks_where_it_was_told_to() {
+    let (receiver, asked) = (Receiver::start(), Arc::new(Mutex::new(Vec::new())));
+    let notes = Arc::clone(&asked);
+    receiver.reply_by(move |received| {
+        let login = received.header("authorization").unwrap_or("nobody").to_owned();
+        notes.lock().unwrap().push(format!("{} {} {login}", received.method, received.uri));
+        (received.uri.path() == "/hooks").then_some(Reply::Status(503))
+    });
+    let target = || HttpTarget::new(receiver.url("/hooks")).header("authorization", "Bearer swordfish");
+    let to = |target| HttpTransport::builder().every_topic(target).build().unwrap();
+    to(target().health_url(receiver.url("/health?deep=1"))).probe().await.unwrap();
+    assert_eq!(*asked.lock().unwrap(), ["HEAD /health?deep=1 Bearer swordfish"]);
+    let refused = to(target()).probe().await.unwrap_err();
+    assert_eq!(refused.class(), FailureClass::Connection, "{refused}");
+    assert_eq!(asked.lock().unwrap()[1..], ["HEAD /hooks Bearer swordfish"]);
 }

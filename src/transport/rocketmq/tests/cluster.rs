@@ -1,0 +1,103 @@
+//! Name servers and brokers of which some are gone, or know nothing yet.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use rocketmq_client_rust::SendStatus;
+use rocketmq_model::common::message::message_single::Message;
+use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
+use tokio::runtime::Handle;
+
+use super::super::admin::{self, RocketMqTopic, Wanted};
+use super::super::batch::Content;
+use super::super::classify::Trouble;
+use super::super::client::Client;
+use super::super::config::RocketMqConfig;
+use super::super::link::{Fields, Kept, Link, Open};
+use super::super::nodes::masters;
+use super::super::queues::Queue;
+use crate::transport::FailureClass;
+
+const MAKE_TOPIC: i32 = 17;
+const TWO_BROKERS: &str = r#"{"brokerAddrTable":{
+    "a":{"brokerAddrs":{0:"a:1"},"cluster":"one"},
+    "b":{"brokerAddrs":{0:"b:1"},"cluster":"one"}}}"#;
+const TOPIC: Option<&str> = Some(r#"{"readQueueNums":8,"writeQueueNums":8}"#);
+
+/// What is at each address; nobody is at any other.
+struct Nodes {
+    answers: HashMap<&'static str, Option<&'static str>>,
+    asked: Mutex<Vec<(String, i32)>>,
+}
+
+impl Nodes {
+    fn new(answers: impl IntoIterator<Item = (&'static str, Option<&'static str>)>) -> Arc<Self> {
+        Arc::new(Self { answers: answers.into_iter().collect(), asked: Mutex::default() })
+    }
+
+    fn times(&self, address: &str, code: i32) -> usize {
+        self.asked.lock().expect("no panic").iter().filter(|asked| **asked == (address.to_owned(), code)).count()
+    }
+}
+
+#[async_trait]
+impl Link for Nodes {
+    async fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Result<SendStatus, Trouble> {
+        unreachable!("no message is sent here")
+    }
+
+    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<Kept, Trouble> {
+        unreachable!("no message is sent here")
+    }
+
+    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
+        unreachable!("no topic is looked up here")
+    }
+
+    async fn ask(&self, address: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, Trouble> {
+        self.asked.lock().expect("no panic").push((address.to_owned(), code));
+        let gone = || Trouble::new(FailureClass::Connection, "gone");
+        self.answers.get(address).map(|answer| answer.map(|text| text.as_bytes().to_vec())).ok_or_else(gone)
+    }
+
+    async fn close(&self) {}
+}
+
+#[tokio::test]
+async fn a_name_server_that_knows_no_broker_has_not_the_last_word() {
+    let nodes = Nodes::new([("new:1", Some("{}")), ("torn:1", Some("<html>")), ("names:1", Some(TWO_BROKERS))]);
+    let found = masters(&*nodes, "gone:1;new:1;torn:1;names:1;never:1").await.expect("the last but one knows them");
+    assert_eq!(found.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(masters(&*nodes, "gone:1;new:1;torn:1").await.expect("an answer"), []);
+    let class = async |servers: &'static str| masters(&*nodes, servers).await.map_err(|trouble| trouble.class);
+    assert_eq!(class("gone:1").await, Err(FailureClass::Connection));
+    assert_eq!(class("gone:1;torn:1").await, Err(FailureClass::Temporary));
+}
+
+/// Makes, or only checks, two topics of 8 queues on brokers a and b.
+async fn prepared(nodes: &Arc<Nodes>, create: bool) -> Result<(), FailureClass> {
+    let life = Arc::clone(nodes);
+    let open: Open = Box::new(move || {
+        let life = Arc::clone(&life);
+        Box::pin(async move { Ok(life as Arc<dyn Link>) })
+    });
+    let client = Client::new(RocketMqConfig::new("names:1"), Handle::current(), open);
+    let wanted = ["orders", "bills"].map(|name| Wanted { topic: RocketMqTopic::new(name).queues(8), create });
+    admin::prepare(&client, &wanted).await.map_err(|error| error.class())
+}
+
+#[tokio::test]
+async fn topics_are_made_and_checked_without_a_broker_that_is_gone() {
+    let with_b = |answer| Nodes::new([("names:1", Some(TWO_BROKERS)), ("b:1", answer)]);
+    let nodes = with_b(None);
+    assert_eq!(prepared(&nodes, true).await, Ok(()));
+    assert_eq!(nodes.times("b:1", MAKE_TOPIC), 2, "there they are made");
+    assert_eq!(nodes.asked.lock().expect("no panic").iter().filter(|(address, _)| address == "a:1").count(), 1);
+    assert_eq!(prepared(&with_b(TOPIC), false).await, Ok(()));
+    assert_eq!(prepared(&with_b(None), false).await, Err(FailureClass::Topic), "nobody has them");
+    let other = Some(r#"{"readQueueNums":4,"writeQueueNums":4}"#);
+    assert_eq!(prepared(&with_b(other), false).await, Err(FailureClass::Topic), "they have 4 queues");
+    let alone = Nodes::new([("names:1", Some(TWO_BROKERS))]);
+    assert_eq!(prepared(&alone, true).await, Err(FailureClass::Connection), "nobody is left");
+}
