@@ -164,16 +164,14 @@ async fn send(
         () = engine.stop.reached(Stage::Draining) => return Ok(false),
     };
     let wanted = if lanes.topic.is_on_trial() { 1 } else { room.rows() };
-    let rows_max = engine.breaker.admit(wanted, engine.clock.now());
-    if rows_max == 0 {
+    let admission = engine.breaker.admit(wanted, engine.clock.now());
+    if admission.rows() == 0 {
         return Ok(false);
     }
-    let mut turns = Taken::new(lanes, lanes.take(turn, rows_max, room.bytes(), engine.clock.now()));
+    let mut turns = Taken::new(lanes, lanes.take(turn, admission.rows(), room.bytes(), engine.clock.now()));
     turns.pass_by(|row| engine.ledger.progress(row).is_some(), engine.clock.now() + LANE_RECHECK);
     let sent = send_taken(engine, store, turns, &mut room).await;
-    if !matches!(sent, Ok(true)) {
-        engine.breaker.trial_unused();
-    }
+    admission.end(matches!(sent, Ok(true)));
     sent
 }
 
