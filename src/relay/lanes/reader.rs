@@ -11,6 +11,7 @@ use super::hold::LaneHold;
 use super::page::{KeyHash, Scan};
 use super::topic::{TopicLanes, Turn, is_young};
 use crate::clock::BootInstant;
+use crate::crash_points::crash_point;
 use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK};
 use crate::metrics;
 use crate::relay::breaker::BreakerState;
@@ -186,6 +187,7 @@ async fn send_taken(
     }
     let lanes = taken.lanes;
     let mut loaded = load(engine, store, &taken).await?;
+    crash_point!(LANE_LOADED);
     // By id, so that what leaves together leaves in the order of the rows, as far as that goes.
     loaded.sort_unstable_by_key(|row| row.key().id);
     let (mut suspects, mut poisoned) = (Vec::new(), Vec::new());

@@ -9,10 +9,12 @@
 mod audit;
 mod child;
 mod crash;
+mod crash_ordered;
 mod fenced;
 mod messages;
 mod ordered;
 mod outages;
+mod owner;
 mod paused;
 mod relays;
 mod shop;
