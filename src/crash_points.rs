@@ -4,8 +4,12 @@
 
 macro_rules! crash_points {
     ($($name:ident = $text:literal, $help:literal;)+) => {
-        // Half messages are of one transport.
-        $(#[doc = $help] #[cfg_attr(not(feature = "rocketmq"), allow(dead_code))] pub(crate) const $name: &str = $text;)+
+        // Some are of one transport.
+        $(
+            #[doc = $help]
+            #[cfg_attr(not(all(feature = "kafka", feature = "rocketmq")), allow(dead_code))]
+            pub(crate) const $name: &str = $text;
+        )+
 
         /// Every crash point. A test kills a process at each and fails where one is never reached.
         #[cfg(feature = "_failpoints")]
@@ -33,6 +37,13 @@ crash_points! {
     HALF_DECIDED = "half::decided", "After the database said what became of it, before the broker is told.";
     HALF_FORGETTING = "half::forgetting", "After the broker was told, before the mark is removed.";
     CLOSED = "sweeper::closed", "After a claim was closed, before the process notes it.";
+    LANE_KEPT = "lane::kept", "After lanes were taken or prolonged, before the process notes it.";
+    LANE_FENCED = "lane::fenced", "After the broker fenced a lane, before the first message leaves by it.";
+    LANE_LOADED = "lane::loaded", "After the rows of lanes whose turn it is were read, before the first send.";
+    LANE_COMMITTING = "lane::committing", "After the broker took the messages of a fenced lane, before their transaction ends.";
+    LANE_COMMITTED = "lane::committed", "After the broker committed the messages of a fenced lane, before anybody is told.";
+    LANE_RELEASING = "lane::releasing", "Before lanes are handed over.";
+    LANE_RELEASED = "lane::released", "After lanes were handed over, before the process notes it.";
 }
 
 /// Marks a step of the way from COMMIT to settle.

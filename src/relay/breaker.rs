@@ -2,7 +2,8 @@
 //!
 //! Closed, it admits everything. An outage opens it. A probe that the broker answers makes it half-open: one row is
 //! admitted as a trial, and that row's outcome closes it or opens it again. A trial without outcome does not block: after
-//! a while another row may try, because the first may wait for a partition of its own.
+//! a while another row may try, because the first may wait for a partition of its own. Nor does one of nothing: whoever is
+//! admitted and sends nothing gives it back.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,9 +17,16 @@ use crate::transport::{FailureClass, Outcome};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BreakerState {
     Closed,
-    Open { class: FailureClass, since: BootInstant },
+    Open {
+        class: FailureClass,
+        since: BootInstant,
+    },
     HalfOpen,
-    Trial { since: BootInstant },
+    /// Numbered, so that whoever was admitted to an earlier one ends none but that.
+    Trial {
+        since: BootInstant,
+        number: u64,
+    },
 }
 
 #[derive(Debug)]
@@ -38,15 +46,29 @@ struct Inner {
     down_since: Option<BootInstant>,
     /// When it last answered a probe, in that outage.
     answered_at: Option<BootInstant>,
+    /// How many trials there were.
+    trials: u64,
 }
 
 impl Inner {
-    const CLOSED: Self = Self { state: BreakerState::Closed, down_since: None, answered_at: None };
+    /// How many of `wanted` rows may be taken, and as which trial.
+    fn admit(&mut self, wanted: usize, now: BootInstant, trial_duration: Duration) -> (usize, Option<u64>) {
+        match self.state {
+            BreakerState::Closed => (wanted, None),
+            BreakerState::Trial { since, .. } if now < since + trial_duration => (0, None),
+            BreakerState::HalfOpen | BreakerState::Trial { .. } if wanted > 0 => {
+                self.trials += 1;
+                self.state = BreakerState::Trial { since: now, number: self.trials };
+                (1, Some(self.trials))
+            }
+            BreakerState::HalfOpen | BreakerState::Trial { .. } | BreakerState::Open { .. } => (0, None),
+        }
+    }
 }
 
 impl Breaker {
     pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
-        let inner = Mutex::new(Inner::CLOSED);
+        let inner = Mutex::new(Inner { state: BreakerState::Closed, down_since: None, answered_at: None, trials: 0 });
         let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
         // From the start, so that a dashboard shows every transport and not only those that were down once.
         breaker.show(false);
@@ -57,26 +79,19 @@ impl Breaker {
         self.is_open.set(if open { 1.0 } else { 0.0 });
     }
 
-    /// How many of `wanted` rows may be taken now. Whoever is admitted one row for a trial and finds none says so with
-    /// [`trial_unused`](Self::trial_unused).
-    pub(crate) fn admit(&self, wanted: usize, now: BootInstant) -> usize {
-        let state = &mut self.lock().state;
-        match *state {
-            BreakerState::Closed => wanted,
-            BreakerState::Trial { since } if now < since + self.trial_duration => 0,
-            BreakerState::HalfOpen | BreakerState::Trial { .. } if wanted > 0 => {
-                *state = BreakerState::Trial { since: now };
-                1
-            }
-            BreakerState::HalfOpen | BreakerState::Trial { .. } | BreakerState::Open { .. } => 0,
-        }
+    /// Says how many of `wanted` rows may be taken now.
+    pub(crate) fn admit(&self, wanted: usize, now: BootInstant) -> Admission<'_> {
+        let (rows, trial) = self.lock().admit(wanted, now, self.trial_duration);
+        Admission { breaker: self, rows, trial }
     }
 
-    /// No row was there to try.
-    pub(crate) fn trial_unused(&self) {
-        let state = &mut self.lock().state;
-        if matches!(*state, BreakerState::Trial { .. }) {
-            *state = BreakerState::HalfOpen;
+    /// A trial of nothing: the next may try at once.
+    fn give_back(&self, trial: u64) {
+        let mut inner = self.lock();
+        if matches!(inner.state, BreakerState::Trial { number, .. } if number == trial) {
+            inner.state = BreakerState::HalfOpen;
+            drop(inner);
+            self.changed.notify_waiters();
         }
     }
 
@@ -85,7 +100,11 @@ impl Breaker {
         match outcome {
             Outcome::Failed(error) if error.class().is_outage() => self.open(error.class(), now),
             Outcome::Failed(error) if matches!(error.class(), FailureClass::Temporary | FailureClass::Aborted) => {}
-            Outcome::Busy => self.trial_unused(),
+            Outcome::Busy => {
+                if let BreakerState::Trial { number, .. } = self.state() {
+                    self.give_back(number);
+                }
+            }
             Outcome::Delivered | Outcome::Failed(_) => self.close_trial(),
         }
     }
@@ -97,7 +116,7 @@ impl Breaker {
             return;
         }
         // It answered, and nobody had anything for it: what goes wrong so much later is another outage.
-        let tried_at = if let BreakerState::Trial { since } = inner.state { since } else { now };
+        let tried_at = if let BreakerState::Trial { since, .. } = inner.state { since } else { now };
         if inner.answered_at.take().is_some_and(|at| tried_at >= at + self.trial_duration) {
             inner.down_since = None;
         }
@@ -123,7 +142,7 @@ impl Breaker {
     fn close_trial(&self) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Trial { .. }) {
-            *inner = Inner::CLOSED;
+            (inner.state, inner.down_since, inner.answered_at) = (BreakerState::Closed, None, None);
             drop(inner);
             tracing::info!(transport = &*self.transport, "the transport is back");
             self.show(false);
@@ -151,8 +170,42 @@ impl Breaker {
     }
 }
 
+/// How many rows may be taken. Where it is a trial and is dropped before its [end](Self::end), by an error, a panic, or
+/// because nobody waits for it any more, the trial is given back.
+#[derive(Debug)]
+#[must_use = "dropped at once, a trial is given back"]
+pub(crate) struct Admission<'a> {
+    breaker: &'a Breaker,
+    rows: usize,
+    /// The trial that it is to give back.
+    trial: Option<u64>,
+}
+
+impl Admission<'_> {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Ends it: a trial in which something was sent goes on until its outcome, and one of nothing is given back.
+    pub(crate) fn end(mut self, has_sent: bool) {
+        if has_sent {
+            self.trial = None;
+        }
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if let Some(trial) = self.trial {
+            self.breaker.give_back(trial);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
     use crate::transport::TransportError;
 
@@ -173,44 +226,121 @@ mod tests {
         breaker
     }
 
+    /// How many of seven rows are sent.
+    fn sends(breaker: &Breaker, now: BootInstant) -> usize {
+        let admission = breaker.admit(7, now);
+        let rows = admission.rows();
+        admission.end(rows > 0);
+        rows
+    }
+
     #[test]
     fn open_admits_nothing() {
         let breaker = breaker();
-        assert_eq!(breaker.admit(7, START), 7);
+        assert_eq!(sends(&breaker, START), 7);
         breaker.observe(&failed(FailureClass::Authentication), START);
-        assert_eq!(breaker.admit(7, START), 0);
+        assert_eq!(sends(&breaker, START), 0);
         breaker.observe(&Outcome::Delivered, START);
-        assert_eq!(breaker.admit(7, START), 0, "a late acknowledgement is no sign of life");
+        assert_eq!(sends(&breaker, START), 0, "a late acknowledgement is no sign of life");
     }
 
     #[test]
     fn half_open_admits_one_row_until_its_outcome() {
         let breaker = half_open();
-        assert_eq!(breaker.admit(7, START), 1);
-        assert_eq!(breaker.admit(7, START), 0);
+        assert_eq!(sends(&breaker, START), 1);
+        assert_eq!(sends(&breaker, START), 0);
         breaker.observe(&Outcome::Delivered, START);
-        assert_eq!(breaker.admit(7, START), 7);
+        assert_eq!(sends(&breaker, START), 7);
     }
 
     #[test]
     fn a_trial_without_outcome_lets_another_try() {
         let breaker = half_open();
-        assert_eq!(breaker.admit(7, START), 1);
-        assert_eq!(breaker.admit(7, START + Duration::from_secs(2)), 1);
+        assert_eq!(sends(&breaker, START), 1);
+        assert_eq!(sends(&breaker, START + Duration::from_secs(2)), 1);
     }
 
     #[test]
-    fn an_unused_trial_is_given_back() {
+    fn a_trial_of_nothing_is_given_back() {
         let breaker = half_open();
-        assert_eq!(breaker.admit(7, START), 1);
-        breaker.trial_unused();
-        assert_eq!(breaker.admit(7, START), 1);
+        breaker.admit(7, START).end(false);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        drop(breaker.admit(7, START));
+        assert_eq!(breaker.state(), BreakerState::HalfOpen, "by whoever got no further");
+        assert_eq!(sends(&breaker, START), 1);
+    }
+
+    #[test]
+    fn a_trial_in_which_something_was_sent_is_kept() {
+        let breaker = half_open();
+        breaker.admit(7, START).end(true);
+        assert_eq!(breaker.state(), BreakerState::Trial { since: START, number: 1 });
+        assert_eq!(sends(&breaker, START), 0);
+    }
+
+    #[test]
+    fn an_admission_gives_back_no_trial_but_its_own() {
+        let breaker = half_open();
+        let later = START + Duration::from_secs(2);
+        let (slow, second) = (breaker.admit(7, START), breaker.admit(7, later));
+        assert_eq!((slow.rows(), second.rows()), (1, 1), "the first has had its time");
+        let state = breaker.state();
+        drop(slow);
+        assert_eq!(breaker.state(), state);
+        drop(second);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    }
+
+    #[test]
+    fn a_trial_of_another_outage_is_another() {
+        let breaker = half_open();
+        let slow = breaker.admit(7, START);
+        breaker.observe(&Outcome::Delivered, START);
+        breaker.observe(&failed(FailureClass::Connection), START);
+        breaker.probed(START);
+        breaker.admit(7, START).end(true);
+        let state = breaker.state();
+        slow.end(false);
+        assert_eq!(breaker.state(), state);
+    }
+
+    #[test]
+    fn what_a_closed_or_open_breaker_admits_is_no_trial() {
+        let breaker = breaker();
+        let while_closed = breaker.admit(7, START);
+        breaker.observe(&failed(FailureClass::Connection), START);
+        let while_open = breaker.admit(7, START);
+        assert_eq!((while_closed.rows(), while_open.rows()), (7, 0));
+        breaker.probed(START);
+        breaker.admit(7, START).end(true);
+        let state = breaker.state();
+        drop((while_closed, while_open));
+        assert_eq!(breaker.state(), state);
+    }
+
+    #[test]
+    fn a_client_without_room_gives_the_trial_back() {
+        let breaker = half_open();
+        assert_eq!(sends(&breaker, START), 1);
+        breaker.observe(&Outcome::Busy, START);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trial_given_back_wakes_who_waits_for_its_end() {
+        let breaker = half_open();
+        let admission = breaker.admit(7, START);
+        let mut ended = std::pin::pin!(breaker.until(|state| !matches!(state, BreakerState::Trial { .. })));
+        let waiting = timeout(Duration::from_secs(1), ended.as_mut()).await;
+        assert!(waiting.is_err(), "it is under way");
+        drop(admission);
+        timeout(Duration::from_secs(1), ended).await.expect("nobody was told");
     }
 
     #[test]
     fn a_refused_record_is_an_answer_and_closes() {
         let breaker = half_open();
-        breaker.admit(1, START);
+        breaker.admit(1, START).end(true);
         breaker.observe(&failed(FailureClass::RecordRefused), START);
         assert_eq!(breaker.state(), BreakerState::Closed);
     }
@@ -222,7 +352,7 @@ mod tests {
         idle.observe(&failed(class), later);
         assert_eq!(idle.state(), BreakerState::Open { class, since: later });
         let tried_late = half_open();
-        tried_late.admit(1, later);
+        tried_late.admit(1, later).end(true);
         tried_late.observe(&failed(class), later);
         assert_eq!(tried_late.state(), BreakerState::Open { class, since: later });
     }
@@ -230,13 +360,13 @@ mod tests {
     #[test]
     fn an_outage_in_the_trial_opens_again() {
         let breaker = half_open();
-        breaker.admit(1, START);
+        breaker.admit(1, START).end(true);
         let later = START + Duration::from_secs(5);
         let class = FailureClass::Authentication;
         breaker.observe(&failed(class), later);
         assert_eq!(breaker.state(), BreakerState::Open { class, since: START }, "a probe alone is no end of an outage");
         breaker.probed(later);
-        breaker.admit(1, later);
+        breaker.admit(1, later).end(true);
         breaker.observe(&Outcome::Delivered, later);
         breaker.observe(&failed(class), later);
         assert_eq!(breaker.state(), BreakerState::Open { class, since: later });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
 
-use super::breaker::BreakerState;
+use super::breaker::{Admission, BreakerState};
 use super::engine::Engine;
 use super::entry::{Holder, Lease};
 use super::failures::{self, Burial};
@@ -40,37 +40,31 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             () = engine.stop.reached(Stage::Draining), if !draining => continue,
             () = engine.stop.reached(Stage::Ending) => return,
         };
-        let taken = take(&engine, &room).await;
+        let (taken, admission) = take(&engine, &room).await;
         let began = Instant::now();
         pace.took(taken.len(), began);
-        send(&engine, taken, room).await;
+        admission.end(send(&engine, taken, room).await);
         pace.finished(began, Instant::now());
     }
 }
 
 /// Takes what may be sent. While the breaker is open it is dropped unread: born leases end by themselves, and the
 /// sweeper takes the rows when the broker is back.
-async fn take(engine: &Engine, room: &Reservation) -> Vec<Queued> {
-    match engine.breaker.admit(room.rows(), engine.clock.now()) {
-        0 if matches!(engine.breaker.state(), BreakerState::Open { .. }) => {
-            leave(engine, engine.queue.try_take(usize::MAX, usize::MAX), "outage");
-            Vec::new()
-        }
-        0 => {
-            // A trial is under way: its outcome decides, or its time is over.
-            let decided = engine.breaker.until(|state| !matches!(state, BreakerState::Trial { .. }));
-            let _ = timeout(engine.limits.probe_interval_max, decided).await;
-            Vec::new()
-        }
-        admitted => {
-            let mut taken = engine.queue.try_take(admitted, room.bytes());
-            drop_paused(engine, &mut taken);
-            if taken.is_empty() {
-                engine.breaker.trial_unused();
-            }
-            taken
-        }
+async fn take<'a>(engine: &'a Engine, room: &Reservation) -> (Vec<Queued>, Admission<'a>) {
+    let admission = engine.breaker.admit(room.rows(), engine.clock.now());
+    if admission.rows() > 0 {
+        let mut taken = engine.queue.try_take(admission.rows(), room.bytes());
+        drop_paused(engine, &mut taken);
+        return (taken, admission);
     }
+    if matches!(engine.breaker.state(), BreakerState::Open { .. }) {
+        leave(engine, engine.queue.try_take(usize::MAX, usize::MAX), "outage");
+    } else {
+        // A trial is under way: its outcome decides, or its time is over.
+        let decided = engine.breaker.until(|state| !matches!(state, BreakerState::Trial { .. }));
+        let _ = timeout(engine.limits.probe_interval_max, decided).await;
+    }
+    (Vec::new(), admission)
 }
 
 /// Drops what is of paused topics, unread, as in an outage.
@@ -88,9 +82,10 @@ fn leave(engine: &Engine, rows: impl IntoIterator<Item = Queued>, reason: &'stat
     engine.queue.leftovers.add(rows);
 }
 
-async fn send(engine: &Arc<Engine>, mut taken: Vec<Queued>, mut room: Reservation) {
+/// Sends what was taken; says whether anything went.
+async fn send(engine: &Arc<Engine>, mut taken: Vec<Queued>, mut room: Reservation) -> bool {
     if taken.is_empty() {
-        return;
+        return false;
     }
     // What is behind a row that is to be read waits for it: what leaves is in the order of the commits, and within one in that of
     // the enqueues.
@@ -104,9 +99,7 @@ async fn send(engine: &Arc<Engine>, mut taken: Vec<Queued>, mut room: Reservatio
         sent += send_part(engine, later, &mut confirmed, &mut room);
         failures::bury(engine, poisoned).await;
     }
-    if sent == 0 {
-        engine.breaker.trial_unused();
-    }
+    sent > 0
 }
 
 /// Rows that were read, by their message.

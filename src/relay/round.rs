@@ -64,7 +64,8 @@ impl<'a> Round<'a> {
         self.sent.len()
     }
 
-    /// Whether nothing that was claimed is to be sent, held or given up: it was known here already, or its term was over.
+    /// Whether nothing that was claimed is sent, held, given up or still to be sent alone: it was known here already, its term
+    /// was over, or nothing may be sent now.
     pub(crate) fn came_to_nothing(&self) -> bool {
         self.sent.is_empty() && self.in_flight.is_empty() && self.poisoned.is_empty() && self.suspects.is_empty()
     }

@@ -28,7 +28,6 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
             tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
             topic.forget_watermark();
-            engine.breaker.trial_unused();
             rest(&engine).await;
         }
     }
@@ -51,8 +50,8 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         () = engine.stop.reached(Stage::Draining) => return Ok(()),
     };
     let wanted = if topic.is_on_trial() { 1 } else { room.rows() };
-    let rows_max = engine.breaker.admit(wanted, engine.clock.now());
-    if rows_max == 0 {
+    let admission = engine.breaker.admit(wanted, engine.clock.now());
+    if admission.rows() == 0 {
         drop(room);
         wait_for_breaker(engine).await;
         return Ok(());
@@ -61,7 +60,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     let spec = ClaimSpec {
         topic: topic.name(),
         after: from.after,
-        rows_max,
+        rows_max: admission.rows(),
         bytes_max: room.bytes(),
         window_duration: limits.claim_window_duration,
         lease_duration: limits.lease_duration,
@@ -85,13 +84,11 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         // enqueues within milliseconds. Not where nothing was found: what another node holds locked is due as well.
         engine.wakes.scout.notify_one();
     }
-    if round.sent() == 0 {
-        engine.breaker.trial_unused();
-    }
     round.wait(deadline).await;
-    let came_to_nothing = found > 0 && round.came_to_nothing();
     round.send_suspects(deadline, &mut room).await;
     drop(room);
+    admission.end(round.sent() > 0);
+    let came_to_nothing = found > 0 && round.came_to_nothing();
     round.close(claim.batch).await?;
     if came_to_nothing {
         // What it found is still due. A claim that may take one row, as in a trial, would find the same one again at once, and so

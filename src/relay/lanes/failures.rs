@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::hold::LaneHold;
 use super::topic::{TopicLanes, Turn};
+use crate::crash_points::crash_point;
 use crate::limits::TEMPORARY_WAIT_MAX;
 use crate::metrics;
 use crate::planted::{Mistake, planted};
@@ -77,6 +78,7 @@ fn treat(engine: &Engine, hold: LaneHold, failed: FailedRow, writes: &mut Writes
 async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold, InLane<Failed>)>) {
     let (holds, failed): (Vec<LaneHold>, Vec<InLane<Failed>>) = failed.into_iter().unzip();
     let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
+    crash_point!(FAILING);
     let written = store.fail_in_lanes(&lanes.name(), engine.lanes.node, &failed).await;
     // Not noted, it is a failure all the same: its key waits, and only the row does not know.
     let written = told(written, failed.len(), "failures of an ordered topic could not be noted");
@@ -99,6 +101,7 @@ async fn write_dead(engine: &Engine, lanes: &TopicLanes, burials: Vec<(LaneHold,
     let in_lane = |(hold, of): (&LaneHold, Burial)| (InLane { fence: hold.held.fence, what: of.dead }, of.letter);
     let (dead, letters): (Vec<InLane<Dead>>, Vec<GivenUp>) = holds.iter().zip(burials).map(in_lane).unzip();
     let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
+    crash_point!(DYING);
     let written = store.bury_from_lanes(&lanes.name(), engine.lanes.node, &dead).await;
     let written = told(written, dead.len(), "messages of an ordered topic could not be given up");
     let again_at = engine.clock.now() + engine.limits.poll_interval;

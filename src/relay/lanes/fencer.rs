@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::lane::Lane;
 use super::topic::TopicLanes;
+use crate::crash_points::crash_point;
 use crate::limits::{LANE_FENCE_WAIT_MIN, LANE_FENCES_AT_ONCE_MAX};
 use crate::metrics;
 use crate::relay::breaker::BreakerState;
@@ -90,6 +91,7 @@ fn book(engine: &Engine, lanes: &TopicLanes, held: HeldLane, fenced: Fenced) {
     let now = engine.clock.now();
     match fenced {
         Ok(by) => {
+            crash_point!(LANE_FENCED);
             ::metrics::counter!(metrics::LANE_FENCED, "topic" => lanes.name()).increment(1);
             lanes.with_lane(held, |lane| lane.fence(by));
         }

@@ -11,6 +11,7 @@ use super::lane::{Lane, validity};
 use super::topic::TopicLanes;
 use super::way::Way;
 use crate::clock::BootInstant;
+use crate::crash_points::crash_point;
 use crate::metrics;
 use crate::planted::{Mistake, planted};
 use crate::relay::engine::Engine;
@@ -179,7 +180,16 @@ async fn keep(
     // Released before the database says so: an answer that is lost must not leave us sending.
     lanes.owned().retain(|_, lane| !keep.release.contains(&lane.held));
     let began_at = engine.clock.now();
+    let is_handing_over = !keep.release.is_empty();
+    if is_handing_over {
+        crash_point!(LANE_RELEASING);
+    }
     let view = store.keep_lanes(&keep).await?;
+    if is_handing_over {
+        crash_point!(LANE_RELEASED);
+    } else {
+        crash_point!(LANE_KEPT);
+    }
     book(engine, lanes, &view, began_at);
     Ok(view)
 }

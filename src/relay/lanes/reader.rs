@@ -9,8 +9,9 @@ use tokio::time::{sleep, timeout};
 use super::failures::give_up_poisoned;
 use super::hold::LaneHold;
 use super::page::{KeyHash, Scan};
-use super::topic::{TopicLanes, Turn};
+use super::topic::{TopicLanes, Turn, is_young};
 use crate::clock::BootInstant;
+use crate::crash_points::crash_point;
 use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK};
 use crate::metrics;
 use crate::relay::breaker::BreakerState;
@@ -168,16 +169,14 @@ async fn send(
         () = engine.stop.reached(Stage::Draining) => return Ok(false),
     };
     let wanted = if lanes.topic.is_on_trial() { 1 } else { room.rows() };
-    let rows_max = engine.breaker.admit(wanted, engine.clock.now());
-    if rows_max == 0 {
+    let admission = engine.breaker.admit(wanted, engine.clock.now());
+    if admission.rows() == 0 {
         return Ok(false);
     }
-    let mut turns = Taken::new(lanes, lanes.take(turn, rows_max, room.bytes(), engine.clock.now()));
+    let mut turns = Taken::new(lanes, lanes.take(turn, admission.rows(), room.bytes(), engine.clock.now()));
     turns.pass_by(|row| engine.ledger.progress(row).is_some(), engine.clock.now() + LANE_RECHECK);
     let sent = send_taken(engine, store, turns, &mut room).await;
-    if !matches!(sent, Ok(true)) {
-        engine.breaker.trial_unused();
-    }
+    admission.end(matches!(sent, Ok(true)));
     sent
 }
 
@@ -191,17 +190,8 @@ async fn send_taken(
         return Ok(false);
     }
     let lanes = taken.lanes;
-    let now = engine.clock.now();
-    let (mut loaded, mut to_read) = (Vec::new(), Vec::new());
-    for turn in taken.turns.values() {
-        match lanes.carried(turn, now) {
-            Some(row) => loaded.push(Loaded::Row(row)),
-            None => to_read.push(turn.waiting.row),
-        }
-    }
-    if !to_read.is_empty() {
-        loaded.extend(store.lane_rows(&lanes.name(), &to_read).await?);
-    }
+    let mut loaded = load(engine, store, &taken).await?;
+    crash_point!(LANE_LOADED);
     // By id, so that what leaves together leaves in the order of the rows, as far as that goes.
     loaded.sort_unstable_by_key(|row| row.key().id);
     let (mut suspects, mut poisoned) = (Vec::new(), Vec::new());
@@ -239,6 +229,31 @@ async fn send_taken(
     give_up_poisoned(engine, lanes, poisoned).await;
     has_sent |= send_suspects(engine, lanes, suspects, room).await;
     Ok(has_sent)
+}
+
+/// The rows whose turn it is: what came along with its commit, and what the store has of the others.
+async fn load(engine: &Engine, store: &dyn LaneStore, taken: &Taken<'_>) -> Result<Vec<Loaded>, StoreError> {
+    let name = taken.lanes.name();
+    let now = engine.clock.now();
+    let (mut carried, mut to_read) = (Vec::new(), Vec::new());
+    for turn in taken.turns.values() {
+        match taken.lanes.carried(turn, now) {
+            Some(row) => carried.push(row),
+            None => to_read.push(turn.waiting.row),
+        }
+    }
+    let mut loaded = Vec::new();
+    if !to_read.is_empty() {
+        loaded = store.lane_rows(&name, &to_read).await?;
+        // The database may have taken its time, and others theirs with what was young before.
+        let now = engine.clock.now();
+        if !carried.iter().all(|row| is_young(row, now)) {
+            let old: Vec<RowKey> = carried.drain(..).map(|carried| carried.row.key).collect();
+            loaded.extend(store.lane_rows(&name, &old).await?);
+        }
+    }
+    loaded.extend(carried.into_iter().map(|carried| Loaded::Row(carried.row)));
+    Ok(loaded)
 }
 
 /// Rows that were taken and not yet sent; dropped in between, they go back to their lanes.

@@ -19,7 +19,7 @@ use crate::clock::BootInstant;
 use crate::limits::LANE_CARRIED_AGE_MAX;
 use crate::relay::queue::Carried;
 use crate::relay::topics::TopicState;
-use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, Row, RowKey};
+use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, RowKey};
 use crate::transport::{FencedLane, Run};
 
 mod arrivals;
@@ -135,13 +135,13 @@ impl TopicLanes {
     ///
     /// That it is committed, and its place, are known from the page that showed it; what only the database would know is
     /// whether somebody touched it since it was written. By hand anybody may, so it is not given when it has waited.
-    pub(crate) fn carried(&self, turn: &Turn, now: BootInstant) -> Option<Row> {
-        let Carried { row, inserted_at, .. } = *self.commits.take_row(turn.waiting.row.id)?;
+    pub(crate) fn carried(&self, turn: &Turn, now: BootInstant) -> Option<Box<Carried>> {
+        let carried = self.commits.take_row(turn.waiting.row.id)?;
         let owned = self.owned();
         let lane = owned.get(&turn.held.lane).filter(|lane| lane.held == turn.held)?;
-        let is_young = inserted_at.until(now) < LANE_CARRIED_AGE_MAX;
-        let is_as_written = row.key == turn.waiting.row && lane.is_untouched(turn.key, row.key, inserted_at);
-        (is_young && is_as_written).then_some(row)
+        let key = carried.row.key;
+        let is_as_written = key == turn.waiting.row && lane.is_untouched(turn.key, key, carried.inserted_at);
+        (is_young(&carried, now) && is_as_written).then_some(carried)
     }
 
     /// Rows were committed to a lane in this process, of which its owner is to be told where that is another. Never waits,
@@ -331,6 +331,11 @@ impl TopicLanes {
     pub(crate) fn owned(&self) -> MutexGuard<'_, BTreeMap<u16, Lane>> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether nobody had the time to delete the row by hand, or to mend it.
+pub(crate) fn is_young(carried: &Carried, now: BootInstant) -> bool {
+    carried.inserted_at.until(now) < LANE_CARRIED_AGE_MAX
 }
 
 /// All of them, beginning behind the one at `turn`.

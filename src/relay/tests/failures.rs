@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::World;
 use crate::limits::SEND_GROUP_ROWS_MAX;
+use crate::relay::TransportStatus;
 use crate::store::{ClaimSpec, Failed, MemoryStore, RowKey, Store as _};
 use crate::topic::Topic;
 use crate::transport::{Answer, FailureClass};
@@ -82,6 +83,21 @@ async fn a_row_that_another_relay_had_refused_goes_alone() {
     assert_eq!(world.delivered(9).await.len(), 9);
     assert_eq!(world.broker.sends(), 10, "refused alone, the bad one needs no second look");
     assert!(world.store.dead_rows()[0].reason.starts_with("refused"));
+}
+
+/// There is nothing else to try the broker with.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_goes_alone_ends_an_outage() {
+    let world = World::new();
+    let key = world.commit("orders");
+    refused_elsewhere(&world, &[key]).await;
+    world.broker.go_down();
+    let relay = world.start().await;
+    assert!(matches!(relay.status().transport, TransportStatus::Down { .. }));
+    world.broker.go_up();
+    assert_eq!(world.delivered(1).await, [key.message_id]);
+    world.drained().await;
+    assert_eq!(relay.status().transport, TransportStatus::Up);
 }
 
 async fn refused_elsewhere(world: &World, rows: &[RowKey]) {

@@ -1,4 +1,5 @@
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use crate::store::StoreError;
 
@@ -66,7 +67,7 @@ pub enum Call {
     History,
 }
 
-/// How a call fails.
+/// How a call fails, or is slow.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
@@ -74,6 +75,8 @@ pub enum Fault {
     Refused(StoreError),
     /// It has its effect, and the answer is lost.
     AnswerLost(StoreError),
+    /// It takes so long, and has its effect then.
+    Slow(Duration),
 }
 
 #[derive(Debug, Default)]
@@ -96,16 +99,17 @@ impl Faults {
         self.calls.get(&call).copied().unwrap_or(0)
     }
 
-    /// Counts a call and says how it fails: `Err` before its effect, `Ok(Some(_))` after it.
-    pub(super) fn meet(&mut self, call: Call) -> Result<Option<StoreError>, StoreError> {
+    /// Counts a call and says how it fails: `Err` before its effect, `Ok((_, Some(_)))` after it; and how long before.
+    pub(super) fn meet(&mut self, call: Call) -> Result<(Duration, Option<StoreError>), StoreError> {
         *self.calls.entry(call).or_default() += 1;
         if self.down {
             return Err(StoreError::Unreachable("the memory store was set down".into()));
         }
         match self.ordered.get_mut(&call).and_then(VecDeque::pop_front) {
             Some(Fault::Refused(error)) => Err(error),
-            Some(Fault::AnswerLost(error)) => Ok(Some(error)),
-            None => Ok(None),
+            Some(Fault::AnswerLost(error)) => Ok((Duration::ZERO, Some(error))),
+            Some(Fault::Slow(by)) => Ok((by, None)),
+            None => Ok((Duration::ZERO, None)),
         }
     }
 }

@@ -124,7 +124,7 @@ impl MemoryStore {
         self.state().dead.iter().map(|dead| dead.row.clone()).collect()
     }
 
-    /// Lets the next call of a kind fail; calls fail in the order in which their faults were given.
+    /// Lets the next call of a kind fail, or be slow; calls do so in the order in which their faults were given.
     ///
     /// ```
     /// use diesel_outbox::store::{Call, Fault, MemoryStore, Store, StoreError};

@@ -20,7 +20,10 @@ impl MemoryStore {
     pub(super) async fn call<T>(&self, call: Call, statement: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         // A store that never yields would hide what the engine does between a statement and its answer.
         tokio::task::yield_now().await;
-        let lost_answer = self.faults().meet(call)?;
+        let (slow_by, lost_answer) = self.faults().meet(call)?;
+        if !slow_by.is_zero() {
+            tokio::time::sleep(slow_by).await;
+        }
         let answer = statement(&mut self.state());
         lost_answer.map_or(Ok(answer), Err)
     }

@@ -18,8 +18,9 @@ pub(super) struct Audit {
     pub(super) committed: usize,
     pub(super) delivered: usize,
     pub(super) dead: usize,
-    /// Messages that are in the topic more than once, with the same bytes.
     pub(super) doubled: usize,
+    /// Those messages that are in the topic more than once, with the same bytes.
+    pub(super) copied: HashSet<Uuid>,
     /// Bytes of payload, each message once.
     pub(super) bytes: usize,
 }
@@ -45,9 +46,10 @@ pub(super) async fn compare(shop: &Shop, committed: Vec<Uuid>, dead: Vec<Uuid>) 
     for (id, payloads) in &copies {
         assert!(payloads.iter().all(|payload| payload == &payloads[0]), "the copies of {id} differ");
     }
-    let doubled = copies.values().filter(|payloads| payloads.len() > 1).count();
+    let copied: HashSet<Uuid> = copies.iter().filter(|(_, payloads)| payloads.len() > 1).map(|(id, _)| *id).collect();
     let bytes = copies.values().map(|payloads| payloads[0].len()).sum();
-    Audit { committed: committed.len(), delivered: copies.len(), dead: dead.len(), doubled, bytes }
+    let (committed, delivered, dead) = (committed.len(), copies.len(), dead.len());
+    Audit { committed, delivered, dead, doubled: copied.len(), copied, bytes }
 }
 
 /// Every payload in the topic, by message id.
@@ -69,11 +71,21 @@ pub(super) struct Record {
 
 /// Every committed record in the topic, those of a partition in its order.
 pub(super) fn read_records(bootstrap: &str, topic: &str) -> Vec<Record> {
+    read_isolated(bootstrap, topic, "read_committed")
+}
+
+/// How many records there are, those of transactions included that never were committed.
+pub(super) fn count_written(bootstrap: &str, topic: &str) -> usize {
+    read_isolated(bootstrap, topic, "read_uncommitted").len()
+}
+
+fn read_isolated(bootstrap: &str, topic: &str, isolation: &str) -> Vec<Record> {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("group.id", "audit")
         .set("fetch.message.max.bytes", "4000000")
         .set("enable.partition.eof", "true")
+        .set("isolation.level", isolation)
         .create()
         .unwrap();
     let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(10)).unwrap();

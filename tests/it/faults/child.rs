@@ -51,13 +51,7 @@ impl Script {
     }
 
     pub(super) fn spawn(&self) -> ShopProcess {
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "faults::child::a_shop_process_ends_by_itself", "--nocapture"])
-            .env(CONFIG, serde_json::to_string(self).unwrap())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        ShopProcess(child)
+        ShopProcess::spawn("faults::child::a_shop_process_ends_by_itself", CONFIG, self)
     }
 }
 
@@ -66,6 +60,17 @@ impl Script {
 pub(super) struct ShopProcess(Child);
 
 impl ShopProcess {
+    /// Runs a test of this binary, which finds what it is to do in a variable of its environment.
+    pub(super) fn spawn(test: &str, variable: &str, script: &impl Serialize) -> Self {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(variable, serde_json::to_string(script).unwrap())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
     /// Waits for its end.
     pub(super) async fn ended(&mut self) -> ExitStatus {
         let end = Instant::now() + DEADLINE;
@@ -139,7 +144,7 @@ async fn run(script: Script) {
 }
 
 /// Lets the process kill or stop itself at the `passage`-th passage of a step.
-fn arm(step: String, passage: usize, stops_until: Option<PathBuf>) {
+pub(super) fn arm(step: String, passage: usize, stops_until: Option<PathBuf>) {
     let passages = AtomicUsize::new(0);
     fail::cfg_callback(step, move || {
         if passages.fetch_add(1, Ordering::AcqRel) + 1 != passage {

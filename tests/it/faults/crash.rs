@@ -6,6 +6,7 @@ use diesel_outbox::crash_points;
 
 use super::audit::audit;
 use super::child::Script;
+use super::crash_ordered::TESTED as ORDERED_TESTED;
 use super::shop::Shop;
 use crate::transport::half_rocketmq::crash::TESTED as HALF_TESTED;
 
@@ -68,5 +69,5 @@ at_each_step! {
 #[test]
 fn every_step_is_tested() {
     let known: BTreeSet<_> = crash_points::ALL.iter().copied().collect();
-    assert_eq!(known, TESTED.iter().chain(HALF_TESTED).copied().collect());
+    assert_eq!(known, TESTED.iter().chain(ORDERED_TESTED).chain(HALF_TESTED).copied().collect());
 }

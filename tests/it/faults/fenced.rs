@@ -1,16 +1,19 @@
 //! Fenced topics: what an owner that died or stopped had under way, and what becomes of a broker's death in a transaction.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diesel_outbox::relay::TransportStatus;
-use rustix::process::Signal;
 use xtask::parts;
 use xtask::servers::{Kafka, Part, kafka};
 
-use super::audit::read_records;
+use super::audit::{count_written, read_records};
 use super::branch::{Branch, On};
-use super::ordered::{LANE_LEASE, LANES, Ordered, owned, until, until_shared};
+use super::ordered::Ordered;
+use super::owner::{LANE_LEASE, until, until_all_owned, until_shared};
 use super::shop::Shop;
+
+/// With messages in a transaction of the broker's that nobody has committed.
+const IN_A_TRANSACTION: &str = "lane::committing";
 
 /// How many records the topic has, for who reads what is committed.
 async fn stored(shop: &Branch) -> usize {
@@ -18,22 +21,29 @@ async fn stored(shop: &Branch) -> usize {
     tokio::task::spawn_blocking(move || read_records(&bootstrap, &topic).len()).await.unwrap()
 }
 
+/// How many it has beside those.
+async fn never_committed(shop: &Branch) -> usize {
+    let (bootstrap, topic) = (shop.at.bootstrap.clone(), shop.at.topic.clone());
+    let written = tokio::task::spawn_blocking(move || count_written(&bootstrap, &topic)).await.unwrap();
+    written - stored(shop).await
+}
+
 async fn one_is_killed(on: On) {
     let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
-    let other = ordered.spawn();
+    let mut other = ordered.spawn_that_dies(IN_A_TRANSACTION, 1);
     until_shared(&relay).await;
-    ordered.place(&mut connection, &outbox, 0..300).await;
-    other.signal(Signal::KILL);
-    let killed = Instant::now();
-    ordered.place(&mut connection, &outbox, 300..400).await;
+    let placing = ordered.place(&mut connection, &outbox, 0..100);
+    let ((), killed) = tokio::join!(placing, other.killed());
+    ordered.place(&mut connection, &outbox, 100..150).await;
     ordered.shop.drained().await;
     let waited = killed.elapsed();
     // Lane lease and poll, and what a busy machine takes to fence; the delivery time-out would be 4 s more.
     let bound = LANE_LEASE + Duration::from_secs(1);
     tracing::info!(?waited, ?bound, "the last message of a killed owner's lanes was settled");
     assert!(waited < bound + Duration::from_secs(3), "{waited:?}");
+    assert!(never_committed(&ordered.shop).await > 0, "it had nothing under way");
     ordered.audit().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
 }
@@ -43,21 +53,19 @@ async fn one_stops(on: On) {
     let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
-    let mut other = ordered.spawn();
+    let mut other = ordered.spawn_that_stops(IN_A_TRANSACTION, 1);
     until_shared(&relay).await;
-    for round in 0..3 {
-        let first = round * 500;
-        ordered.place(&mut connection, &outbox, first..first + 150).await;
-        other.signal(Signal::STOP);
-        ordered.place(&mut connection, &outbox, first + 150..first + 300).await;
-        ordered.shop.drained().await;
-        until("one owns all", || owned(&relay) == usize::from(LANES)).await;
-        let before = stored(&ordered.shop).await;
-        other.signal(Signal::CONT);
-        until_shared(&relay).await;
-        assert_eq!(stored(&ordered.shop).await, before, "what it had under way arrived");
-        ordered.place(&mut connection, &outbox, first + 300..first + 500).await;
-    }
+    let placing = ordered.place(&mut connection, &outbox, 0..60);
+    tokio::join!(placing, other.stopped());
+    ordered.place(&mut connection, &outbox, 60..100).await;
+    ordered.shop.drained().await;
+    until_all_owned(&relay).await;
+    assert!(never_committed(&ordered.shop).await > 0, "it had nothing under way");
+    let before = stored(&ordered.shop).await;
+    other.goes_on();
+    until_shared(&relay).await;
+    assert_eq!(stored(&ordered.shop).await, before, "what it had under way arrived");
+    ordered.place(&mut connection, &outbox, 100..150).await;
     other.ends().await;
     ordered.shop.drained().await;
     ordered.audit().await;
@@ -72,7 +80,7 @@ async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
     let ordered = Ordered::of(shop, true);
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
-    until("one owns all", || owned(&relay) == usize::from(LANES)).await;
+    until_all_owned(&relay).await;
     for round in 0..2 {
         let first = round * 400;
         ordered.place(&mut connection, &outbox, first..first + 150).await;
@@ -93,13 +101,13 @@ async fn join_and_leave(on: On) {
     let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
-    until("one owns all", || owned(&relay) == usize::from(LANES)).await;
+    until_all_owned(&relay).await;
     let mut other = ordered.spawn();
     let placing = ordered.place(&mut connection, &outbox, 0..300);
     tokio::join!(placing, until_shared(&relay));
     let placing = ordered.place(&mut connection, &outbox, 300..500);
     tokio::join!(placing, other.ends());
-    until("one owns all again", || owned(&relay) == usize::from(LANES)).await;
+    until_all_owned(&relay).await;
     // Shut down under load: what is left is its successor's.
     let placing = ordered.place(&mut connection, &outbox, 500..800);
     let ending = async { relay.shutdown(Duration::from_secs(20)).await };

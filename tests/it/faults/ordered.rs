@@ -1,42 +1,20 @@
 //! Ordered topics: owners that die, stop, join and leave, and the order in which each key's messages appear.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::ops::Range;
+use std::time::Duration;
 
+use diesel_outbox::Outbox;
 use diesel_outbox::relay::Relay;
-use diesel_outbox::retry::Fixed;
-use diesel_outbox::{Limits, Outbox, Topic};
-use rustix::process::{Pid, Signal, kill_process};
-use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 
 use super::audit::{Audit, read_records};
 use super::branch::{Branch, On, Till};
-use super::shop::{DEADLINE, Shop};
-
-const CONFIG: &str = "OUTBOX_TEST_LANE_OWNER";
-pub(super) const LANES: u16 = 8;
-pub(super) const LANE_LEASE: Duration = Duration::from_secs(3);
-
-/// What a process that only relays needs.
-#[derive(Debug, Serialize, Deserialize)]
-struct Script {
-    on: On,
-    database_url: String,
-    bootstrap: String,
-    topic: String,
-    is_fenced: bool,
-    /// It ends once this is there.
-    runs_until: PathBuf,
-}
+use super::owner::{LANE_LEASE, Owner, Script, start, topic_of, until_all_owned, until_shared};
 
 /// A shop whose topic is ordered.
 pub(super) struct Ordered {
     pub(super) shop: Branch,
     is_fenced: bool,
-    folder: TempDir,
 }
 
 impl Ordered {
@@ -45,39 +23,38 @@ impl Ordered {
     }
 
     pub(super) fn of(shop: Branch, is_fenced: bool) -> Self {
-        Self { shop, is_fenced, folder: tempfile::tempdir().unwrap() }
+        Self { shop, is_fenced }
     }
 
     pub(super) fn outbox(&self) -> Outbox {
-        outbox(&self.shop.at, self.is_fenced)
+        Outbox::builder().topic(topic_of(&self.shop.at, self.is_fenced)).build().unwrap()
     }
 
     pub(super) async fn relay(&self) -> Relay {
-        relay(self.shop.on, &self.shop.at, self.is_fenced).await
+        start(self.shop.on, &self.shop.at, &self.outbox(), self.shop.at.kafka()).await
     }
 
+    pub(super) fn script(&self) -> Script {
+        Script::new(self.shop.on, &self.shop.at, self.is_fenced)
+    }
+
+    /// Another owner, in a process of its own.
     pub(super) fn spawn(&self) -> Owner {
-        let runs_until = self.folder.path().join("end");
-        let shop = self.shop.at.clone();
-        let script = Script {
-            on: self.shop.on,
-            database_url: shop.database_url,
-            bootstrap: shop.bootstrap,
-            topic: shop.topic,
-            is_fenced: self.is_fenced,
-            runs_until: runs_until.clone(),
-        };
-        let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "faults::ordered::an_owner_ends_when_it_is_told", "--nocapture"])
-            .env(CONFIG, serde_json::to_string(&script).unwrap())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Owner { child, runs_until }
+        self.script().spawn()
+    }
+
+    /// One that kills itself at a passage of a step.
+    pub(super) fn spawn_that_dies(&self, step: &str, passage: usize) -> Owner {
+        Script { crash_at: Some(step.to_owned()), passage, ..self.script() }.spawn()
+    }
+
+    /// One that stops itself there, until it goes on.
+    pub(super) fn spawn_that_stops(&self, step: &str, passage: usize) -> Owner {
+        Script { crash_at: Some(step.to_owned()), passage, stops: true, ..self.script() }.spawn()
     }
 
     /// Places orders one after the other: each is committed before the next is enqueued.
-    pub(super) async fn place(&self, till: &mut Till, outbox: &Outbox, numbers: std::ops::Range<i32>) {
+    pub(super) async fn place(&self, till: &mut Till, outbox: &Outbox, numbers: Range<i32>) {
         for number in numbers {
             till.place(outbox, &self.shop.at.topic, number).await;
         }
@@ -103,141 +80,63 @@ impl Ordered {
     }
 }
 
-fn outbox(shop: &Shop, is_fenced: bool) -> Outbox {
-    let topic = Topic::new(shop.topic.as_str())
-        .ordered_by_key()
-        .lanes(LANES)
-        .retry(Fixed::from(vec![Duration::from_millis(100)]));
-    Outbox::builder().topic(if is_fenced { topic.fenced() } else { topic }).build().unwrap()
-}
-
-async fn relay(on: On, shop: &Shop, is_fenced: bool) -> Relay {
-    let limits = Limits { lane_lease_duration: LANE_LEASE, ..super::shop::limits() };
-    let relay = outbox(shop, is_fenced).relay().transport(shop.kafka()).limits(limits);
-    on.store(relay, shop).start().await.unwrap()
-}
-
-pub(super) fn owned(relay: &Relay) -> usize {
-    let status = relay.status();
-    status.lanes.iter().filter(|lane| lane.owner == Some(status.node)).count()
-}
-
-fn owned_by_others(relay: &Relay) -> usize {
-    let status = relay.status();
-    status.lanes.iter().filter(|lane| lane.owner.is_some_and(|owner| owner != status.node)).count()
-}
-
-pub(super) async fn until(what: &str, state: impl Fn() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !state() {
-        assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-pub(super) async fn until_shared(relay: &Relay) {
-    until("each of two owns a half", || owned(relay) == 4 && owned_by_others(relay) == 4).await;
-}
-
-/// A process that only relays; killed when it is dropped.
-pub(super) struct Owner {
-    child: Child,
-    runs_until: PathBuf,
-}
-
-impl Owner {
-    pub(super) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap(), signal).unwrap();
-    }
-
-    pub(super) async fn ends(&mut self) {
-        std::fs::write(&self.runs_until, "").unwrap();
-        let end = Instant::now() + DEADLINE;
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < end, "it does not end");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        std::fs::remove_file(&self.runs_until).unwrap();
-        assert!(self.child.wait().unwrap().success(), "it left something behind");
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The other process of these tests, where its environment says so; otherwise there is nothing to do.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_owner_ends_when_it_is_told() {
-    let Ok(script) = std::env::var(CONFIG) else { return };
-    let Script { on, database_url, bootstrap, topic, is_fenced, runs_until } = serde_json::from_str(&script).unwrap();
-    let relay = relay(on, &Shop { database_url, bootstrap, topic }, is_fenced).await;
-    while !runs_until.exists() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let report = relay.shutdown(Duration::from_secs(20)).await;
-    assert!(report.is_clean(), "{report:?}");
-}
-
 async fn join_and_leave(on: On) {
     let Some(ordered) = Ordered::open(on, false).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
-    until("one owns all", || owned(&relay) == usize::from(LANES)).await;
+    until_all_owned(&relay).await;
     ordered.place(&mut connection, &outbox, 0..100).await;
     let mut other = ordered.spawn();
     let placing = ordered.place(&mut connection, &outbox, 100..400);
     tokio::join!(placing, until_shared(&relay));
     let placing = ordered.place(&mut connection, &outbox, 400..600);
     tokio::join!(placing, other.ends());
-    until("one owns all again", || owned(&relay) == usize::from(LANES)).await;
+    until_all_owned(&relay).await;
     ordered.place(&mut connection, &outbox, 600..700).await;
     ordered.shop.drained().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
     assert_eq!(ordered.audit().await.doubled, 0, "a healthy hand-over");
 }
 
+/// It dies of an acknowledgement, so that its next owner has a message to send that the broker has.
 async fn one_is_killed(on: On) {
     let Some(ordered) = Ordered::open(on, false).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
-    let other = ordered.spawn();
+    let mut other = ordered.spawn_that_dies("relay::acknowledged", 10);
     until_shared(&relay).await;
-    ordered.place(&mut connection, &outbox, 0..300).await;
-    other.signal(Signal::KILL);
-    let killed = Instant::now();
+    let placing = ordered.place(&mut connection, &outbox, 0..300);
+    let ((), killed) = tokio::join!(placing, other.killed());
     ordered.place(&mut connection, &outbox, 300..500).await;
     ordered.shop.drained().await;
     // Lane lease, poll, delivery time-out with what the client takes beyond it, and the margin; and some for the machine.
     let bound = LANE_LEASE + Duration::from_secs(1 + 2 + 2) + Duration::from_millis(500);
     assert!(killed.elapsed() < bound + Duration::from_secs(5), "{:?}", killed.elapsed());
-    ordered.audit().await;
+    assert!(ordered.audit().await.doubled > 0, "it had nothing under way");
 }
 
+/// Stopped at an acknowledgement, it goes on when others have sent that message and more.
 async fn one_stops(on: On) {
     let Some(ordered) = Ordered::open(on, false).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
-    let mut other = ordered.spawn();
-    until_shared(&relay).await;
     for round in 0..2 {
         let first = round * 400;
-        ordered.place(&mut connection, &outbox, first..first + 100).await;
-        other.signal(Signal::STOP);
+        until_all_owned(&relay).await;
+        let mut other = ordered.spawn_that_stops("relay::acknowledged", 3);
+        until_shared(&relay).await;
+        let placing = ordered.place(&mut connection, &outbox, first..first + 100);
+        tokio::join!(placing, other.stopped());
         ordered.place(&mut connection, &outbox, first + 100..first + 200).await;
         ordered.shop.drained().await;
-        until("one owns all", || owned(&relay) == usize::from(LANES)).await;
-        other.signal(Signal::CONT);
+        until_all_owned(&relay).await;
+        other.goes_on();
         ordered.place(&mut connection, &outbox, first + 200..first + 400).await;
         until_shared(&relay).await;
+        other.ends().await;
     }
-    other.ends().await;
     ordered.shop.drained().await;
-    ordered.audit().await;
+    assert!(ordered.audit().await.doubled > 0, "it had nothing under way");
 }
 
 #[tokio::test(flavor = "multi_thread")]

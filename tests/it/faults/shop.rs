@@ -158,6 +158,11 @@ impl Shop {
         (attempts.unwrap_or(0), failures.unwrap_or(0))
     }
 
+    /// The messages that are not settled.
+    pub(super) async fn unsettled(&self) -> Vec<Uuid> {
+        outbox_messages::table.select(outbox_messages::message_id).load(&mut self.connect().await).await.unwrap()
+    }
+
     pub(super) async fn live(&self) -> i64 {
         outbox_messages::table.count().get_result(&mut self.connect().await).await.unwrap()
     }

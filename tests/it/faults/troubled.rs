@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diesel_outbox::store::RowKey;
 use diesel_outbox::transport::{
-    FailureClass, KafkaTransport, Outcome, Receipt, ReceiptSink, Transport, TransportError,
+    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, ReceiptSink, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 
@@ -57,6 +57,15 @@ impl Transport for Troubled {
 
     fn outage(&self) -> Option<FailureClass> {
         self.kafka.outage()
+    }
+
+    fn can_fence(&self) -> bool {
+        self.kafka.can_fence()
+    }
+
+    /// What leaves by a fenced lane has no troubles.
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        self.kafka.fence(lane).await
     }
 
     async fn flush(&self, within: Duration) -> usize {

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 use super::*;
 use crate::message::{Envelope, MessageId};
 use crate::relay::gauges::Gauges;
+use crate::store::Row;
 use crate::topic::Topic;
 
 const NOW: BootInstant = BootInstant::from_boot(Duration::from_secs(9));

@@ -7,6 +7,7 @@ use rdkafka::producer::{Producer as _, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::context::LaneProducer;
+use crate::crash_points::crash_point;
 use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_DRAIN, KAFKA_LANE_POLL};
 use crate::message::Envelope;
 use crate::transport::kafka::classify::class_of;
@@ -148,10 +149,12 @@ impl Transaction<'_> {
         let handed = self.hand_over(&jobs, &mut told);
         let is_whole = handed.is_some_and(|handed| self.await_answers(handed, &jobs, &mut told));
         if is_whole && handed > Some(0) {
-            return match self.commit() {
-                Ok(()) => self.report(jobs, told, None),
-                Err(cause) => Err((jobs, cause)),
-            };
+            crash_point!(LANE_COMMITTING);
+            if let Err(cause) = self.commit() {
+                return Err((jobs, cause));
+            }
+            crash_point!(LANE_COMMITTED);
+            return self.report(jobs, told, None);
         }
         // Afterwards it is forgotten.
         let why = self.why_it_ended();

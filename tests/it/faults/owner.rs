@@ -1,0 +1,197 @@
+//! A process that relays an ordered topic until it is told to end, or dies or stops at a step.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use diesel_outbox::relay::Relay;
+use diesel_outbox::retry::Fixed;
+use diesel_outbox::transport::Transport;
+use diesel_outbox::{Limits, OnFailedKey, Outbox, Topic};
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use super::branch::On;
+use super::child::{ShopProcess, arm};
+use super::shop::{DEADLINE, Shop};
+use super::troubled::Troubled;
+
+const CONFIG: &str = "OUTBOX_TEST_LANE_OWNER";
+const LANES: u16 = 8;
+pub(super) const LANE_LEASE: Duration = Duration::from_secs(3);
+
+/// What an owner does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Script {
+    on: On,
+    pub(super) database_url: String,
+    pub(super) bootstrap: String,
+    pub(super) topic: String,
+    pub(super) is_fenced: bool,
+    /// Where it finds what it is told; known when it is spawned.
+    pub(super) folder: PathBuf,
+    /// Orders placed before its relay starts.
+    pub(super) backlog: Range<i32>,
+    /// Orders placed while it owns all lanes.
+    pub(super) orders: Range<i32>,
+    /// The step at which it dies, or stops, and at which of its passages.
+    pub(super) crash_at: Option<String>,
+    pub(super) passage: usize,
+    pub(super) stops: bool,
+    pub(super) refusals: usize,
+    /// What is refused becomes a dead letter at once.
+    pub(super) gives_up: bool,
+    pub(super) acknowledged_after_ms: u64,
+    pub(super) ends: Ends,
+}
+
+/// When an owner leaves its lanes to others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Ends {
+    WhenTold,
+    WhenDrained,
+    /// As soon as its orders are placed.
+    AtOnce,
+}
+
+impl Script {
+    pub(super) fn new(on: On, shop: &Shop, is_fenced: bool) -> Self {
+        Self {
+            on,
+            database_url: shop.database_url.clone(),
+            bootstrap: shop.bootstrap.clone(),
+            topic: shop.topic.clone(),
+            is_fenced,
+            folder: PathBuf::new(),
+            backlog: 0..0,
+            orders: 0..0,
+            crash_at: None,
+            passage: 1,
+            stops: false,
+            refusals: 0,
+            gives_up: false,
+            acknowledged_after_ms: 0,
+            ends: Ends::WhenTold,
+        }
+    }
+
+    pub(super) fn spawn(mut self) -> Owner {
+        let folder = tempfile::tempdir().unwrap();
+        self.folder = folder.path().to_owned();
+        let test = "faults::owner::an_owner_ends_when_it_is_told";
+        Owner { process: ShopProcess::spawn(test, CONFIG, &self), folder }
+    }
+}
+
+/// A running owner; killed when it is dropped.
+pub(super) struct Owner {
+    process: ShopProcess,
+    folder: TempDir,
+}
+
+impl Owner {
+    /// Tells it to end, and waits until it has.
+    pub(super) async fn ends(&mut self) {
+        std::fs::write(end(self.folder.path()), "").unwrap();
+        assert!(self.process.ended().await.success(), "it left something behind");
+    }
+
+    /// Waits until it was killed; says when that was.
+    pub(super) async fn killed(&mut self) -> Instant {
+        self.process.killed().await;
+        Instant::now()
+    }
+
+    /// Waits until it has stopped itself.
+    pub(super) async fn stopped(&self) {
+        self.process.stopped().await;
+    }
+
+    pub(super) fn goes_on(&self) {
+        self.process.go_on(&go_on(self.folder.path()));
+    }
+}
+
+fn end(folder: &Path) -> PathBuf {
+    folder.join("end")
+}
+
+fn go_on(folder: &Path) -> PathBuf {
+    folder.join("go on")
+}
+
+/// The other process of these tests, where its environment says so; otherwise there is nothing to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_ends_when_it_is_told() {
+    if let Ok(script) = std::env::var(CONFIG) {
+        run(serde_json::from_str(&script).unwrap()).await;
+    }
+}
+
+async fn run(script: Script) {
+    let Script { on, database_url, bootstrap, topic, is_fenced, folder, .. } = script;
+    let shop = Shop { database_url, bootstrap, topic };
+    let mut topic = topic_of(&shop, is_fenced);
+    if script.gives_up {
+        topic = topic.attempts_max(1).on_failed_key(OnFailedKey::DeadLetter);
+    }
+    let outbox = Outbox::builder().topic(topic).build().unwrap();
+    shop.place_all(&outbox, script.backlog).await;
+    if let Some(step) = script.crash_at {
+        arm(step, script.passage, script.stops.then(|| go_on(&folder)));
+    }
+    let late = Duration::from_millis(script.acknowledged_after_ms);
+    let relay = start(on, &shop, &outbox, Troubled::new(shop.kafka(), script.refusals, late)).await;
+    if !script.orders.is_empty() {
+        until_all_owned(&relay).await;
+    }
+    shop.place_all(&outbox, script.orders).await;
+    match script.ends {
+        Ends::WhenTold => {
+            while !end(&folder).exists() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        Ends::WhenDrained => shop.drained().await,
+        Ends::AtOnce => {}
+    }
+    let report = relay.shutdown(Duration::from_secs(20)).await;
+    assert!(report.is_clean(), "{report:?}");
+}
+
+pub(super) fn topic_of(shop: &Shop, is_fenced: bool) -> Topic {
+    let topic = Topic::new(shop.topic.as_str())
+        .ordered_by_key()
+        .lanes(LANES)
+        .retry(Fixed::from(vec![Duration::from_millis(100)]));
+    if is_fenced { topic.fenced() } else { topic }
+}
+
+pub(super) async fn start(on: On, shop: &Shop, outbox: &Outbox, transport: impl Transport) -> Relay {
+    let limits = Limits { lane_lease_duration: LANE_LEASE, ..super::shop::limits() };
+    on.store(outbox.relay().transport(transport).limits(limits), shop).start().await.unwrap()
+}
+
+pub(super) async fn until(what: &str, state: impl Fn() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !state() {
+        assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// How many lanes are its own, and how many others'.
+fn owned(relay: &Relay) -> (usize, usize) {
+    let status = relay.status();
+    let owners = status.lanes.iter().filter_map(|lane| lane.owner);
+    let own = owners.clone().filter(|owner| *owner == status.node).count();
+    (own, owners.count() - own)
+}
+
+pub(super) async fn until_all_owned(relay: &Relay) {
+    until("one owns all", || owned(relay) == (usize::from(LANES), 0)).await;
+}
+
+pub(super) async fn until_shared(relay: &Relay) {
+    until("each of two owns a half", || owned(relay) == (4, 4)).await;
+}
