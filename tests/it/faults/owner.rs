@@ -23,7 +23,7 @@ pub(super) const LANE_LEASE: Duration = Duration::from_secs(3);
 /// What an owner does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Script {
-    on: On,
+    pub(super) on: On,
     pub(super) database_url: String,
     pub(super) bootstrap: String,
     pub(super) topic: String,
