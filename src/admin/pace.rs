@@ -25,7 +25,8 @@ impl Default for RedrivePace {
 }
 
 impl RedrivePace {
-    /// How many are moved by one transaction; no more than go in a second.
+    /// How many are moved by one transaction; no more than go in a second, and at most
+    /// [`REDRIVE_ROWS_MAX`](crate::limits::REDRIVE_ROWS_MAX).
     #[must_use]
     pub fn rows_max(mut self, rows: usize) -> Self {
         self.rows_max = rows;
@@ -43,7 +44,8 @@ impl RedrivePace {
         if self.rows_max == 0 || self.per_second == 0 {
             return Err(AdminError::NoPace);
         }
-        let rows_max = self.rows_max.min(usize::try_from(self.per_second).unwrap_or(usize::MAX));
+        let in_a_second = usize::try_from(self.per_second).unwrap_or(usize::MAX);
+        let rows_max = self.rows_max.min(in_a_second).min(REDRIVE_ROWS_MAX);
         Ok(Paced { rows_max, per_second: self.per_second, next_at: Instant::now() })
     }
 }
