@@ -360,3 +360,6 @@ impl fmt::Display for TopicError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
