@@ -69,3 +69,20 @@ impl Paced {
         self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) * rows / self.per_second;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn by_itself_no_more_go_in_a_second_than_stated() {
+        let (began, mut paced) = (Instant::now(), RedrivePace::default().begin().expect("a pace"));
+        let seconds = 3;
+        for _ in 0..REDRIVE_PER_SECOND as usize * seconds / REDRIVE_ROWS_MAX {
+            paced.turn().await;
+            paced.went(paced.rows_max);
+        }
+        paced.turn().await;
+        assert_eq!((paced.rows_max, began.elapsed().as_secs()), (REDRIVE_ROWS_MAX, seconds as u64));
+    }
+}
