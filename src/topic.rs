@@ -362,3 +362,6 @@ impl fmt::Display for TopicError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

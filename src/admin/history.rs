@@ -4,7 +4,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Admin, AdminError, RedrivePace};
-use crate::limits::REDRIVE_ROWS_MAX;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::store::{HistoryStore, Marking, SentCount, SentMark, SentMessage, StoreError};
@@ -202,10 +201,9 @@ impl Admin {
         let (mut after, mut moved) = (None, 0);
         loop {
             paced.turn().await;
-            let rows_max = paced.rows_max.min(REDRIVE_ROWS_MAX);
             // What was settled since this began is not asked for, also where nothing is too young.
             let past = past.saturating_add(began.elapsed());
-            let marks = port.unprocessed_marks(&which.topic, past, after.as_ref(), rows_max).await?;
+            let marks = port.unprocessed_marks(&which.topic, past, after.as_ref(), paced.rows_max).await?;
             let Some(last) = marks.last().copied() else { return Ok(moved) };
             let messages: Vec<MessageId> = marks.iter().map(|mark| mark.message_id).collect();
             let went = self.send_these_again(port, &messages).await?;

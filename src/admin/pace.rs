@@ -25,7 +25,8 @@ impl Default for RedrivePace {
 }
 
 impl RedrivePace {
-    /// How many are moved by one transaction; no more than go in a second.
+    /// How many are moved by one transaction; no more than go in a second, and at most
+    /// [`REDRIVE_ROWS_MAX`](crate::limits::REDRIVE_ROWS_MAX).
     #[must_use]
     pub fn rows_max(mut self, rows: usize) -> Self {
         self.rows_max = rows;
@@ -43,7 +44,8 @@ impl RedrivePace {
         if self.rows_max == 0 || self.per_second == 0 {
             return Err(AdminError::NoPace);
         }
-        let rows_max = self.rows_max.min(usize::try_from(self.per_second).unwrap_or(usize::MAX));
+        let in_a_second = usize::try_from(self.per_second).unwrap_or(usize::MAX);
+        let rows_max = self.rows_max.min(in_a_second).min(REDRIVE_ROWS_MAX);
         Ok(Paced { rows_max, per_second: self.per_second, next_at: Instant::now() })
     }
 }
@@ -65,5 +67,22 @@ impl Paced {
     pub(super) fn went(&mut self, rows: usize) {
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
         self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) * rows / self.per_second;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn by_itself_no_more_go_in_a_second_than_stated() {
+        let (began, mut paced) = (Instant::now(), RedrivePace::default().begin().expect("a pace"));
+        let seconds = 3;
+        for _ in 0..REDRIVE_PER_SECOND as usize * seconds / REDRIVE_ROWS_MAX {
+            paced.turn().await;
+            paced.went(paced.rows_max);
+        }
+        paced.turn().await;
+        assert_eq!((paced.rows_max, began.elapsed().as_secs()), (REDRIVE_ROWS_MAX, seconds as u64));
     }
 }

@@ -9,6 +9,7 @@ use super::{Admin, AdminError, DeadFilter, Marking, RedrivePace, Retried, Unproc
 use crate::codec::{Codec, CodecError, Json, Raw};
 use crate::enqueue::EnqueueError;
 use crate::lane::lane_of;
+use crate::limits::REDRIVE_ROWS_MAX;
 use crate::message::{Envelope, Message, MessageId, OutboxMessage};
 use crate::outbox::Outbox;
 use crate::store::{
@@ -43,6 +44,29 @@ async fn a_redrive_keeps_its_pace_and_tells_how_far_it_is() {
     assert_eq!(moved, 250);
     assert_eq!(*told.lock().unwrap(), [(100, 0), (200, 1), (250, 2)]);
     assert_eq!((store.live_rows().len(), store.dead_rows().len()), (250, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_transaction_moves_no_more_than_it_may_whatever_is_asked_for() {
+    let (store, most, told) = (MemoryStore::new(), REDRIVE_ROWS_MAX, std::sync::Mutex::new(Vec::new()));
+    let tell = |so_far| told.lock().unwrap().push(so_far);
+    let steps = || std::mem::take(&mut *told.lock().unwrap());
+    for _ in 0..=most {
+        bury(&store).await;
+        send(&store).await;
+    }
+    let (admin, pace) = (admin_of_confirmed(&store), RedrivePace::default().rows_max(usize::MAX).per_second(u32::MAX));
+    let unprocessed = Unprocessed::of("orders").past(Duration::ZERO);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    admin.send_all_again(&unprocessed, pace, tell).await.unwrap();
+    assert_eq!(steps(), [most, most + 1]);
+    admin.redrive_all(&DeadFilter::everything(), pace, tell).await.unwrap();
+    assert_eq!(steps(), [most, most + 1]);
+    for _ in 0..=most {
+        bury(&store).await;
+    }
+    admin.purge_all(&DeadFilter::everything(), tell).await.unwrap();
+    assert_eq!(steps(), [most, most + 1]);
 }
 
 /// Each is given up again as soon as it is back, as while the receiver still refuses it.

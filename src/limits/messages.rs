@@ -10,7 +10,7 @@ pub const STALENESS: Duration = Duration::from_secs(3);
 /// The least staleness: below it a garbage pause or a slow COMMIT makes two holders of one row an everyday event.
 pub const STALENESS_MIN: Duration = Duration::from_secs(2);
 
-/// Attempts before a message is dead: with the default back-off these span about an hour.
+/// Attempts before a message is dead: with the default back-off these span about half an hour.
 pub const ATTEMPTS_MAX: u32 = 12;
 
 /// The longest wait after a temporary failure (time-out, leader election, quota), which says nothing about the message.

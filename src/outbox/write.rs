@@ -155,3 +155,18 @@ fn made_at(message_id: MessageId) -> SystemTime {
     let (seconds, nanos) = message_id.as_uuid().get_timestamp().map_or((0, 0), |timestamp| timestamp.to_unix());
     SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_for_a_moment_is_looked_for_a_little_early() {
+        let (inserted_at, ahead) = (BootInstant::from_boot(Duration::from_secs(100)), Duration::from_secs(3_600));
+        assert_eq!(due_at(inserted_at, Delivery::After(ahead)), Some(inserted_at + ahead));
+        let due = due_at(inserted_at, Delivery::At(wall_now() + ahead)).expect("it is delayed");
+        let early = (inserted_at.until(due), ahead - CLOCK_SLACK);
+        assert!(early.0 <= early.1 && early.0 + Duration::from_secs(60) > early.1, "{early:?}");
+        assert_eq!(due_at(inserted_at, Delivery::At(wall_now() + CLOCK_SLACK / 2)), Some(inserted_at));
+    }
+}

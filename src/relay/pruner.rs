@@ -28,16 +28,17 @@ pub(crate) fn days(engines: &Engines) -> Vec<u32> {
 pub(crate) async fn run(engines: Arc<Engines>) {
     loop {
         let began = Instant::now();
-        let pause = if run_once(&engines).await {
-            (began.elapsed() * PRUNE_REST).max(REST_MIN)
-        } else {
-            engines.limits.prune_interval
-        };
+        let pause = if run_once(&engines).await { rest_after(began.elapsed()) } else { engines.limits.prune_interval };
         tokio::select! {
             () = sleep(pause) => {}
             () = engines.stop.reached(Stage::Draining) => return,
         }
     }
+}
+
+/// How long it rests after a round that left something.
+fn rest_after(took: Duration) -> Duration {
+    (took * PRUNE_REST).max(REST_MIN)
 }
 
 /// One step of each kind; says whether more is left. A step that fails keeps no other back, and is tried again in the next round.
@@ -85,6 +86,19 @@ fn noted<T>(what: &'static str, result: Result<T, StoreError>) -> Option<T> {
             ::metrics::counter!(metrics::PRUNE_FAILED).increment(1);
             tracing::warn!(%error, "{what}: trying again");
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_works_for_half_of_the_time_at_most() {
+        for took in [0, 1, 9, 50, 3_000].map(Duration::from_millis) {
+            let rest = rest_after(took);
+            assert!(rest >= took && rest >= REST_MIN && rest <= took.max(REST_MIN), "{took:?}: {rest:?}");
         }
     }
 }

@@ -251,6 +251,19 @@ mod tests {
     use crate::clock::SystemClock;
 
     #[test]
+    fn no_more_letters_wait_than_may_and_each_turn_takes_a_few_of_them() {
+        let hears: Listener<GivenUp> = Arc::new(|_| ());
+        let teller = Teller::new(Listeners { on_letter: Some(hears), alert: None }, Arc::new(SystemClock));
+        let message_id = MessageId::new();
+        let letter =
+            || GivenUp { topic: "orders".into(), message_id, kind: String::new(), reason: String::new(), attempts: 1 };
+        teller.tell((0..DEAD_LETTER_QUEUE_MAX * 2).map(|_| letter()));
+        let turns: Vec<usize> = std::iter::from_fn(|| Some(teller.take().len()).filter(|told| *told > 0)).collect();
+        assert_eq!(turns.iter().sum::<usize>(), DEAD_LETTER_QUEUE_MAX);
+        assert!(turns.iter().all(|told| *told <= DEAD_LETTER_TURN_MAX), "{turns:?}");
+    }
+
+    #[test]
     fn an_alert_comes_once_for_each_window_and_only_for_more_than_it_allows() {
         let threshold =
             Threshold { letters_max: 2, window_duration: Duration::from_secs(60), on_alert: Arc::new(|_| ()) };

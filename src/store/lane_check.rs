@@ -46,3 +46,31 @@ pub(crate) fn counted(wanted: &LaneCount, found: usize) -> Result<(), StoreError
     let (topic, configured) = (wanted.topic.to_string(), wanted.lanes);
     Err(StoreError::Schema(SchemaProblem::LaneCount { topic, found, configured }))
 }
+
+#[cfg(all(test, any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::message::{Envelope, MessageId};
+    use crate::store::{InsertOptions, MemoryStore};
+
+    /// Writes a row to lane 0 whose key belongs to `lane`.
+    fn insert(store: &MemoryStore, lane: u16) {
+        let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+        envelope.key = (0_u32..).map(|key| key.to_string()).find(|key| lane_of(key, 4) == lane);
+        store.insert(envelope, InsertOptions::default().in_lane(0));
+    }
+
+    #[tokio::test]
+    async fn the_first_rows_of_a_lane_are_compared_and_no_more() {
+        let wanted = LaneCount { topic: "orders".into(), lanes: 4 };
+        for (right, is_found) in [(LANE_SAMPLE_ROWS_MAX - 1, true), (LANE_SAMPLE_ROWS_MAX, false)] {
+            let store = MemoryStore::new();
+            (0..right).for_each(|_| insert(&store, 0));
+            insert(&store, 1);
+            let checked = fitting(&store, &wanted, false).await;
+            assert_eq!(checked.is_err(), is_found, "{right} rows before it: {checked:?}");
+        }
+    }
+}

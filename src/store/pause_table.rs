@@ -1,7 +1,8 @@
 //! Whether the table of paused topics is there. It comes by a migration of its own, and relays work without it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 use super::{SchemaProblem, StoreError};
 use crate::limits::PAUSE_TABLE_RECHECK;
@@ -58,4 +59,31 @@ impl PauseTable {
 /// The answer of a check to somebody who wants to pause: where the table is missing, with the migration.
 pub(crate) fn wanted(checked: Result<(), StoreError>) -> Result<(), StoreError> {
     checked.map_err(|error| error.with_migration(MIGRATION))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_table_that_is_missing_is_looked_for_again_now_and_then() {
+        let (table, looks) = (PauseTable::default(), Mutex::new(0));
+        let look = async |found: bool| {
+            let check = async {
+                *looks.lock().unwrap() += 1;
+                let missing = || StoreError::Schema(SchemaProblem::Missing { table: "outbox_paused_topics".into() });
+                if found { Ok(()) } else { Err(missing()) }
+            };
+            table.is_there(check).await.unwrap()
+        };
+        for _ in 0..100 {
+            assert!(!look(false).await);
+        }
+        assert_eq!(*looks.lock().unwrap(), 1);
+        tokio::time::advance(PAUSE_TABLE_RECHECK - std::time::Duration::from_millis(1)).await;
+        assert!(!look(true).await, "not yet");
+        tokio::time::advance(std::time::Duration::from_millis(1)).await;
+        assert!(look(true).await && look(true).await);
+        assert_eq!(*looks.lock().unwrap(), 2);
+    }
 }

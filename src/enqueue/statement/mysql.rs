@@ -158,3 +158,26 @@ impl QueryId for Insert<'_> {
 }
 
 impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::enqueue::encode::Encoded;
+    use crate::message::Message;
+    use crate::outbox::Outbox;
+    use crate::topic::Topic;
+
+    #[test]
+    fn the_locks_of_many_keys_are_bounded_in_number() {
+        let topic = Topic::new("orders").ordered_by_key().serialize_by_key();
+        let outbox = Outbox::builder().topic(topic).build().expect("build");
+        let encoded = |key: i64| outbox.encode_checked(&Message::to("orders").key(key.to_string())).expect("encode");
+        let rows: Vec<Encoded> = (0..2 * KEY_LOCK_BUCKETS).map(encoded).collect();
+        let insertion = Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true };
+        let locks = LockKeys::new(&insertion).expect("it locks");
+        let buckets = 0..i32::try_from(KEY_LOCK_BUCKETS).expect("few");
+        assert!(locks.buckets.iter().all(|bucket| buckets.contains(bucket)));
+        assert!(locks.buckets.is_sorted_by(|one, next| one < next), "in one order, and each once");
+        assert!(locks.buckets.len() > rows.len() / 4, "and spread: {}", locks.buckets.len());
+    }
+}

@@ -119,9 +119,7 @@ impl Drop for HalfMessage {
         let Some(sent) = self.sent.take() else { return };
         crash_point!(HALF_ENDING);
         let counted = self.halves.open.enter(None);
-        let ended = Ended { message_id: self.message_id, topic: Arc::clone(&self.topic), sent, _counted: counted };
-        // Full: the broker will ask.
-        let _ = self.halves.ended.try_send(ended);
+        Ended::new(self.message_id, Arc::clone(&self.topic), sent, counted).hand_over(&self.halves.ended);
     }
 }
 

@@ -13,16 +13,13 @@ pub use error::{HalfMessageError, HalfMessagesError};
 pub use message::HalfMessage;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-
-use tokio::sync::mpsc;
 
 use self::inner::Inner;
 use self::worker::Worker;
 use super::Outbox;
 use crate::clock::wall_now;
-use crate::limits::HALF_ENDED_MAX;
 use crate::message::OutboxMessage;
 use crate::store::{Store, StoreError};
 use crate::transport::{HalfProducer, RocketMqConfig, Unanswered};
@@ -127,10 +124,11 @@ impl HalfMessages {
             Box::pin(async move { worker::answer(&*store, asked).await }) as futures_util::future::BoxFuture<'static, _>
         });
         let broker = Arc::new(HalfProducer::start(config, &topics, check)?);
-        let (ended, jobs) = mpsc::channel(HALF_ENDED_MAX);
+        let (ended, jobs) = worker::jobs();
         let runtime = broker.runtime().clone();
         // Neither holds what ends them: the sender, and with it the runtime.
-        let worker = Worker { store: Arc::clone(&store), broker: Arc::downgrade(&broker) };
+        let told: Weak<HalfProducer> = Arc::downgrade(&broker);
+        let worker = Worker { store: Arc::clone(&store), broker: told };
         runtime.spawn(worker.run(jobs));
         runtime.spawn(worker::prune(Arc::clone(&store), ended.downgrade()));
         let (tell, checked) = tokio::sync::oneshot::channel();

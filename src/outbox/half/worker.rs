@@ -3,32 +3,71 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 
+use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::crash_points::crash_point;
 use crate::limits::{
-    HALF_ENDS_AT_ONCE_MAX, HALF_GROUP_MAX, HALF_MARK_AGE_MAX, HALF_PRUNE_INTERVAL, HALF_PRUNE_ROWS_MAX,
+    HALF_ENDED_MAX, HALF_ENDS_AT_ONCE_MAX, HALF_GROUP_MAX, HALF_MARK_AGE_MAX, HALF_PRUNE_INTERVAL, HALF_PRUNE_ROWS_MAX,
 };
 use crate::message::MessageId;
 use crate::metrics;
 use crate::store::{Decision, Store, StoreError};
-use crate::transport::{Asked, Counted, HalfAnswer, HalfProducer, HalfSent};
+use crate::transport::{Asked, Counted, HalfAnswer, HalfProducer, HalfSent, TransportError};
 
-/// A half message whose transaction is over, as far as its process knows.
+/// A half message whose transaction is over, as far as its process knows. Counted when it is dropped, so that none of the ways on
+/// which nobody is told is forgotten.
 pub(super) struct Ended {
-    pub(super) message_id: MessageId,
-    pub(super) topic: Arc<str>,
-    pub(super) sent: HalfSent,
+    message_id: MessageId,
+    topic: Arc<str>,
+    sent: HalfSent,
+    outcome: &'static str,
     /// Kept until its mark is gone, too: a flush waits for that.
-    pub(super) _counted: Counted,
+    _counted: Counted,
+}
+
+impl Ended {
+    pub(super) fn new(message_id: MessageId, topic: Arc<str>, sent: HalfSent, counted: Counted) -> Self {
+        Self { message_id, topic, sent, outcome: "untold", _counted: counted }
+    }
+
+    /// Never waits.
+    pub(super) fn hand_over(self, jobs: &mpsc::Sender<Self>) {
+        // Full, or the worker has ended: the broker will ask.
+        let _ = jobs.try_send(self);
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        count(metrics::HALF_MESSAGES, &self.topic, "outcome", self.outcome);
+    }
+}
+
+/// The way to the worker.
+pub(super) fn jobs() -> (mpsc::Sender<Ended>, mpsc::Receiver<Ended>) {
+    mpsc::channel(HALF_ENDED_MAX)
+}
+
+/// Whom the end of a half message is told.
+#[async_trait]
+pub(super) trait Broker: Send + Sync {
+    async fn end(&self, half: &HalfSent, commits: bool) -> Result<(), TransportError>;
+}
+
+#[async_trait]
+impl Broker for HalfProducer {
+    async fn end(&self, half: &HalfSent, commits: bool) -> Result<(), TransportError> {
+        HalfProducer::end(self, half, commits).await
+    }
 }
 
 /// Tells brokers what became of half messages.
 pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
-    pub(super) broker: Weak<HalfProducer>,
+    pub(super) broker: Weak<dyn Broker>,
 }
 
 impl Worker {
@@ -37,24 +76,24 @@ impl Worker {
         while jobs.recv_many(&mut group, HALF_GROUP_MAX).await > 0 {
             let Some(broker) = self.broker.upgrade() else { return };
             let ended = std::mem::take(&mut group);
-            if let Err(error) = self.end(&broker, ended).await {
+            if let Err(error) = self.end(&*broker, ended).await {
                 tracing::warn!(%error, "the database did not say what became of half messages; their brokers will ask");
             }
         }
     }
 
-    async fn end(&self, broker: &HalfProducer, ended: Vec<Ended>) -> Result<(), StoreError> {
+    async fn end(&self, broker: &dyn Broker, ended: Vec<Ended>) -> Result<(), StoreError> {
         let Some(marks) = self.store.halves() else { return Ok(()) };
         let ids: Vec<MessageId> = ended.iter().map(|half| half.message_id).collect();
         // Not what the client was told of its COMMIT: PostgreSQL says "ok" to that of an aborted transaction, too.
         let marked: HashSet<MessageId> = marks.marked(&ids).await?.into_iter().collect();
-        let told = stream::iter(ended).map(|half| {
+        let told = stream::iter(ended).map(|mut half| {
             let is_marked = marked.contains(&half.message_id);
             async move {
                 let decision =
                     if is_marked { Ok(Decision::Committed) } else { marks.decide(half.message_id, &half.topic).await };
                 let is_told = match decision {
-                    Ok(decision) => Ok(tell(broker, &half, decision).await),
+                    Ok(decision) => Ok(tell(broker, &mut half, decision).await),
                     Err(error) => Err(error),
                 };
                 (half, is_told)
@@ -72,24 +111,23 @@ impl Worker {
 }
 
 /// Tells the broker; whether that has done what it asks for, and nobody will ask again.
-async fn tell(broker: &HalfProducer, half: &Ended, decision: Decision) -> bool {
+async fn tell(broker: &dyn Broker, half: &mut Ended, decision: Decision) -> bool {
     let (commits, outcome) = match decision {
         Decision::Committed => (true, "committed"),
         Decision::RolledBack => (false, "rolled_back"),
         Decision::Open => {
-            count(metrics::HALF_MESSAGES, &half.topic, "outcome", "open");
+            half.outcome = "open";
             return false;
         }
     };
     crash_point!(HALF_DECIDED);
     match broker.end(&half.sent, commits).await {
         Ok(()) => {
-            count(metrics::HALF_MESSAGES, &half.topic, "outcome", outcome);
+            half.outcome = outcome;
             true
         }
         Err(error) => {
             tracing::warn!(topic = %half.topic, message_id = %half.message_id, %error, "the broker was not told the end of a half message; it will ask");
-            count(metrics::HALF_MESSAGES, &half.topic, "outcome", "untold");
             false
         }
     }
@@ -130,3 +168,6 @@ pub(super) async fn prune(store: Arc<dyn Store>, lives: mpsc::WeakSender<Ended>)
 fn count(metric: &'static str, topic: &str, label: &'static str, value: &'static str) {
     ::metrics::counter!(metric, "topic" => topic.to_owned(), label => value).increment(1);
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,6 +65,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::relay::lanes::topic::tests::lanes_of;
 
     fn at(seconds: u64) -> BootInstant {
         BootInstant::from_boot(Duration::from_secs(seconds))
@@ -102,6 +103,18 @@ mod tests {
         fitness.forget();
         fitness.note(true, false, at(7));
         assert!(!fitness.lapses(at(7)));
+    }
+
+    /// The first time may be an election.
+    #[test]
+    fn a_lane_that_is_fenced_in_vain_again_and_again_is_a_failure_of_the_broker() {
+        let (lanes, mut fitness) = (lanes_of(1), Fitness::default());
+        for tries in 0..=LANE_FENCE_TRIES_MAX + 1 {
+            let way = Way::Unfenced { from: at(1), tries, is_asked: false };
+            lanes.owned().get_mut(&0).unwrap().way = way;
+            fitness.look(&lanes, false, at(1));
+            assert_eq!(fitness.unfenced_since.is_some(), tries >= LANE_FENCE_TRIES_MAX, "{tries}");
+        }
     }
 
     #[test]

@@ -214,6 +214,25 @@ mod tests {
         assert_eq!(floor.id(), 999);
     }
 
+    /// Each of these pages was asked for so long ago that nothing is reached by it.
+    #[test]
+    fn no_more_steps_are_kept_than_may_be_and_nothing_comes_sooner_for_it() {
+        let mut floor = Floor::default();
+        let steps = 2 * LANE_FLOORS_MAX as u32;
+        for step in 0..steps {
+            let at = START + LANE_OPEN_STEP * step;
+            for id in [2 * i64::from(step) + 1, 2 * i64::from(step) + 2] {
+                floor.note(Covered { began_at: START, ..page(id, None, at) });
+            }
+            assert_eq!(floor.ahead.len(), LANE_FLOORS_MAX.min(step as usize + 1), "one for what is noted in a step");
+        }
+        let (last, end) = (2 * i64::from(steps), START + LANE_OPEN_STEP * (steps - 1) + LANE_OPEN_DURATION);
+        floor.note(empty(end - Duration::from_millis(1)));
+        assert!(floor.id() < last, "{}", floor.id());
+        floor.note(empty(end));
+        assert_eq!((floor.id(), floor.ahead.len()), (last, 0));
+    }
+
     #[test]
     fn one_that_stays_open_has_no_more_read_again_than_a_page_may() {
         let mut floor = Floor::default();

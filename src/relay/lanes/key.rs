@@ -176,3 +176,29 @@ impl Key {
         self.sending.extend(place.and_then(|place| self.waiting.remove(place)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::message::MessageId;
+
+    #[test]
+    fn rows_beyond_the_bound_are_not_kept_and_are_read_again_once_few_are_left() {
+        let mut key = Key::default();
+        let (most, since) = (LANE_KEY_WAITING_MAX as i64, BootInstant::from_boot(Duration::ZERO));
+        for id in 0..2 * most {
+            key.enter(Waiting { row: RowKey { id, message_id: MessageId::new() }, bytes: 1, since });
+            assert!(key.waiting() <= LANE_KEY_WAITING_MAX, "{id}");
+        }
+        let mut sent = 0;
+        while key.hungry_from().is_none() {
+            let (next, _) = key.take(1).unwrap();
+            key.taken_back(next.row);
+            sent += 1;
+        }
+        assert_eq!(key.hungry_from(), Some(most), "the first that was not kept");
+        assert_eq!(sent, LANE_KEY_WAITING_MAX - LANE_KEY_WAITING_MAX / 4);
+    }
+}

@@ -391,3 +391,6 @@ impl Lane {
 pub(crate) fn validity(began_at: BootInstant, lease: Duration, margin: Duration) -> BootInstant {
     began_at + lease - margin
 }
+
+#[cfg(test)]
+mod tests;

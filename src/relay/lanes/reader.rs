@@ -28,6 +28,9 @@ use crate::store::{HeldLane, LaneScan, LaneStore, Loaded, Row, RowKey, StoreErro
 /// spin.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 
+/// Lanes of one read: of more, each would get less than the least part.
+const LANES_READ_MAX: usize = LANE_READ_ROWS_MAX / LANE_PAGE_ROWS_MIN;
+
 /// Behind which lanes the next round begins, so that none waits for those before it.
 #[derive(Default)]
 struct Turns {
@@ -110,11 +113,11 @@ fn may_work(engine: &Engine, lanes: &TopicLanes) -> bool {
 /// Reads one page of each lane that wants one, in one statement.
 async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: &mut u16) -> Result<bool, StoreError> {
     let now = engine.clock.now();
-    let wanted = lanes.scans(turn, LANE_READ_ROWS_MAX / LANE_PAGE_ROWS_MIN, now);
+    let wanted = lanes.scans(turn, LANES_READ_MAX, now);
     if wanted.is_empty() {
         return Ok(false);
     }
-    let rows_max = (LANE_READ_ROWS_MAX / wanted.len()).clamp(LANE_PAGE_ROWS_MIN, LANE_PAGE_ROWS_MAX);
+    let rows_max = page_rows(wanted.len());
     let scan = |(held, scan): &(HeldLane, Scan)| LaneScan {
         lane: held.lane,
         after: scan.after,
@@ -137,6 +140,11 @@ fn count_late(lanes: &TopicLanes, late: usize) {
     if late > 0 {
         ::metrics::counter!(metrics::LANE_LATE, "topic" => lanes.name()).increment(late as u64);
     }
+}
+
+/// New rows of each of so many lanes in one read.
+fn page_rows(lanes: usize) -> usize {
+    (LANE_READ_ROWS_MAX / lanes).clamp(LANE_PAGE_ROWS_MIN, LANE_PAGE_ROWS_MAX)
 }
 
 fn note(
@@ -366,4 +374,19 @@ async fn send_suspects(
         }
     }
     has_sent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_takes_no_more_than_it_may_and_each_of_its_lanes_a_part() {
+        for lanes in 1..=LANES_READ_MAX {
+            let rows = page_rows(lanes);
+            assert!((LANE_PAGE_ROWS_MIN..=LANE_PAGE_ROWS_MAX).contains(&rows), "{lanes}: {rows}");
+            assert!(lanes * rows <= LANE_READ_ROWS_MAX, "{lanes}: {rows}");
+        }
+        assert_eq!((page_rows(1), page_rows(LANES_READ_MAX)), (LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN));
+    }
 }

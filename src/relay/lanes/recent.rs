@@ -25,3 +25,20 @@ impl Recent {
         self.young.get(&key).max(self.old.get(&key)).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_were_sent_last_are_remembered_and_no_more_than_twice_the_bound() {
+        let mut recent = Recent::default();
+        let (bound, keys) = (LANE_RECENT_KEYS_MAX as u64, 3 * LANE_RECENT_KEYS_MAX as u64);
+        for key in 0..keys {
+            recent.note(key, 7);
+            assert!(recent.young.len().max(recent.old.len()) <= LANE_RECENT_KEYS_MAX, "{key}");
+        }
+        assert!((bound..keys).all(|key| recent.last_sent(key) == Some(7)));
+        assert!((0..bound).all(|key| recent.last_sent(key).is_none()), "the oldest");
+    }
+}

@@ -344,4 +344,4 @@ fn in_turn(owned: &BTreeMap<u16, Lane>, turn: u16) -> impl Iterator<Item = (&u16
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -36,3 +36,24 @@ impl Way {
         Some(Self::Unfenced { from: now + wait, tries: tries.saturating_add(1), is_asked: false })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_that_is_fenced_in_vain_waits_for_longer_each_time_up_to_a_bound() {
+        let now = BootInstant::from_boot(Duration::from_secs(9));
+        let (mut way, mut waits) = (Way::unfenced(now), Vec::new());
+        for _ in 0..60 {
+            way = way.anew(now).unwrap();
+            let Way::Unfenced { from, .. } = &way else { panic!("{way:?}") };
+            waits.push(now.until(*from));
+        }
+        // Half of each more or less, by chance.
+        let about = |wait: Duration, is: Duration| wait / 2 <= is && is <= wait * 3 / 2;
+        assert_eq!(waits[0], Duration::ZERO, "at once");
+        assert!(about(LANE_FENCE_WAIT_MIN, waits[1]) && about(LANE_FENCE_WAIT_MIN * 4, waits[3]), "{waits:?}");
+        assert!(waits[10..].iter().all(|wait| about(LANE_FENCE_WAIT_MAX, *wait)), "{waits:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{World, envelope, handed_over};
-use crate::limits::{ERROR_TEXT_BYTES_MAX, Limits, STALENESS, TEMPORARY_WAIT_MAX};
+use crate::limits::{ATTEMPTS_MAX, ERROR_TEXT_BYTES_MAX, Limits, STALENESS, TEMPORARY_WAIT_MAX};
 use crate::retry::Fixed;
 use crate::store::{Call, InsertOptions};
 use crate::topic::Topic;
@@ -94,4 +94,62 @@ async fn a_kept_error_is_no_longer_than_its_bound() {
         crate::store::Failed { held, wait: Duration::ZERO, spends_attempt: true, class: "record", error: long };
     crate::store::Store::fail(&world.store, &[failed]).await.unwrap();
     assert_eq!(world.store.live_rows()[0].errors[0].error.len(), ERROR_TEXT_BYTES_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_claims_are_open_at_once_than_may_be() {
+    for claim_workers in [1, 3] {
+        let mut world = World::new();
+        world.limits = Limits { claim_rows_max: 10, claim_workers, ..world.limits };
+        for _ in 0..100 {
+            world.commit("orders");
+        }
+        world.broker.hold();
+        let _relay = world.start().await;
+        world.until("they are open", || world.broker.unanswered() >= 10 * claim_workers).await;
+        tokio::time::sleep(world.limits.claim_window_duration / 2).await;
+        assert_eq!(world.broker.unanswered(), 10 * claim_workers);
+        world.broker.release();
+        world.drained().await;
+    }
+}
+
+/// Somebody holds the rows locked, so that their settles wait.
+#[tokio::test(start_paused = true)]
+async fn no_more_settles_are_under_way_at_once_than_may_be() {
+    for settle_workers in [1, 3] {
+        let mut world = World::new();
+        world.limits = Limits { settle_rows_max: 1, settle_workers, ..world.limits };
+        world.broker.hold();
+        let _relay = world.start().await;
+        let keys: Vec<_> = (0..5).map(|_| world.commit_and_hand_over("orders")).collect();
+        world.until("they are in flight", || world.broker.unanswered() == keys.len()).await;
+        let locks: Vec<_> = keys.iter().map(|key| world.store.lock(*key).unwrap()).collect();
+        world.broker.release();
+        // Each tries without a wait first.
+        let most = 2 * settle_workers as u64;
+        world.until("they wait", || world.store.calls(Call::Settle) >= most).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(world.store.calls(Call::Settle), most);
+        drop(locks);
+        world.drained().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_given_up_after_as_many_attempts_as_a_topic_has_by_itself() {
+    let mut world = World::new();
+    world.topics = vec![Topic::new("orders")];
+    world.broker.answer_matching(Answer::Fail(FailureClass::Record), |_| true);
+    let _relay = world.start().await;
+    let began = tokio::time::Instant::now();
+    world.commit_and_hand_over("orders");
+    while world.store.dead_rows().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(7_200), "{} attempts", world.broker.sends());
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    assert_eq!(world.broker.sends(), usize::try_from(ATTEMPTS_MAX).unwrap());
+    // Half of each wait more or less, by chance.
+    let minutes = began.elapsed().as_secs() / 60;
+    assert!((13..=45).contains(&minutes), "{minutes} minutes");
 }

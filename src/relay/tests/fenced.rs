@@ -1,7 +1,7 @@
 //! Fenced topics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use super::World;
 use super::lanes::{TOPIC, owned, world_with};
 use super::several::{Few, both};
 use crate::lane::lane_of;
-use crate::limits::LANES;
+use crate::limits::{LANE_FENCES_AT_ONCE_MAX, LANE_KEY_UNDER_WAY_MAX, LANES};
 use crate::message::{Envelope, MessageId};
 use crate::relay::StartError;
 use crate::store::{Call, RowKey};
@@ -51,6 +51,30 @@ async fn several_messages_of_a_key_are_under_way_and_leave_in_their_order() {
     assert_eq!(world.delivered(50).await, ids(&rows));
     world.drained().await;
     assert_eq!(world.broker.sends(), 50, "each once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_messages_of_a_key_are_under_way_than_may_be() {
+    let world = world();
+    world.broker.hold();
+    let rows = commit(&world, 2 * LANE_KEY_UNDER_WAY_MAX + 50);
+    let _relay = world.start().await;
+    world.until("as many as may be are under way", || world.broker.sends() >= LANE_KEY_UNDER_WAY_MAX).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(world.broker.sends(), LANE_KEY_UNDER_WAY_MAX);
+    world.broker.release();
+    assert_eq!(world.delivered(rows.len()).await, ids(&rows));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_lanes_are_fenced_at_once_than_may_be() {
+    let lanes = 2 * LANE_FENCES_AT_ONCE_MAX + 3;
+    let world = world_with(topic().lanes(u16::try_from(lanes).unwrap()));
+    let slow = Slow::new(&world, Duration::from_secs(1), 0);
+    let fences = Arc::clone(&slow.fences);
+    let _relay = world.relay().transport(slow).start().await.unwrap();
+    world.until("each is fenced", || fences.made.load(Ordering::Acquire) == lanes).await;
+    assert_eq!(fences.most_at_once.load(Ordering::Acquire), LANE_FENCES_AT_ONCE_MAX);
 }
 
 /// What the dead node's client still holds arrives after the new owner began, and the broker refuses it.
@@ -238,6 +262,20 @@ struct Slow {
     broker: MemoryTransport,
     takes: Duration,
     panics: AtomicU32,
+    fences: Arc<Fences>,
+}
+
+#[derive(Debug, Default)]
+struct Fences {
+    at_once: AtomicUsize,
+    most_at_once: AtomicUsize,
+    made: AtomicUsize,
+}
+
+impl Slow {
+    fn new(world: &World, takes: Duration, panics: u32) -> Self {
+        Self { broker: world.broker.clone(), takes, panics: AtomicU32::new(panics), fences: Arc::default() }
+    }
 }
 
 #[async_trait]
@@ -265,7 +303,11 @@ impl Transport for Slow {
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         let panics = self.panics.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
         assert!(!panics, "a defect of the transport");
+        let at_once = self.fences.at_once.fetch_add(1, Ordering::AcqRel) + 1;
+        self.fences.most_at_once.fetch_max(at_once, Ordering::AcqRel);
         sleep(self.takes).await;
+        self.fences.at_once.fetch_sub(1, Ordering::AcqRel);
+        self.fences.made.fetch_add(1, Ordering::AcqRel);
         self.broker.fence(lane).await
     }
 
@@ -279,7 +321,7 @@ impl Transport for Slow {
 async fn a_lane_is_not_handed_over_while_it_is_being_fenced() {
     let world = world();
     let other = world.neighbour();
-    let slow = Slow { broker: world.broker.clone(), takes: Duration::from_secs(5), panics: AtomicU32::new(0) };
+    let slow = Slow::new(&world, Duration::from_secs(5), 0);
     let first = world.relay().transport(slow).start().await.unwrap();
     world.until("one owns all", || owned(&first) == 16).await;
     let second = other.start().await;
@@ -296,7 +338,7 @@ async fn a_lane_is_not_handed_over_while_it_is_being_fenced() {
 #[tokio::test(start_paused = true)]
 async fn a_fence_that_panics_is_tried_anew_and_keeps_no_other_waiting() {
     let world = world();
-    let slow = Slow { broker: world.broker.clone(), takes: Duration::from_secs(1), panics: AtomicU32::new(2) };
+    let slow = Slow::new(&world, Duration::from_secs(1), 2);
     for key in 0..40 {
         world.commit_keyed(&key.to_string());
     }

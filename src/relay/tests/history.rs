@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::World;
-use crate::limits::PRUNE_ROWS_MAX;
+use crate::limits::{MARK_AGE_MAX, PRUNE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::relay::StartError;
-use crate::store::{Call, Fault, HistoryStore as _, MemoryStore, RowKey, SchemaProblem, StoreError};
+use crate::store::{
+    Call, Fault, HistoryStore as _, InsertOptions, Marking, MemoryStore, RowKey, SchemaProblem, StoreError,
+};
 use crate::topic::Topic;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -117,6 +119,24 @@ async fn what_is_kept_no_longer_is_removed_step_by_step() {
     // Failed, then three steps: each of a history and of marks.
     assert!(world.store.calls(Call::Prune) - calls >= 8, "in bounded steps");
     assert!(relay.shutdown(Duration::from_secs(1)).await.is_clean());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_waits_for_the_settle_of_its_message_and_not_for_ever() {
+    for (waits, is_marked) in [(MARK_AGE_MAX - DAY, true), (MARK_AGE_MAX + DAY, false)] {
+        let world = world_on(MemoryStore::new());
+        let _relay = world.start().await;
+        let message = super::envelope("orders");
+        let message_id = message.message_id;
+        assert_eq!(world.store.mark_processed(&[message_id]).await.unwrap(), [(message_id, Marking::Ahead)]);
+        world.store.advance(waits);
+        tokio::time::sleep(world.limits.prune_interval * 2).await;
+        world.store.insert(message, InsertOptions::default());
+        world.delivered(1).await;
+        world.drained().await;
+        let sent = world.store.sent(message_id).await.unwrap().unwrap();
+        assert_eq!(sent.processed_at.is_some(), is_marked, "after {waits:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@ mod lane_yields;
 mod lanes;
 mod lifecycle;
 mod measured;
+mod notices;
 mod outages;
 mod pauses;
 mod put_back;
@@ -24,6 +25,7 @@ mod routes;
 mod schedules;
 mod seeds;
 mod several;
+mod times;
 mod told;
 
 use std::sync::Arc;

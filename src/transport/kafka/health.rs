@@ -1,8 +1,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use rdkafka::types::RDKafkaErrorCode as Code;
+use tokio::time::Instant;
 
 use super::classify::class_of;
 use super::error::Unreachable;
@@ -126,4 +126,28 @@ impl State {
 /// A log line without the name of the client's thread in front.
 fn without_thread(line: &str) -> &str {
     line.split_once("]: ").map_or(line, |(_thread, text)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A broker closes idle connections, and the next message opens another.
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_connection_refuses_nothing_before_its_time_where_no_attempt_has_failed() {
+        let health = Health::default();
+        health.note(Code::AllBrokersDown, "all are down");
+        tokio::time::advance(KAFKA_RECONNECT_GRACE - Duration::from_millis(1)).await;
+        health.note(Code::AllBrokersDown, "all are down still");
+        assert!(health.is_all_down() && health.refuses().is_none());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(health.refuses().is_some());
+        health.answered();
+        assert!(health.refuses().is_none());
+        health.note(Code::AllBrokersDown, "all are down");
+        health.note(Code::BrokerTransportFailure, "refused");
+        assert!(health.refuses().is_some(), "at once where an attempt has failed");
+    }
 }

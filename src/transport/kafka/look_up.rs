@@ -1,7 +1,9 @@
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::limits::KAFKA_LOOK_UP_INTERVAL_MIN;
 
@@ -48,5 +50,30 @@ impl LookUps {
 
     fn looked_at(&self) -> MutexGuard<'_, HashMap<Ask, Option<Instant>>> {
         self.looked_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_topic_is_looked_up_no_more_often_than_it_may_be_however_often_it_is_asked_for() {
+        let (look_ups, asked) = LookUps::new();
+        let asks = |ask: fn() -> Ask| {
+            (0..1_000).for_each(|_| look_ups.ask(ask()));
+            asked.try_iter().count()
+        };
+        let orders: fn() -> Ask = || Ask::Topic("orders".into());
+        assert_eq!(asks(orders), 1, "it waits for that one");
+        look_ups.done(orders());
+        assert_eq!(asks(orders), 0);
+        tokio::time::advance(KAFKA_LOOK_UP_INTERVAL_MIN - Duration::from_millis(1)).await;
+        assert_eq!(asks(orders), 0);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(asks(orders), 1);
+        assert_eq!(asks(|| Ask::Life), 1);
+        look_ups.done(Ask::Life);
+        assert_eq!(asks(|| Ask::Life), 1, "a broker is looked for at once");
     }
 }

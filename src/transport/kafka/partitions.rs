@@ -190,3 +190,55 @@ impl Slot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A partition that stands still since the beginning, while others move.
+    fn still() -> Arc<Slot> {
+        let pulse = Arc::new(Pulse::new());
+        pulse.answered_at.store(u64::MAX, Ordering::Relaxed);
+        Arc::new(Slot::new(pulse))
+    }
+
+    fn entrances(slot: &Slot, at: Duration) -> [Entrance; 2] {
+        let at = u64::try_from(at.as_millis()).expect("seconds");
+        [slot.entrance(at - 1), slot.entrance(at)]
+    }
+
+    #[test]
+    fn a_partition_that_stands_still_holds_a_few_and_takes_no_more() {
+        let slot = still();
+        slot.answered(false);
+        let mut places: Vec<Place> = Vec::new();
+        while let (Entrance::Open, Some(place)) = slot.enter() {
+            places.push(place);
+            assert!(places.len() <= 1_000_000, "it takes everything");
+        }
+        assert_eq!(places.len(), KAFKA_PARTITION_STALLED_MAX as usize);
+        assert_eq!(slot.enter().0, Entrance::Closed);
+        places.pop();
+        assert_eq!(slot.enter().0, Entrance::Open);
+    }
+
+    #[test]
+    fn it_has_less_time_where_it_is_suspect() {
+        let slot = still();
+        assert_eq!(entrances(&slot, KAFKA_PARTITION_STALL_SUSPECT), [Entrance::Open, Entrance::Doubtful]);
+        assert_eq!(entrances(&slot, KAFKA_PARTITION_STALL), [Entrance::Doubtful, Entrance::Closed]);
+        slot.is_led.store(false, Ordering::Relaxed);
+        assert_eq!(entrances(&slot, KAFKA_PARTITION_STALL_SUSPECT), [Entrance::Open, Entrance::Closed]);
+    }
+
+    #[test]
+    fn a_broken_connection_makes_it_suspect_for_a_while() {
+        let slot = still();
+        slot.pulse.broke_at.store(1, Ordering::Relaxed);
+        assert_eq!(entrances(&slot, KAFKA_PARTITION_STALL_SUSPECT), [Entrance::Open, Entrance::Closed]);
+        let over = KAFKA_SUSPICION_DURATION + Duration::from_millis(1);
+        let moved_at = over - KAFKA_PARTITION_STALL_SUSPECT * 2;
+        slot.moved_at.store(u64::try_from(moved_at.as_millis()).expect("seconds"), Ordering::Relaxed);
+        assert_eq!(entrances(&slot, over), [Entrance::Closed, Entrance::Doubtful]);
+    }
+}

@@ -71,6 +71,21 @@ pub(crate) struct HalfSent {
     kept: Kept,
 }
 
+#[cfg(test)]
+impl HalfSent {
+    /// One that no broker has.
+    pub(crate) fn nowhere() -> Self {
+        let kept = Kept {
+            status: SendStatus::SendOk,
+            queue_offset: 0,
+            log_offset: 0,
+            client_id: String::new(),
+            transaction_id: String::new(),
+        };
+        Self { wire_topic: "orders".to_owned(), broker: "a".into(), kept }
+    }
+}
+
 impl HalfProducer {
     /// Begins to answer; a cluster that is away is no error.
     pub(crate) fn start(

@@ -107,3 +107,51 @@ pub(super) fn split_overdue(entries: Vec<Entry>, wait_max: Duration) -> (Vec<Ent
     let now = Instant::now();
     entries.into_iter().partition(|entry| now.duration_since(entry.handed_at) < wait_max)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::super::room::Room;
+    use super::*;
+    use crate::limits::ROCKETMQ_BATCH_BYTES_MAX;
+    use crate::message::MessageId;
+    use crate::store::RowKey;
+    use crate::transport::ReceiptSink;
+
+    struct Nobody;
+
+    impl ReceiptSink for Nobody {
+        fn settle(&self, _row: RowKey, _outcome: Outcome) {}
+    }
+
+    fn entry(bytes: usize) -> Entry {
+        let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+        envelope.payload = Some(vec![0; bytes]);
+        let row = RowKey { id: 1, message_id: envelope.message_id };
+        let place = Room::new(1).enter().expect("it is empty");
+        let held = Held { receipt: Receipt::new(row, Arc::new(Nobody)), place };
+        Entry { envelope, held, handed_at: Instant::now() }
+    }
+
+    /// How many go with each request, of messages of these sizes.
+    fn requests(sizes: &[usize], batches: bool) -> Vec<usize> {
+        let line = Line::new(Queue { broker: "a".into(), number: 0 });
+        for bytes in sizes {
+            line.push(entry(*bytes));
+        }
+        let next = || Some(line.next(batches, ROCKETMQ_BATCH_BYTES_MAX).len()).filter(|count| *count > 0);
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn a_request_has_no_more_messages_and_bytes_than_it_may_but_always_one() {
+        let most = ROCKETMQ_BATCH_MESSAGES_MAX;
+        let many: Vec<usize> = std::iter::repeat_n(1, most * 2 + 1).collect();
+        assert_eq!(requests(&many, true), [most, most, 1]);
+        let (quarter, larger) = (ROCKETMQ_BATCH_BYTES_MAX / 4, ROCKETMQ_BATCH_BYTES_MAX + 1);
+        assert_eq!(requests(&[quarter; 4], true), [3, 1], "with what they are framed by");
+        assert_eq!(requests(&[larger, larger, 1], true), [1, 1, 1]);
+        assert_eq!(requests(&[1; 3], false), [1, 1, 1]);
+    }
+}

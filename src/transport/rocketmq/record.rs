@@ -174,6 +174,7 @@ mod tests {
     use rocketmq_model::common::message::MessageTrait as _;
 
     use super::*;
+    use crate::limits::ROCKETMQ_MESSAGE_BYTES_MAX;
     use crate::message::MessageId;
 
     fn envelope() -> Envelope {
@@ -259,6 +260,22 @@ mod tests {
         assert_eq!(held(&envelope, &config, "TAGS").as_deref(), Some("urgent"));
         envelope.headers = [("tag", "a||b")].into_iter().collect();
         assert_eq!(held(&envelope, &config, "TAGS"), None, "nobody could subscribe to it");
+    }
+
+    #[test]
+    fn what_brokers_take_by_themselves_is_sent_and_no_more() {
+        let (config, mut most) = (RocketMqConfig::new("a:1"), envelope());
+        most.payload = Some(vec![b'x'; ROCKETMQ_MESSAGE_BYTES_MAX]);
+        assert!(of(most.clone(), &config).is_ok());
+        most.payload.get_or_insert_default().push(b'x');
+        assert!(matches!(of(most, &config), Err(NotSent::TooLarge { .. })));
+        // Beside what the outbox puts there itself.
+        for (bytes, is_taken) in [(ROCKETMQ_PROPERTIES_BYTES_MAX - 1_000, true), (ROCKETMQ_PROPERTIES_BYTES_MAX, false)]
+        {
+            let mut wide = envelope();
+            wide.headers.push("wide", "x".repeat(bytes));
+            assert_eq!(of(wide, &config).is_ok(), is_taken, "{bytes}");
+        }
     }
 
     #[test]

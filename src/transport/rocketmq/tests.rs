@@ -16,7 +16,9 @@ use super::link::{Fields, Kept, Link, Open};
 use super::queues::Queue;
 use super::*;
 use crate::clock::wall_now;
-use crate::limits::ROCKETMQ_BROKER_REST;
+use crate::limits::{
+    ROCKETMQ_BROKER_REST, ROCKETMQ_REPLACE_AFTER, ROCKETMQ_ROUTE_INTERVAL, ROCKETMQ_ROUTE_INTERVAL_MIN,
+};
 use crate::message::MessageId;
 use crate::store::RowKey;
 use crate::transport::{ReceiptSink, Unanswered};
@@ -217,4 +219,34 @@ async fn what_waits_is_given_up_at_the_end() {
     let given_up = outcomes.iter().filter(|class| **class == Some(FailureClass::Temporary)).count();
     assert_eq!(given_up, 3_000 - in_request, "all but what is in a request");
     assert!(outcomes.iter().all(Option::is_some));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_queues_of_a_topic_are_read_again_now_and_then_and_soon_where_one_failed() {
+    let (client, moment) = (client(&[(Sending::Takes, Asking::Answers)]), Duration::from_millis(1));
+    let topic = client.topics.of(&"orders".into(), &client.config);
+    let wants_read = || topic.hand_over(Vec::new(), &client.health).reads;
+    let read = || drop(topic.found(vec![Queue { broker: "a".into(), number: 0 }], &client.health));
+    assert!(wants_read() && !wants_read(), "they are not known, and looked for once");
+    read();
+    tokio::time::advance(ROCKETMQ_ROUTE_INTERVAL_MIN - moment).await;
+    assert!(!topic.suspect());
+    tokio::time::advance(moment).await;
+    assert!(topic.suspect() && !topic.suspect());
+    read();
+    tokio::time::advance(ROCKETMQ_ROUTE_INTERVAL - moment).await;
+    assert!(!wants_read());
+    tokio::time::advance(moment).await;
+    assert!(wants_read());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_library_that_does_not_find_back_is_replaced_after_a_while() {
+    let client = client(&[(Sending::Takes, Asking::Denies), (Sending::Takes, Asking::Answers)]);
+    let (began, probe_interval) = (Instant::now(), Duration::from_secs(1));
+    while client.probe().await.is_err() {
+        assert!(began.elapsed() <= ROCKETMQ_REPLACE_AFTER * 2, "it is never replaced");
+        tokio::time::sleep(probe_interval).await;
+    }
+    assert!(began.elapsed() >= ROCKETMQ_REPLACE_AFTER, "{:?}", began.elapsed());
 }

@@ -10,7 +10,7 @@ use crate::topic::Topic;
 const NOW: BootInstant = BootInstant::from_boot(Duration::from_secs(9));
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn lanes_of(count: u16) -> TopicLanes {
+pub(in crate::relay::lanes) fn lanes_of(count: u16) -> TopicLanes {
     let topic = TopicState::new(Topic::new("orders").ordered_by_key().lanes(count), Gauges::default());
     let lanes = TopicLanes::new(Arc::new(topic));
     for lane in 0..count {

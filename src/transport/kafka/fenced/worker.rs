@@ -75,3 +75,47 @@ fn transaction_of(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     }
     waiting.drain(..count).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::message::{Envelope, MessageId};
+    use crate::store::RowKey;
+    use crate::transport::{Outcome, Receipt, ReceiptSink, Run};
+
+    struct Nobody;
+
+    impl ReceiptSink for Nobody {
+        fn settle(&self, _row: RowKey, _outcome: Outcome) {}
+    }
+
+    fn job(bytes: usize) -> Job {
+        let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+        envelope.payload = Some(vec![0; bytes]);
+        let row = RowKey { id: 1, message_id: envelope.message_id };
+        let receipt = Receipt::new(row, Arc::new(Nobody));
+        Job { envelope, receipt, run: Run::new(), partition: None, place: None, is_ahead: false }
+    }
+
+    /// How many go with each transaction, of messages of these sizes.
+    fn transactions(sizes: &[usize]) -> Vec<usize> {
+        let mut waiting: VecDeque<Job> = sizes.iter().map(|bytes| job(*bytes)).collect();
+        let mut counts = Vec::new();
+        while !waiting.is_empty() {
+            counts.push(transaction_of(&mut waiting).len());
+        }
+        counts
+    }
+
+    #[test]
+    fn a_transaction_has_no_more_messages_and_bytes_than_it_may_but_always_one() {
+        let most = KAFKA_TRANSACTION_MESSAGES_MAX;
+        let many: Vec<usize> = std::iter::repeat_n(1, most * 2 + 1).collect();
+        assert_eq!(transactions(&many), [most, most, 1]);
+        let (quarter, larger) = (KAFKA_TRANSACTION_BYTES_MAX / 4, KAFKA_TRANSACTION_BYTES_MAX + 1);
+        assert_eq!(transactions(&[quarter; 5]), [4, 1]);
+        assert_eq!(transactions(&[larger, larger, 1]), [1, 1, 1]);
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use diesel_outbox::limits::HTTP_PROBE_TIMEOUT;
 use diesel_outbox::testing::transport::{Outcomes, Seen};
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport};
 
@@ -83,6 +84,18 @@ async fn a_host_gets_no_more_at_once_than_it_may_and_takes_no_room_from_another(
     outcomes.wait_for(100, DEADLINE).await;
     assert_eq!((slow.peak(), delivered(&outcomes.seen())), (5, 40));
     assert!(up.peak() <= 5);
+}
+
+/// It takes connections and never says anything. On virtual time, because nothing else is to be waited for.
+#[tokio::test(start_paused = true)]
+async fn a_probe_waits_for_a_silent_host_no_longer_than_it_may() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let transport = HttpTransport::builder().every_topic(HttpTarget::new(url)).build().unwrap();
+    let began = tokio::time::Instant::now();
+    let probed = tokio::time::timeout(HTTP_PROBE_TIMEOUT * 10, transport.probe()).await.expect("it ends");
+    assert_eq!(probed.unwrap_err().class(), FailureClass::Connection);
+    assert!(began.elapsed() <= HTTP_PROBE_TIMEOUT + Duration::from_millis(10), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

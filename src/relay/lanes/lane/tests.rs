@@ -1,0 +1,145 @@
+use super::*;
+use crate::message::MessageId;
+
+const NOW: BootInstant = BootInstant::from_boot(Duration::from_secs(9));
+const POLL: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn lane() -> Lane {
+    Lane::new(HeldLane { lane: 0, fence: 1 }, Way::Plain, NOW + POLL * 3_600, NOW, NOW)
+}
+
+/// A row of a key of its own.
+fn found(id: i64) -> Found {
+    let row = RowKey { id, message_id: MessageId::new() };
+    Found { key: id.cast_unsigned(), waiting: Waiting { row, bytes: 1, since: NOW }, in_hand: false }
+}
+
+/// A page that found `rows`, and as many that are settled as make it `read`, up to `last`.
+fn note(lane: &mut Lane, scan: Scan, rows: Vec<Found>, (read, last): (usize, i64), is_full: bool) {
+    let (youngest, read_at) = (Duration::MAX, (NOW, NOW));
+    lane.note(scan, &Page { rows, read, youngest, horizon: None, last, is_full, read_at }, NOW + POLL);
+}
+
+/// What is read next at `now`, once nothing is found by the late read that is due.
+fn next(lane: &mut Lane, now: BootInstant) -> Option<Scan> {
+    let scan = lane.next_scan(now)?;
+    if scan.kind != ScanKind::Late {
+        return Some(scan);
+    }
+    note(lane, scan, Vec::new(), (0, 0), false);
+    lane.next_scan(now)
+}
+
+fn kind(lane: &mut Lane) -> Option<ScanKind> {
+    next(lane, NOW).map(|scan| scan.kind)
+}
+
+/// Reads a full page of new rows from the front.
+fn read(lane: &mut Lane, ids: std::ops::Range<i64>) {
+    let scan = next(lane, NOW).unwrap();
+    assert_eq!(scan.kind, ScanKind::Front);
+    let (rows, last): (Vec<Found>, i64) = (ids.clone().map(found).collect(), ids.end - 1);
+    let read = rows.len();
+    note(lane, scan, rows, (read, last), true);
+}
+
+#[test]
+fn nothing_more_is_read_while_enough_waits() {
+    let mut lane = lane();
+    let most = LANE_WAITING_LOW as i64;
+    read(&mut lane, 1..most);
+    assert_eq!(kind(&mut lane), Some(ScanKind::Front));
+    read(&mut lane, most..most + 1);
+    assert_eq!(kind(&mut lane), None);
+    lane.take(usize::MAX).unwrap();
+    assert_eq!(kind(&mut lane), Some(ScanKind::Front));
+}
+
+#[test]
+fn nothing_new_is_read_while_too_many_keys_are_known() {
+    let mut lane = lane();
+    let (page, mut taken) = (LANE_PAGE_ROWS_MAX as i64, None);
+    for first in (1..=LANE_KEYS_MAX as i64).step_by(LANE_PAGE_ROWS_MAX) {
+        read(&mut lane, first..first + page);
+        // Under way, so that few wait.
+        while let Some((key, sending, _)) = lane.take(usize::MAX) {
+            taken = Some((key, sending.row));
+        }
+    }
+    assert_eq!((lane.keys.len(), lane.waiting), (LANE_KEYS_MAX, 0));
+    assert_eq!(kind(&mut lane), None);
+    let (key, row) = taken.unwrap();
+    lane.done(key, row);
+    assert_eq!(kind(&mut lane), Some(ScanKind::Front));
+}
+
+#[test]
+fn a_commit_without_an_id_has_the_last_ids_read_again_and_no_more() {
+    let mut lane = lane();
+    let last = 5 * LANE_WAKE_SLACK_IDS;
+    read(&mut lane, last..last + 1);
+    // Sees that nothing is open below it.
+    let empty = next(&mut lane, NOW).unwrap();
+    note(&mut lane, empty, Vec::new(), (0, last), false);
+    assert_eq!(kind(&mut lane), None);
+    lane.woken(None);
+    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKE_SLACK_IDS));
+    let known = last - LANE_WAKE_SLACK_IDS * 2;
+    lane.woken(Some(known));
+    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(known - 1), "to an id that is told it goes back");
+}
+
+#[test]
+fn so_much_is_read_again_and_after_a_pause_where_it_is_much() {
+    for (read, again, pause) in [
+        (LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MAX, Duration::ZERO),
+        (LANE_PAGE_ROWS_MAX + 1, LANE_PAGE_ROWS_MAX + 1, LANE_RECHECK),
+        (LANE_AGAIN_ROWS_MAX * 3, LANE_AGAIN_ROWS_MAX, LANE_RECHECK),
+    ] {
+        let mut lane = lane();
+        let scan = next(&mut lane, NOW).unwrap();
+        note(&mut lane, scan, Vec::new(), (read, 9), true);
+        assert!(pause.is_zero() || next(&mut lane, NOW + pause - MILLISECOND).is_none(), "{read}");
+        let scan = next(&mut lane, NOW + pause).unwrap();
+        assert_eq!((scan.kind, scan.again), (ScanKind::Front, again));
+    }
+}
+
+#[test]
+fn what_is_in_hand_from_before_is_looked_at_again_after_a_pause() {
+    let mut lane = lane();
+    let scan = next(&mut lane, NOW).unwrap();
+    note(&mut lane, scan, vec![Found { in_hand: true, ..found(7) }], (1, 7), false);
+    lane.unblock(NOW + LANE_RECHECK - MILLISECOND);
+    assert!(lane.take(usize::MAX).is_none());
+    lane.unblock(NOW + LANE_RECHECK);
+    assert_eq!(lane.take(usize::MAX).map(|(_, waiting, _)| waiting.row.id), Some(7));
+}
+
+#[test]
+fn pages_that_are_full_of_held_rows_are_read_with_a_pause_between_them() {
+    let mut lane = lane();
+    read(&mut lane, 50..51);
+    for page in 1..5 {
+        let at = NOW + LANE_LATE_PAUSE * (page - 1);
+        let late = lane.next_scan(at).filter(|scan| scan.kind == ScanKind::Late).unwrap();
+        assert_eq!(late.after, i64::from(page - 1));
+        let page_of_held = Page {
+            rows: Vec::new(),
+            read: 1,
+            youngest: Duration::MAX,
+            horizon: None,
+            last: i64::from(page),
+            is_full: true,
+            read_at: (at, at),
+        };
+        lane.note(late, &page_of_held, at + POLL);
+        // One read from the front comes with it.
+        while let Some(front) = lane.next_scan(at) {
+            assert_eq!(front.kind, ScanKind::Front);
+            note(&mut lane, front, Vec::new(), (0, 50), false);
+        }
+        assert!(lane.next_scan(at + LANE_LATE_PAUSE - MILLISECOND).is_none(), "{page}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Notices between relays, and the pauses of those that pass them on.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use super::World;
+use super::lanes::{owned, world};
+use crate::lane::lane_of;
+use crate::limits::{
+    LANES, NOTICE_CHECK_INTERVAL, NOTICE_ECHO_TIMEOUT, NOTICE_INTERVAL, NOTICE_RETRY_MAX, NOTICE_RETRY_MIN,
+};
+use crate::message::MessageId;
+use crate::naming::TableNames;
+use crate::store::{
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, MemoryStore, NoticeStore, Notices,
+    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+};
+
+/// A store that passes notices on to itself, where it is not deaf or down.
+#[derive(Debug, Clone)]
+struct Told {
+    store: MemoryStore,
+    line: Arc<Mutex<Line>>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    is_down: bool,
+    is_deaf: bool,
+    listened_at: Vec<Instant>,
+    /// What a relay says to itself.
+    echoed_at: Vec<Instant>,
+    told_at: Vec<Instant>,
+    ear: Option<mpsc::UnboundedSender<String>>,
+}
+
+#[derive(Debug)]
+struct Ear(mpsc::UnboundedReceiver<String>);
+
+#[async_trait]
+impl Notices for Ear {
+    async fn next(&mut self) -> Result<String, StoreError> {
+        self.0.recv().await.ok_or_else(|| StoreError::Unreachable("the line is cut".into()))
+    }
+}
+
+#[async_trait]
+impl NoticeStore for Told {
+    async fn tell(&self, notices: &[String]) -> Result<(), StoreError> {
+        let mut line = self.line.lock().unwrap();
+        for notice in notices {
+            let at = if notice.starts_with('=') { &mut line.echoed_at } else { &mut line.told_at };
+            at.push(Instant::now());
+            if let Some(ear) = line.ear.as_ref().filter(|_| !line.is_deaf) {
+                // Nobody listens any more only where the relay has ended.
+                let _ = ear.send(notice.clone());
+            }
+        }
+        Ok(())
+    }
+
+    async fn listen(&self) -> Result<Box<dyn Notices>, StoreError> {
+        let mut line = self.line.lock().unwrap();
+        line.listened_at.push(Instant::now());
+        if line.is_down {
+            return Err(StoreError::Unreachable("as the test says".into()));
+        }
+        let (ear, hears) = mpsc::unbounded_channel();
+        line.ear = Some(ear);
+        Ok(Box::new(Ear(hears)))
+    }
+}
+
+#[async_trait]
+impl Store for Told {
+    fn use_tables(&mut self, names: &TableNames) {
+        self.store.use_tables(names);
+    }
+
+    async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        self.store.check().await
+    }
+
+    async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
+        self.store.confirm(refs).await
+    }
+
+    async fn remaining(&self, refs: &[RowRef]) -> Result<Vec<RowKey>, StoreError> {
+        self.store.remaining(refs).await
+    }
+
+    async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        self.store.claim(spec).await
+    }
+
+    async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
+        self.store.settle(rows, locking).await
+    }
+
+    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        self.store.settle_dead(messages).await
+    }
+
+    async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
+        self.store.extend(held, lease).await
+    }
+
+    async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
+        self.store.fail(failed).await
+    }
+
+    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
+        self.store.dead(dead).await
+    }
+
+    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
+        self.store.look(topics).await
+    }
+
+    async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
+        self.store.backlog(count_max).await
+    }
+
+    fn lanes(&self) -> Option<&dyn LaneStore> {
+        self.store.lanes()
+    }
+
+    fn notices(&self) -> Option<&dyn NoticeStore> {
+        Some(self)
+    }
+}
+
+impl Told {
+    fn of(world: &World, line: Line) -> Self {
+        Self { store: world.store.clone(), line: Arc::new(Mutex::new(line)) }
+    }
+
+    fn line<T>(&self, look: impl FnOnce(&mut Line) -> T) -> T {
+        look(&mut self.line.lock().unwrap())
+    }
+}
+
+/// The times between them.
+fn pauses(at: &[Instant]) -> Vec<Duration> {
+    at.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+/// Timers count in whole milliseconds.
+fn is_about(pause: Duration, expected: Duration) -> bool {
+    pause >= expected && pause <= expected + Duration::from_millis(2)
+}
+
+#[tokio::test(start_paused = true)]
+async fn commits_to_lanes_of_others_are_collected_for_an_interval() {
+    let world = world();
+    let other = world.neighbour();
+    let store = Told::of(&world, Line::default());
+    let relay = world.relay().store(store.clone()).start().await.unwrap();
+    let neighbour = other.start().await;
+    let half = usize::from(LANES / 2);
+    world.until("each owns a half", || owned(&relay) == half && owned(&neighbour) == half).await;
+    let elsewhere: Vec<u16> = {
+        let status = neighbour.status();
+        status.lanes.iter().filter(|lane| lane.owner == Some(status.node)).map(|lane| lane.lane).collect()
+    };
+    let key = (0_u32..).map(|key| key.to_string()).find(|key| elsewhere.contains(&lane_of(key, LANES))).unwrap();
+    let (began, commits) = (Instant::now(), 1_000);
+    for _ in 0..commits {
+        let row = world.commit_keyed(&key);
+        world.hand_over_keyed(row, &key, true);
+        sleep(Duration::from_millis(1)).await;
+    }
+    let most = (began.elapsed().as_millis() / NOTICE_INTERVAL.as_millis()) as usize + 2;
+    world.drained().await;
+    let told = store.line(|line| std::mem::take(&mut line.told_at));
+    assert!(pauses(&told).iter().all(|pause| *pause >= NOTICE_INTERVAL), "{:?}", pauses(&told));
+    assert!((most / 2..=most).contains(&told.len()), "{} notices of {commits} commits", told.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_gives_no_connection_for_notices_is_asked_ever_less_often_up_to_a_bound() {
+    let world = world();
+    let store = Told::of(&world, Line { is_down: true, ..Line::default() });
+    let _relay = world.relay().store(store.clone()).start().await.unwrap();
+    sleep(NOTICE_RETRY_MAX * 10).await;
+    let asked = pauses(&store.line(|line| line.listened_at.clone()));
+    assert!(asked.len() > 10, "{asked:?}");
+    let mut expected = NOTICE_RETRY_MIN;
+    for pause in &asked {
+        assert!(is_about(*pause, expected), "{asked:?}");
+        expected = (expected * 2).min(NOTICE_RETRY_MAX);
+    }
+    assert_eq!(expected, NOTICE_RETRY_MAX);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_listens_for_itself_now_and_then_and_begins_anew_where_it_hears_nothing() {
+    let world = world();
+    let store = Told::of(&world, Line::default());
+    let _relay = world.relay().store(store.clone()).start().await.unwrap();
+    sleep(NOTICE_CHECK_INTERVAL * 5 + Duration::from_secs(1)).await;
+    let checks = pauses(&store.line(|line| line.echoed_at.clone()));
+    assert!(checks.len() == 5 && checks.iter().all(|pause| is_about(*pause, NOTICE_CHECK_INTERVAL)), "{checks:?}");
+    store.line(|line| line.is_deaf = true);
+    world.until("it is found out", || store.line(|line| line.listened_at.len() > 1)).await;
+    let (echoed_at, anew) = store.line(|line| (line.echoed_at.clone(), line.listened_at[1]));
+    let unheard = echoed_at.into_iter().rfind(|at| *at < anew).unwrap();
+    assert!(is_about(anew - unheard, NOTICE_ECHO_TIMEOUT + NOTICE_RETRY_MIN), "{:?}", anew - unheard);
+}

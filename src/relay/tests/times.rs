@@ -1,0 +1,167 @@
+//! How often, and how late at most, the engine looks for what nobody tells it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::{Instant, sleep};
+
+use super::{World, envelope};
+use crate::limits::SETTLE_LATER_INTERVAL;
+use crate::message::Envelope;
+use crate::store::{Call, InsertOptions};
+use crate::topic::Topic;
+use crate::transport::{MemoryTransport, Receipt, Transport, TransportError};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_row_of_another_process_is_found_within_a_poll() {
+    for poll_interval in [Duration::from_secs(1), Duration::from_secs(7)] {
+        let mut world = World::new();
+        world.limits.poll_interval = poll_interval;
+        let _relay = world.start().await;
+        for found in 1..=5 {
+            sleep(poll_interval.mul_f64(1.3)).await;
+            let began = Instant::now();
+            world.commit("orders");
+            world.delivered(found).await;
+            assert!(began.elapsed() <= poll_interval + MILLISECOND * 50, "{:?}", began.elapsed());
+        }
+    }
+}
+
+/// Rows come all the time, and so claims begin behind what is settled.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_commits_late_is_found_at_once_within_the_slack_and_beyond_it_by_the_full_sweep() {
+    let limits = World::new().limits;
+    let (slack, poll) = (limits.watermark_slack_duration, limits.poll_interval * 2);
+    for (open_for, not_before, at_last) in
+        [(slack - Duration::from_secs(1), Duration::ZERO, poll), (slack * 3, poll, limits.full_sweep_interval)]
+    {
+        let world = World::new();
+        let _relay = world.start().await;
+        let late = world.store.insert_uncommitted(envelope("orders"), InsertOptions::default());
+        let end = Instant::now() + open_for;
+        while Instant::now() < end {
+            world.commit("orders");
+            sleep(Duration::from_millis(500)).await;
+        }
+        let began = Instant::now();
+        late.commit();
+        world.drained().await;
+        let elapsed = began.elapsed();
+        assert!(not_before <= elapsed && elapsed <= at_last, "open for {open_for:?}: {elapsed:?}");
+    }
+}
+
+/// A group of its size goes at once.
+#[tokio::test(start_paused = true)]
+async fn a_small_group_to_settle_waits_for_company_and_no_longer_than_it_may() {
+    for (settle_rows_max, waits) in [(1, false), (2, true)] {
+        let mut world = World::new();
+        world.limits.settle_rows_max = settle_rows_max;
+        let linger = world.limits.settle_linger_duration;
+        let _relay = world.start().await;
+        world.commit_and_hand_over("orders");
+        world.delivered(1).await;
+        let delivered_at = Instant::now();
+        world.drained().await;
+        let waited = delivered_at.elapsed();
+        let expected = if waits { linger } else { Duration::ZERO };
+        assert!(waited >= expected && waited <= expected + MILLISECOND * 5, "{waited:?}");
+    }
+}
+
+/// The database refuses, so that each look for leases near their end is a call.
+#[tokio::test(start_paused = true)]
+async fn held_rows_are_looked_through_as_often_as_they_are_to_be() {
+    for extend_interval in [Duration::from_millis(250), Duration::from_millis(100)] {
+        let mut world = World::new();
+        world.limits.extend_interval = extend_interval;
+        world.broker.hold();
+        let _relay = world.start().await;
+        world.commit_and_hand_over("orders");
+        world.until("its lease is prolonged", || world.store.calls(Call::Extend) > 0).await;
+        world.store.set_down(true);
+        // Into the last third of it.
+        sleep(world.limits.lease_duration * 3 / 4).await;
+        let before = world.store.calls(Call::Extend);
+        sleep(Duration::from_secs(5)).await;
+        let looks = u128::from(world.store.calls(Call::Extend) - before);
+        let expected = 5_000 / extend_interval.as_millis();
+        assert!(looks > 0 && looks.abs_diff(expected) <= 1, "{looks} looks in 5 s");
+        world.store.set_down(false);
+        world.broker.release();
+        world.drained().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivered_row_that_stays_locked_is_tried_again_now_and_then() {
+    let world = World::new();
+    world.broker.hold();
+    let _relay = world.start().await;
+    let key = world.commit_and_hand_over("orders");
+    world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    let locked = world.store.lock(key).unwrap();
+    world.broker.release();
+    world.until("it is left for later, and looked for", || world.store.calls(Call::Remaining) > 0).await;
+    let before = world.store.calls(Call::Remaining);
+    sleep(SETTLE_LATER_INTERVAL * 10).await;
+    let tries = world.store.calls(Call::Remaining) - before;
+    assert!((9..=10).contains(&tries), "{tries} tries");
+    drop(locked);
+    world.drained().await;
+    assert_eq!(world.broker.sends(), 1);
+}
+
+/// Notes when somebody looks for a sign of life.
+#[derive(Debug)]
+struct Probed {
+    broker: MemoryTransport,
+    at: Arc<Mutex<Vec<Instant>>>,
+}
+
+#[async_trait]
+impl Transport for Probed {
+    fn delivery_timeout(&self) -> Duration {
+        self.broker.delivery_timeout()
+    }
+
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        self.broker.prepare(topics).await
+    }
+
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        self.broker.send(envelope, receipt);
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.at.lock().unwrap().push(Instant::now());
+        self.broker.probe().await
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.broker.flush(within).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn probes_of_a_broker_that_is_down_follow_each_other_ever_slower_up_to_a_bound() {
+    let world = World::new();
+    let at = Arc::<Mutex<Vec<Instant>>>::default();
+    world.broker.go_down();
+    let probed = Probed { broker: world.broker.clone(), at: Arc::clone(&at) };
+    let began = Instant::now();
+    let _relay = world.relay().transport(probed).start().await.unwrap();
+    sleep(Duration::from_secs(20)).await;
+    let at = [vec![began], at.lock().unwrap().clone()].concat();
+    let pauses: Vec<u128> = at.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
+    let (least, most) = (world.limits.probe_interval_min, world.limits.probe_interval_max);
+    assert!(pauses.len() > 15, "{pauses:?}");
+    for (pause, expected) in pauses.iter().zip((0_u32..).map(|doubled| (least * (1 << doubled.min(9))).min(most))) {
+        // Timers count in whole milliseconds.
+        assert!(pause.abs_diff(expected.as_millis()) <= 2, "{pauses:?}");
+    }
+}

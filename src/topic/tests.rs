@@ -1,0 +1,32 @@
+use super::*;
+use crate::limits::{KEEP_DAYS_MAX, PROCESSED_WITHIN_MIN};
+
+fn ordered() -> Topic {
+    Topic::new("orders").ordered_by_key()
+}
+
+#[test]
+fn what_is_at_its_bound_is_taken_and_what_is_beyond_is_refused() {
+    let (topic, least) = (|| Topic::new("orders"), Duration::from_nanos(1));
+    let named = |chars: usize| Topic::new("t".repeat(chars));
+    let confirmed = |window| topic().keep_sent_days(1).processed_within(window);
+    for (what, at, beyond) in [
+        ("staleness", topic().staleness(STALENESS_MIN), topic().staleness(STALENESS_MIN - least)),
+        ("a name", named(TOPIC_CHARS_MAX), named(TOPIC_CHARS_MAX + 1)),
+        ("lanes", ordered().lanes(LANES_MAX), ordered().lanes(LANES_MAX + 1)),
+        ("days of history", topic().keep_sent_days(KEEP_DAYS_MAX), topic().keep_sent_days(KEEP_DAYS_MAX + 1)),
+        ("days of letters", topic().keep_dead_days(KEEP_DAYS_MAX), topic().keep_dead_days(KEEP_DAYS_MAX + 1)),
+        ("a window", confirmed(PROCESSED_WITHIN_MIN), confirmed(PROCESSED_WITHIN_MIN - least)),
+    ] {
+        assert_eq!(at.check(), Ok(()), "{what}");
+        assert!(beyond.check().is_err(), "{what}");
+    }
+}
+
+#[test]
+fn a_topic_by_itself_has_the_stated_bounds() {
+    let topic = ordered();
+    assert_eq!((topic.staleness, topic.attempts_max, topic.lane_count()), (STALENESS, ATTEMPTS_MAX, Some(LANES)));
+    assert_eq!(topic.message_bytes_limit(), MESSAGE_BYTES_MAX);
+    assert_eq!(topic.check(), Ok(()));
+}
