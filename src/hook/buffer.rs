@@ -6,7 +6,7 @@ use crate::relay::queue::lost;
 /// What one connection enqueued in its open transaction, and how deep each row stands in it.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
-    pending: Vec<Pending>,
+    pub(super) pending: Vec<Pending>,
     /// For each open savepoint, from depth 2 on: how many rows there were when it began.
     marks: Vec<usize>,
     /// The COMMIT or RELEASE that was announced and has not ended yet.

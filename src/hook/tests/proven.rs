@@ -3,6 +3,7 @@
 use diesel::result::DatabaseErrorKind;
 
 use super::{Bench, carried, error, row};
+use crate::hook::Pending;
 use crate::limits::CARRIED_ROWS_MAX;
 
 #[test]
@@ -112,4 +113,40 @@ fn a_bounded_number_of_rows_is_carried() {
     let (carried, read): (Vec<_>, Vec<_>) = bench.carried().into_iter().partition(|(_, is_carried)| *is_carried);
     assert_eq!((carried.len(), carried.last()), (CARRIED_ROWS_MAX, Some(&(most, true))));
     assert_eq!(read, [(most + 1, false), (most + 2, false)]);
+}
+
+/// Which rows of a lane the relay is told of before they are committed.
+fn announced(bench: &mut Bench, lane: Option<u16>, events: impl FnOnce(&mut Bench)) -> Vec<bool> {
+    let mut pending = carried(row(1, &bench.link));
+    pending.row.lane = lane;
+    bench.statement("INSERT INTO outbox_messages ..");
+    let before = bench.hook.buffer.statements() - 1;
+    bench.hook.buffer.push(vec![pending], 1, false, before);
+    events(bench);
+    let is_announced =
+        |pending: &Pending| pending.row.carried.as_ref().is_some_and(|carried| carried.announced_at.is_some());
+    bench.hook.buffer.pending.iter().map(is_announced).collect()
+}
+
+#[test]
+fn a_row_of_a_lane_is_announced_when_a_commit_begins_that_may_prove_it() {
+    let commit = |bench: &mut Bench| {
+        bench.commit(1);
+        bench.start("COMMIT");
+    };
+    assert_eq!(announced(&mut Bench::begun(), Some(3), commit), [true]);
+    assert_eq!(announced(&mut Bench::begun(), None, commit), [false], "of no lane");
+    assert_eq!(announced(&mut Bench::begun(), Some(3), |bench| bench.commit(1)), [false], "it did not begin");
+    let behind_another = |bench: &mut Bench| {
+        bench.statement("SELECT 1");
+        commit(bench);
+    };
+    assert_eq!(announced(&mut Bench::begun(), Some(3), behind_another), [false], "it will not be proven");
+    let together = |bench: &mut Bench| {
+        bench.hook.buffer.expect_before_commit(1);
+        bench.commit(1);
+        bench.start("INSERT INTO outbox_messages ..");
+        bench.start("COMMIT");
+    };
+    assert_eq!(announced(&mut Bench::begun(), Some(3), together), [false], "its INSERT may not have begun");
 }

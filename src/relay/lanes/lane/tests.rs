@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::LANE_WAKE_SLACK_IDS;
 use crate::message::MessageId;
 
 const NOW: BootInstant = BootInstant::from_boot(Duration::from_secs(9));
@@ -142,4 +143,56 @@ fn pages_that_are_full_of_held_rows_are_read_with_a_pause_between_them() {
         }
         assert!(lane.next_scan(at + LANE_LATE_PAUSE - MILLISECOND).is_none(), "{page}");
     }
+}
+
+/// Reads the lane to its end, from `began_at` on.
+fn read_to_the_end(lane: &mut Lane, began_at: BootInstant, last: i64) {
+    lane.expect();
+    let scan = lane.next_scan(NOW).unwrap();
+    let (read, read_at) = (usize::from(last > 0), (began_at, began_at));
+    let rows = if last > 0 { vec![found(last)] } else { Vec::new() };
+    let page = Page { rows, read, youngest: Duration::MAX, horizon: None, last, is_full: false, read_at };
+    lane.note(scan, &page, NOW + POLL);
+}
+
+fn arrives(lane: &mut Lane, id: i64, announced_at: BootInstant) -> Option<bool> {
+    let Found { key, waiting, .. } = found(id);
+    lane.arrive(key, waiting, announced_at, NOW)
+}
+
+#[test]
+fn what_was_announced_takes_its_place_if_the_lane_was_read_since() {
+    let mut lane = lane();
+    let (before, later) = (NOW, NOW + MILLISECOND);
+    assert_eq!(arrives(&mut lane, 7, before), None, "it was never read");
+    read_to_the_end(&mut lane, before, 0);
+    assert_eq!(arrives(&mut lane, 7, later), None, "not since then");
+    read_to_the_end(&mut lane, later, 6);
+    assert_eq!(arrives(&mut lane, 6, later), None, "a page showed it");
+    assert_eq!(arrives(&mut lane, 5, later), None, "one may have");
+    assert_eq!(arrives(&mut lane, 7, later), Some(false));
+    let mut next = || lane.take(usize::MAX).map(|(_, taken, _)| taken.row.id);
+    assert_eq!([next(), next(), next()], [Some(6), Some(7), None]);
+    lane.woken(Some(9));
+    assert_eq!(arrives(&mut lane, 8, later), None, "something was committed since that it may have missed");
+}
+
+#[test]
+fn what_was_announced_to_an_earlier_owner_does_not() {
+    let mut lane = lane();
+    read_to_the_end(&mut lane, NOW, 0);
+    let before = BootInstant::from_boot(Duration::from_secs(8));
+    assert_eq!(arrives(&mut lane, 7, before), None, "who may have sent it when it was committed");
+    assert_eq!(arrives(&mut lane, 7, NOW), Some(false));
+}
+
+#[test]
+fn what_was_announced_is_read_where_a_page_was_full_or_enough_waits() {
+    let mut lane = lane();
+    read(&mut lane, 1..3);
+    assert_eq!(arrives(&mut lane, 7, NOW), None, "there is more behind the page");
+    let most = LANE_WAITING_LOW as i64;
+    read(&mut lane, 3..most + 3);
+    lane.covered_at = Some(NOW);
+    assert_eq!(arrives(&mut lane, most + 3, NOW), None);
 }

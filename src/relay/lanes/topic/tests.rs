@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use super::*;
+use crate::limits::LANE_COMMITS_MAX;
 use crate::message::{Envelope, MessageId};
 use crate::relay::gauges::Gauges;
 use crate::store::Row;
@@ -56,4 +57,24 @@ fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
         "the lane was taken anew"
     );
     assert!(lanes.carried(&turn(9), NOW + LANE_CARRIED_AGE_MAX).is_none(), "somebody may have deleted it by hand");
+}
+
+/// What has no room is looked for.
+#[test]
+fn arrivals_are_kept_up_to_a_number() {
+    let lanes = lanes_of(1);
+    let row = |id| {
+        let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+        let key = RowKey { id, message_id: envelope.message_id };
+        let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
+        Some(Box::new(Carried { row, inserted_at: NOW, announced_at: Some(NOW) }))
+    };
+    let most = LANE_COMMITS_MAX as i64;
+    (0..most).for_each(|id| lanes.committed(0, Some(id), NOW, row(id)));
+    assert!(lanes.woken.take().is_empty() && !lanes.is_idle());
+    lanes.committed(0, Some(most), NOW, row(most));
+    assert_eq!(lanes.woken.take().get(&0), Some(&Some(most)));
+    assert_eq!(lanes.refresh(NOW), 0);
+    lanes.committed(0, Some(most), NOW, row(most));
+    assert!(lanes.woken.take().is_empty(), "there is room again");
 }
