@@ -136,7 +136,7 @@ async fn run(script: Script) {
         topic = topic.attempts_max(1).on_failed_key(OnFailedKey::DeadLetter);
     }
     let outbox = Outbox::builder().topic(topic).build().unwrap();
-    shop.place_all(&outbox, script.backlog).await;
+    place_all(&shop, &outbox, script.backlog).await;
     if let Some(step) = script.crash_at {
         arm(step, script.passage, script.stops.then(|| go_on(&folder)));
     }
@@ -145,7 +145,7 @@ async fn run(script: Script) {
     if !script.orders.is_empty() {
         until_all_owned(&relay).await;
     }
-    shop.place_all(&outbox, script.orders).await;
+    place_all(&shop, &outbox, script.orders).await;
     match script.ends {
         Ends::WhenTold => {
             while !end(&folder).exists() {
@@ -157,6 +157,13 @@ async fn run(script: Script) {
     }
     let report = relay.shutdown(Duration::from_secs(20)).await;
     assert!(report.is_clean(), "{report:?}");
+}
+
+/// Those that place orders do so on PostgreSQL.
+async fn place_all(shop: &Shop, outbox: &Outbox, orders: Range<i32>) {
+    if !orders.is_empty() {
+        shop.place_all(outbox, orders).await;
+    }
 }
 
 pub(super) fn topic_of(shop: &Shop, is_fenced: bool) -> Topic {
