@@ -14,6 +14,7 @@
 //! Several rows of a key are under way then; one that fails takes those behind it back.
 
 pub(crate) mod all;
+pub(crate) mod arrivals;
 pub(crate) mod commits;
 pub(crate) mod failures;
 pub(crate) mod fencer;

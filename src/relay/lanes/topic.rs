@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::arrivals::Arrivals;
+use super::arrivals::Arrivals;
 use super::commits::Commits;
 use super::lane::Lane;
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
@@ -22,7 +22,7 @@ use crate::relay::topics::TopicState;
 use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, RowKey};
 use crate::transport::{FencedLane, Run};
 
-mod arrivals;
+mod committed;
 
 #[derive(Debug)]
 pub(crate) struct TopicLanes {

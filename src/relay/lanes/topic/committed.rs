@@ -4,51 +4,12 @@
 //! need not wait for the commit: from the announcement of COMMIT on it sees all of them. So it is done meanwhile.
 
 use std::hash::BuildHasher as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::TopicLanes;
 use crate::clock::BootInstant;
-use crate::limits::LANE_COMMITS_MAX;
-use crate::relay::lanes::page::{KeyHash, Waiting};
+use crate::relay::lanes::arrivals::Arrival;
+use crate::relay::lanes::page::Waiting;
 use crate::relay::queue::Carried;
-
-/// A row whose commit was announced, and is proven.
-#[derive(Debug, Clone, Copy)]
-struct Arrival {
-    lane: u16,
-    key: KeyHash,
-    waiting: Waiting,
-    announced_at: BootInstant,
-}
-
-/// Those that the reader has not seen yet. Written by whoever commits, which waits for no more than another such call.
-#[derive(Debug, Default)]
-pub(super) struct Arrivals(Mutex<Vec<Arrival>>);
-
-impl Arrivals {
-    /// Whether there was room for it.
-    fn push(&self, arrival: Arrival) -> bool {
-        let mut arrivals = self.lock();
-        let has_room = arrivals.len() < LANE_COMMITS_MAX;
-        if has_room {
-            arrivals.push(arrival);
-        }
-        has_room
-    }
-
-    fn take(&self) -> Vec<Arrival> {
-        std::mem::take(&mut *self.lock())
-    }
-
-    /// Whether one of them is in a lane that `is_meant` tells.
-    pub(super) fn any(&self, is_meant: impl Fn(u16) -> bool) -> bool {
-        self.lock().iter().any(|arrival| is_meant(arrival.lane))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Arrival>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl TopicLanes {
     /// Rows were committed to a lane. Called by whoever commits: never waits for more than another such call.
