@@ -14,6 +14,7 @@ mod batch;
 mod blocking;
 mod breaker;
 mod builder;
+mod claim_size;
 mod dispatcher;
 mod engine;
 mod engines;

@@ -124,6 +124,7 @@ pub(super) fn check_limits(limits: &Limits, listeners: &Listeners) -> Result<(),
     ];
     let durations = [
         ("claim_window_duration", limits.claim_window_duration),
+        ("claim_term_duration", limits.claim_term_duration),
         ("poll_interval", limits.poll_interval),
         ("extend_interval", limits.extend_interval),
         ("statement_timeout", limits.statement_timeout),

@@ -36,6 +36,8 @@ pub(crate) struct Round<'a> {
     /// Not decodable: held, then given up.
     poisoned: HashMap<RowKey, Burial>,
     suspects: Vec<Row>,
+    /// Read too late to be sent.
+    late: usize,
     is_closed: bool,
 }
 
@@ -56,12 +58,17 @@ impl<'a> Round<'a> {
             in_flight: Vec::new(),
             poisoned: HashMap::new(),
             suspects: Vec::new(),
+            late: 0,
             is_closed: false,
         }
     }
 
     pub(crate) fn sent(&self) -> usize {
         self.sent.len()
+    }
+
+    pub(crate) fn late(&self) -> usize {
+        self.late
     }
 
     /// Whether nothing that was claimed is sent, held, given up or still to be sent alone: it was known here already, its term
@@ -112,7 +119,7 @@ impl<'a> Round<'a> {
         };
         match outgoing.offer(offer, room) {
             Offered::Sent => drop(self.sent.insert(key)),
-            Offered::Late => {}
+            Offered::Late => self.late += 1,
             Offered::Known(Progress::InFlight) => self.in_flight.push(key),
             // The settler has it in hand, and waits for the lock of this claim.
             Offered::Known(Progress::Delivered) => {}

@@ -28,6 +28,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
             tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
             topic.forget_watermark();
+            if matches!(error, StoreError::TimedOut { .. }) {
+                topic.read_late(topic.claim_size().of(engine.limits.claim_rows_max));
+            }
             rest(&engine).await;
         }
     }
@@ -45,8 +48,9 @@ async fn rest(engine: &Engine) {
 #[tracing::instrument(name = "outbox.sweep", level = "debug", skip_all, fields(topic = topic.topic.name()))]
 async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), StoreError> {
     let limits = &engine.limits;
+    let size = topic.claim_size();
     let mut room = tokio::select! {
-        room = engine.ledger.reserve(limits.claim_rows_max, limits.claim_bytes_max) => room,
+        room = engine.ledger.reserve(size.of(limits.claim_rows_max), size.of(limits.claim_bytes_max)) => room,
         () = engine.stop.reached(Stage::Draining) => return Ok(()),
     };
     let wanted = if topic.is_on_trial() { 1 } else { room.rows() };
@@ -62,17 +66,19 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         after: from.after,
         rows_max: admission.rows(),
         bytes_max: room.bytes(),
-        window_duration: limits.claim_window_duration,
+        term_duration: limits.claim_term_duration,
         lease_duration: limits.lease_duration,
         watermark_slack_duration: limits.watermark_slack_duration,
         keep: topic.topic.keep(),
     };
     let began_at = engine.clock.now();
-    let deadline = Instant::now() + limits.claim_window_duration;
     let claim = engine.store.claim(&spec).await?;
     crash_point!(CLAIMED);
+    let read = began_at.until(engine.clock.now());
+    let deadline = Instant::now() + limits.claim_window_duration;
     let term_ends_at = match claim.term {
-        Term::Locked => began_at + limits.claim_window_duration,
+        // Counted from before the read: when in it the database began to count, nobody here knows.
+        Term::Locked => began_at + limits.claim_term_duration,
         Term::Leased => began_at + limits.lease_duration - limits.term_margin_duration,
     };
     note_range(engine, topic, from, &claim);
@@ -88,7 +94,14 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     round.send_suspects(deadline, &mut room).await;
     drop(room);
     admission.end(round.sent() > 0);
-    let came_to_nothing = found > 0 && round.came_to_nothing();
+    let shrinks = match round.late() {
+        0 => {
+            topic.read_in_time(read, limits.claim_term_duration);
+            false
+        }
+        _ => topic.claimed_late(spec.rows_max),
+    };
+    let came_to_nothing = found > 0 && round.came_to_nothing() && !shrinks;
     round.close(claim.batch).await?;
     if came_to_nothing {
         // What it found is still due. A claim that may take one row, as in a trial, would find the same one again at once, and so

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ::metrics::Gauge;
 use tokio::sync::Notify;
 
+use super::claim_size::ClaimSize;
 use super::gauges::Gauges;
 use super::meters::TopicMeters;
 use super::parked::Parked;
@@ -77,6 +78,7 @@ struct Memory {
     parked: Parked,
     watermark: Option<DueMark>,
     pass: Option<Pass>,
+    claim_size: ClaimSize,
     /// Raised when a pass is over: claims of an earlier one have no say in the next.
     passes: u64,
     swept_fully_at: Option<BootInstant>,
@@ -291,6 +293,37 @@ impl TopicState {
         }
     }
 
+    pub(crate) fn claim_size(&self) -> ClaimSize {
+        self.memory().claim_size
+    }
+
+    /// A claim of at most so many rows came too late to be sent, at least in part: there is a smaller one at once, or `false`
+    /// where there is none.
+    pub(crate) fn claimed_late(&self, rows_max: usize) -> bool {
+        // A pass would go by what was not sent.
+        self.memory().end_pass();
+        self.note_due();
+        self.read_late(rows_max)
+    }
+
+    /// At most so many rows took too long to be read; `false` where no smaller read is left.
+    pub(crate) fn read_late(&self, rows_max: usize) -> bool {
+        let mut memory = self.memory();
+        let was_whole = memory.claim_size.is_whole();
+        let shrinks = memory.claim_size.late(rows_max);
+        drop(memory);
+        if was_whole && shrinks {
+            let topic = self.topic.name();
+            tracing::warn!(topic, rows_max, "the database is slow: less is read at once until it comes in time");
+        }
+        shrinks
+    }
+
+    /// Rows were read in `read`, of the `term` that was there for it.
+    pub(crate) fn read_in_time(&self, read: Duration, term: Duration) {
+        self.memory().claim_size.in_time(read, term);
+    }
+
     /// The pass came to the end of what is due.
     pub(crate) fn end_pass(&self, from: ClaimFrom) {
         let mut memory = self.memory();
@@ -334,57 +367,4 @@ impl Drop for Gate<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::{Clock as _, SystemClock};
-
-    const FULL: Duration = Duration::from_secs(60);
-    const PASS_MAX: Duration = Duration::from_secs(1);
-
-    fn claim_from(topic: &TopicState, now: BootInstant) -> ClaimFrom {
-        topic.claim_from(now, FULL, PASS_MAX)
-    }
-
-    /// What falls due while a claim is under way that does not see it: nobody would tell of it once more before the next poll.
-    #[test]
-    fn what_is_seen_due_during_a_claim_is_claimed_next() {
-        let (topic, now) = (TopicState::new(Topic::new("orders"), Gauges::default()), SystemClock.now());
-        topic.set_paused(false);
-        assert!(!topic.is_claimable(now));
-        topic.note_due();
-        let (first, second) = (claim_from(&topic, now), claim_from(&topic, now));
-        topic.note_due();
-        topic.note_swept(first);
-        assert!(topic.is_claimable(now), "seen since it began");
-        topic.note_swept(claim_from(&topic, now));
-        assert!(!topic.is_claimable(now));
-        topic.note_due();
-        topic.note_swept(second);
-        assert!(topic.is_claimable(now), "an earlier claim has no say any more");
-    }
-
-    /// With two workers, one is usually in the middle of a claim when the pass is over.
-    #[test]
-    fn a_claim_of_an_earlier_pass_has_no_say_in_the_next() {
-        let topic = TopicState::new(Topic::new("orders"), Gauges::default());
-        let began = SystemClock.now();
-        let first = claim_from(&topic, began);
-        topic.set_watermark(Some(DueMark(10)));
-        topic.pass_to(first, Some(DueMark(1_000)), began);
-        let straggler = claim_from(&topic, began);
-        assert_eq!((straggler.after, straggler.in_pass), (Some(DueMark(1_000)), true));
-
-        let later = began + PASS_MAX;
-        let next = claim_from(&topic, later);
-        assert_eq!((next.after, next.in_pass), (Some(DueMark(10)), false));
-        topic.pass_to(straggler, Some(DueMark(1_040)), later);
-        topic.end_pass(straggler);
-        topic.pass_to(next, Some(DueMark(12)), later);
-        assert_eq!(claim_from(&topic, later).after, Some(DueMark(12)));
-
-        let open = claim_from(&topic, later);
-        topic.forget_watermark();
-        topic.pass_to(open, Some(DueMark(2_000)), later);
-        assert_eq!(claim_from(&topic, later).after, None, "rows may have come back anywhere");
-    }
-}
+mod tests;

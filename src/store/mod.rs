@@ -179,7 +179,7 @@ pub struct ClaimSpec {
     /// At most so many bytes of payload, but always one row.
     pub bytes_max: usize,
     /// How long locked rows stay locked; the store makes the database end the claim soon after by itself.
-    pub window_duration: Duration,
+    pub term_duration: Duration,
     /// How long rows are leased, by a store that leases at the claim and for what is held at its close.
     pub lease_duration: Duration,
     /// Slack of the watermark that the claim returns.
@@ -212,7 +212,7 @@ pub struct Claim {
 /// How the rows of an open claim are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Term {
-    /// By row locks of an open transaction: until the claim window is over.
+    /// By row locks of an open transaction: until its term is over.
     Locked,
     /// By a lease that the claim wrote (`epoch` is already the new one): until it ends.
     Leased,

@@ -24,6 +24,7 @@ pub(crate) mod hold;
 pub(crate) mod keeper;
 pub(crate) mod key;
 pub(crate) mod lane;
+pub(crate) mod load;
 pub(crate) mod page;
 pub(crate) mod reader;
 pub(crate) mod recent;

@@ -8,8 +8,9 @@ use tokio::time::{sleep, timeout};
 
 use super::failures::give_up_poisoned;
 use super::hold::LaneHold;
+use super::load::load;
 use super::page::{KeyHash, Scan};
-use super::topic::{TopicLanes, Turn, is_young};
+use super::topic::{TopicLanes, Turn};
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
 use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK};
@@ -172,8 +173,9 @@ async fn send(
         return Ok(false);
     }
     let limits = &engine.limits;
+    let size = lanes.topic.claim_size();
     let mut room = tokio::select! {
-        room = engine.ledger.reserve(limits.claim_rows_max, limits.claim_bytes_max) => room,
+        room = engine.ledger.reserve(size.of(limits.claim_rows_max), size.of(limits.claim_bytes_max)) => room,
         () = engine.stop.reached(Stage::Draining) => return Ok(false),
     };
     let wanted = if lanes.topic.is_on_trial() { 1 } else { room.rows() };
@@ -198,7 +200,7 @@ async fn send_taken(
         return Ok(false);
     }
     let lanes = taken.lanes;
-    let mut loaded = load(engine, store, &taken).await?;
+    let mut loaded = load(engine, store, lanes, taken.turns.values()).await?;
     crash_point!(LANE_LOADED);
     // By id, so that what leaves together leaves in the order of the rows, as far as that goes.
     loaded.sort_unstable_by_key(|row| row.key().id);
@@ -237,31 +239,6 @@ async fn send_taken(
     give_up_poisoned(engine, lanes, poisoned).await;
     has_sent |= send_suspects(engine, lanes, suspects, room).await;
     Ok(has_sent)
-}
-
-/// The rows whose turn it is: what came along with its commit, and what the store has of the others.
-async fn load(engine: &Engine, store: &dyn LaneStore, taken: &Taken<'_>) -> Result<Vec<Loaded>, StoreError> {
-    let name = taken.lanes.name();
-    let now = engine.clock.now();
-    let (mut carried, mut to_read) = (Vec::new(), Vec::new());
-    for turn in taken.turns.values() {
-        match taken.lanes.carried(turn, now) {
-            Some(row) => carried.push(row),
-            None => to_read.push(turn.waiting.row),
-        }
-    }
-    let mut loaded = Vec::new();
-    if !to_read.is_empty() {
-        loaded = store.lane_rows(&name, &to_read).await?;
-        // The database may have taken its time, and others theirs with what was young before.
-        let now = engine.clock.now();
-        if !carried.iter().all(|row| is_young(row, now)) {
-            let old: Vec<RowKey> = carried.drain(..).map(|carried| carried.row.key).collect();
-            loaded.extend(store.lane_rows(&name, &old).await?);
-        }
-    }
-    loaded.extend(carried.into_iter().map(|carried| Loaded::Row(carried.row)));
-    Ok(loaded)
 }
 
 /// Rows that were taken and not yet sent; dropped in between, they go back to their lanes.

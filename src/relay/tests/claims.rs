@@ -3,7 +3,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::World;
-use crate::limits::SEND_GROUP_ROWS_MAX;
+use crate::limits::{Limits, SEND_GROUP_ROWS_MAX};
 use crate::store::{Call, Fault, MemoryStore, StoreError, Term};
 use crate::transport::{Answer, FailureClass};
 
@@ -180,6 +180,84 @@ async fn two_relays_share_a_backlog_without_duplicates() {
     world.delivered(3_000).await;
     world.drained().await;
     assert_eq!(world.broker.sends(), 3_000);
+}
+
+/// A claim that was read too late sends nothing. The next as large would be as late.
+#[tokio::test(start_paused = true)]
+async fn claims_that_come_too_late_are_made_smaller_until_they_come_in_time() {
+    let mut world = World::new();
+    world.limits = Limits { claim_rows_max: 64, claim_workers: 1, ..world.limits };
+    let late = world.limits.claim_term_duration + Duration::from_millis(1);
+    for _ in 0..3 {
+        world.store.inject(Call::Claim, Fault::Slow(late));
+    }
+    let keys: Vec<_> = (0..200).map(|_| world.commit("orders").message_id).collect();
+    world.broker.hold();
+    let _relay = world.start().await;
+    world.until("a claim came in time", || world.broker.unanswered() > 0).await;
+    assert_eq!((world.store.calls(Call::Claim), world.broker.unanswered()), (4, 64 / 8), "halved thrice, at once");
+    world.broker.release();
+    let mut delivered = world.delivered(200).await;
+    assert_eq!(delivered[..64], keys[..64], "and none is gone by");
+    delivered.sort_unstable();
+    assert_eq!(delivered, keys);
+    world.drained().await;
+    let claims = world.store.calls(Call::Claim) - 3;
+    assert!(claims <= 4 + 200 / 64 + 2, "{claims}: they grow back");
+    assert_eq!(world.broker.sends(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_statement_that_times_out_is_tried_with_fewer_rows() {
+    let mut world = World::new();
+    world.limits = Limits { claim_rows_max: 64, claim_workers: 1, ..world.limits };
+    for _ in 0..2 {
+        world.store.inject(Call::Claim, Fault::Refused(StoreError::TimedOut { after: Duration::from_secs(5) }));
+    }
+    for _ in 0..100 {
+        world.commit("orders");
+    }
+    world.broker.hold();
+    let _relay = world.start().await;
+    world.until("a claim is there", || world.broker.unanswered() > 0).await;
+    assert_eq!(world.broker.unanswered(), 64 / 4);
+    world.broker.release();
+    world.drained().await;
+}
+
+/// Each claim takes longer than its outcomes are waited for, as on a database a quarter of the world away.
+#[tokio::test(start_paused = true)]
+async fn a_database_far_away_is_drained() {
+    for (term, world) in both_terms() {
+        for _ in 0..100 {
+            world.store.inject(Call::Claim, Fault::Slow(world.limits.claim_window_duration * 2));
+        }
+        for _ in 0..3_000 {
+            world.commit("orders");
+        }
+        let began = Instant::now();
+        let _relay = world.start().await;
+        world.delivered(3_000).await;
+        assert!(began.elapsed() < world.limits.claim_window_duration * 10, "{term:?}: {:?}", began.elapsed());
+        world.drained().await;
+        assert_eq!(world.broker.sends(), 3_000, "{term:?}");
+    }
+}
+
+/// One row is the smallest claim: it is not asked for without a moment in between.
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_one_row_that_comes_too_late_is_not_repeated_at_once() {
+    let mut world = World::new();
+    world.limits = Limits { claim_rows_max: 1, claim_workers: 1, ..world.limits };
+    let late = world.limits.claim_term_duration + Duration::from_millis(1);
+    for _ in 0..3 {
+        world.store.inject(Call::Claim, Fault::Slow(late));
+    }
+    let began = Instant::now();
+    world.commit("orders");
+    let _relay = world.start().await;
+    world.delivered(1).await;
+    assert!(began.elapsed() >= (late + world.limits.poll_interval) * 3, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -106,7 +106,7 @@ async fn refused_elsewhere(world: &World, rows: &[RowKey]) {
         after: None,
         rows_max: rows.len(),
         bytes_max: usize::MAX,
-        window_duration: Duration::from_secs(1),
+        term_duration: Duration::from_secs(1),
         lease_duration: Duration::from_secs(30),
         watermark_slack_duration: Duration::ZERO,
         keep: None,

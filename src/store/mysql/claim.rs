@@ -17,14 +17,14 @@ use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
 
-/// How long after the claim window the server ends a claim whose process says nothing more.
+/// How long after a claim's term the server ends a claim whose process says nothing more.
 const IDLE_MARGIN: Duration = Duration::from_secs(1);
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         let mut lease = self.connections.lease().await?;
         // Whole seconds, which is all that the servers know.
-        let silence = (spec.window_duration + IDLE_MARGIN).as_millis().div_ceil(1_000);
+        let silence = (spec.term_duration + IDLE_MARGIN).as_millis().div_ceil(1_000);
         lease.begin(begin(u64::try_from(silence).unwrap_or(u64::MAX))).await?;
         let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(spec.after.map_or(0, |mark| mark.0))];
         let limit = Bind::BigInt(limit(spec.rows_max));

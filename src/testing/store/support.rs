@@ -54,7 +54,7 @@ pub(super) fn spec(topic: &str) -> ClaimSpec {
         rows_max: 1_000,
         bytes_max: 8 << 20,
         // Longer than any case takes: only one is about its end.
-        window_duration: Duration::from_secs(4),
+        term_duration: Duration::from_secs(4),
         lease_duration: LEASE,
         watermark_slack_duration: Duration::from_secs(10),
         keep: None,

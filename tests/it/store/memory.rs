@@ -26,7 +26,7 @@ fn spec() -> ClaimSpec {
         after: None,
         rows_max: 10,
         bytes_max: 1_000,
-        window_duration: Duration::from_millis(250),
+        term_duration: Duration::from_millis(250),
         lease_duration: Duration::from_secs(30),
         watermark_slack_duration: Duration::from_secs(10),
         keep: None,

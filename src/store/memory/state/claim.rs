@@ -5,7 +5,7 @@ use crate::retention::Keep;
 use crate::store::{ClaimSpec, Closed, DueMark, Held, Kept, Loaded, RowKey, Term};
 
 /// How long after its window a claim's session ends by itself, as `idle_in_transaction_session_timeout` does it.
-const WINDOW_MARGIN: Duration = Duration::from_millis(500);
+const TERM_MARGIN: Duration = Duration::from_millis(500);
 
 /// What a claim took.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl State {
         let reached = last.map(|last| DueMark(last.0 - 1));
         let hold = match term {
             Term::Locked => {
-                let session = self.begin(Some(now.plus(spec.window_duration + WINDOW_MARGIN)));
+                let session = self.begin(Some(now.plus(spec.term_duration + TERM_MARGIN)));
                 for &key in &keys {
                     assert!(self.lock(key, session), "the row was free a moment ago, under this same lock");
                 }

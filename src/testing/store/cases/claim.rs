@@ -143,8 +143,8 @@ pub async fn open_claim_blocks_no_insert(under_test: &dyn StoreUnderTest) {
 pub async fn dropped_claim_gives_its_rows_back(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
     // Longer than the suite waits, so that it is the drop that gives them back.
-    let window_duration = Duration::from_secs(120);
-    let dropped = claim(under_test, &ClaimSpec { window_duration, ..spec(TOPIC) }).await;
+    let term_duration = Duration::from_secs(120);
+    let dropped = claim(under_test, &ClaimSpec { term_duration, ..spec(TOPIC) }).await;
     let term = dropped.term;
     drop(dropped);
     if term == Term::Leased {
@@ -164,8 +164,8 @@ pub async fn dropped_claim_gives_its_rows_back(under_test: &dyn StoreUnderTest) 
 /// The database ends a claim whose process stands still: others get its rows, and it can close nothing any more.
 pub async fn forgotten_claim_ends_by_itself(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
-    let window_duration = Duration::from_millis(50);
-    let forgotten = claim(under_test, &ClaimSpec { window_duration, ..spec(TOPIC) }).await;
+    let term_duration = Duration::from_millis(50);
+    let forgotten = claim(under_test, &ClaimSpec { term_duration, ..spec(TOPIC) }).await;
     assert_eq!(keys(&forgotten.rows), [key]);
     if forgotten.term == Term::Leased {
         under_test.pass(LEASE + Duration::from_millis(1)).await;

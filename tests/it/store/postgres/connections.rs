@@ -112,7 +112,7 @@ pub(super) fn spec() -> ClaimSpec {
         after: None,
         rows_max: 1_000,
         bytes_max: 8 << 20,
-        window_duration: Duration::from_secs(4),
+        term_duration: Duration::from_secs(4),
         lease_duration: Duration::from_secs(30),
         watermark_slack_duration: Duration::from_secs(10),
         keep: None,

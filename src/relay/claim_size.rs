@@ -1,0 +1,86 @@
+//! How much of what a claim may take the next one of a topic takes.
+
+use std::time::Duration;
+
+/// A whole claim, halved so many times.
+///
+/// A claim that was read too late sends nothing and gives everything back. The next as large would be as late: with a database that is
+/// slow for an hour, or far away for good, nothing would ever leave. To wait longer instead would keep the rows locked, and the
+/// connection, for as long as the database takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ClaimSize {
+    halvings: u32,
+}
+
+impl ClaimSize {
+    /// Halvings of the largest count: there is always one row.
+    const HALVINGS_MAX: u32 = usize::BITS - 1;
+
+    pub(crate) fn of(self, whole: usize) -> usize {
+        (whole >> self.halvings).max(1)
+    }
+
+    /// A claim of at most so many rows was late. `false` where one row alone was: nothing is smaller.
+    pub(crate) fn late(&mut self, rows_max: usize) -> bool {
+        let can_shrink = rows_max > 1;
+        if can_shrink {
+            self.halvings = (self.halvings + 1).min(Self::HALVINGS_MAX);
+        }
+        can_shrink
+    }
+
+    /// A claim was read in `read`, of the `term` that it has. Twice as much takes twice as long at most, and may again
+    /// be asked for where that still fits.
+    pub(crate) fn in_time(&mut self, read: Duration, term: Duration) {
+        if read * 2 <= term {
+            self.halvings = self.halvings.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn is_whole(self) -> bool {
+        self.halvings == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERM: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn late_claims_shrink_to_one_row_and_grow_back() {
+        let mut size = ClaimSize::default();
+        let mut shrinks = 0;
+        while size.late(size.of(2_000)) {
+            shrinks += 1;
+            assert!(shrinks <= 11, "{size:?}");
+        }
+        assert_eq!((size.of(2_000), size.of(1)), (1, 1));
+        for _ in 0..shrinks {
+            assert!(!size.is_whole());
+            size.in_time(TERM / 4, TERM);
+        }
+        assert_eq!((size.of(2_000), size.is_whole()), (2_000, true));
+    }
+
+    #[test]
+    fn what_twice_as_much_would_make_late_stays_as_it_is() {
+        let mut size = ClaimSize::default();
+        assert!(size.late(2_000));
+        size.in_time(TERM / 2 + Duration::from_millis(1), TERM);
+        assert_eq!(size.of(2_000), 1_000);
+        size.in_time(TERM / 2, TERM);
+        assert_eq!(size.of(2_000), 2_000);
+    }
+
+    /// Halved for ever by claims of many rows, it is still of one row.
+    #[test]
+    fn there_is_always_one_row() {
+        let mut size = ClaimSize::default();
+        for _ in 0..200 {
+            size.late(2_000);
+        }
+        assert_eq!((size.of(usize::MAX), size.of(2_000)), (1, 1));
+    }
+}

@@ -1,0 +1,55 @@
+//! The rows whose turn it is, with all that is sent of them.
+
+use super::topic::{TopicLanes, Turn, is_young};
+use crate::relay::engine::Engine;
+use crate::store::{LaneStore, Loaded, RowKey, StoreError};
+
+/// What came along with its commit, and what the store has of the others.
+pub(super) async fn load(
+    engine: &Engine,
+    store: &dyn LaneStore,
+    lanes: &TopicLanes,
+    turns: impl Iterator<Item = &Turn>,
+) -> Result<Vec<Loaded>, StoreError> {
+    let now = engine.clock.now();
+    let (mut carried, mut to_read) = (Vec::new(), Vec::new());
+    for turn in turns {
+        match lanes.carried(turn, now) {
+            Some(row) => carried.push(row),
+            None => to_read.push(turn.waiting.row),
+        }
+    }
+    let mut loaded = Vec::new();
+    if !to_read.is_empty() {
+        loaded = read(engine, store, lanes, &to_read).await?;
+        // The database may have taken its time, and others theirs with what was young before.
+        let now = engine.clock.now();
+        if !carried.iter().all(|row| is_young(row, now)) {
+            let old: Vec<RowKey> = carried.drain(..).map(|carried| carried.row.key).collect();
+            loaded.extend(read(engine, store, lanes, &old).await?);
+        }
+    }
+    loaded.extend(carried.into_iter().map(|carried| Loaded::Row(carried.row)));
+    Ok(loaded)
+}
+
+/// Reads rows, and notes whether fewer have to be read next time.
+async fn read(
+    engine: &Engine,
+    store: &dyn LaneStore,
+    lanes: &TopicLanes,
+    rows: &[RowKey],
+) -> Result<Vec<Loaded>, StoreError> {
+    let began_at = engine.clock.now();
+    let read = store.lane_rows(&lanes.name(), rows).await;
+    match &read {
+        Ok(_) => {
+            lanes.topic.read_in_time(began_at.until(engine.clock.now()), engine.limits.statement_timeout);
+        }
+        Err(StoreError::TimedOut { .. }) => {
+            lanes.topic.read_late(rows.len());
+        }
+        Err(_) => {}
+    }
+    read
+}
