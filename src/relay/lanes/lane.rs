@@ -50,6 +50,8 @@ pub(crate) struct Lane {
     front_at: BootInstant,
     /// The highest id ever read.
     read_to: i64,
+    /// The highest id that arrived without being read.
+    arrived_to: i64,
     late_from: i64,
     late_at: BootInstant,
     /// When a read for late rows is again to be followed by one from the front.
@@ -93,6 +95,7 @@ impl Lane {
             again: 0,
             front_at: now,
             read_to: 0,
+            arrived_to: 0,
             late_from: 0,
             late_at: now,
             new_at: now,
@@ -159,7 +162,7 @@ impl Lane {
         for key in resumed {
             if let Some(state) = self.keys.get_mut(&key)
                 && state.skipped.is_none()
-                && end < self.read_to
+                && end < self.read_to.max(self.arrived_to)
             {
                 state.skipped = Some(end + 1);
             }
