@@ -301,12 +301,9 @@ impl TopicLanes {
 
     /// Whether everything handed over so far was read, sent and answered, as far as this process owns its lane.
     pub(crate) fn is_idle(&self) -> bool {
-        let nothing_new = {
-            let owned = self.owned();
-            let is_owned = |lane| owned.contains_key(&lane);
-            !self.woken.any(is_owned) && !self.arrivals.any(is_owned)
-        };
-        nothing_new && self.owned().values().all(Lane::is_idle)
+        let owned = self.owned();
+        let is_owned = |lane| owned.contains_key(&lane);
+        !self.woken.any(is_owned) && !self.arrivals.any(is_owned) && owned.values().all(Lane::is_idle)
     }
 
     pub(crate) fn view(&self) -> LaneView {
