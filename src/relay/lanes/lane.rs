@@ -18,6 +18,7 @@ use crate::store::{HeldLane, RowKey};
 use crate::transport::{FencedLane, Run};
 
 mod arrive;
+mod blocked;
 
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -220,19 +221,6 @@ impl Lane {
         is_new && last_sent.is_some_and(|last| last > entry.row.id)
     }
 
-    /// Lets keys try again whose time has come.
-    pub(crate) fn unblock(&mut self, now: BootInstant) {
-        while let Some(&(until, key)) = self.blocked.first() {
-            if until > now {
-                return;
-            }
-            self.blocked.pop_first();
-            if self.keys.get(&key).is_some_and(|state| state.blocked_until() == Some(until)) {
-                self.change(key, Key::unblock);
-            }
-        }
-    }
-
     /// Does something to a key, and brings everything else of the lane in line with it.
     fn change<T>(&mut self, key: KeyHash, change: impl FnOnce(&mut Key) -> T) -> T {
         let state = self.keys.entry(key).or_default();
@@ -316,18 +304,6 @@ impl Lane {
         self.taken_back(key, row, Key::put_back);
     }
 
-    /// The row failed: its key waits behind it. What else of the key was kept is read again then.
-    pub(crate) fn block(&mut self, key: KeyHash, row: RowKey, until: BootInstant) {
-        let mut before = None;
-        self.taken_back(key, row, |state, back| before = state.block(back, until));
-        if let Some(before) = before {
-            self.blocked.remove(&(before, key));
-        }
-        if self.keys.get(&key).is_some_and(|state| state.blocked_until() == Some(until)) {
-            self.blocked.insert((until, key));
-        }
-    }
-
     fn taken_back(&mut self, key: KeyHash, row: RowKey, then: impl FnOnce(&mut Key, Waiting)) {
         if self.keys.contains_key(&key) {
             self.change(key, |state| {
@@ -359,10 +335,6 @@ impl Lane {
         if state.is_done() && !state.is_ready {
             self.keys.remove(&key);
         }
-    }
-
-    pub(crate) fn blocked_keys(&self) -> usize {
-        self.blocked.len()
     }
 
     /// Since when the oldest row waits that no failed one is in the way of.

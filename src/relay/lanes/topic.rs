@@ -166,6 +166,12 @@ impl TopicLanes {
         self.wake.notify_one();
     }
 
+    /// Lets every key that waits behind a failed row try now: somebody says that what made it fail is over.
+    pub(crate) fn retry_held(&self) {
+        self.owned().values_mut().for_each(Lane::unblock_all);
+        self.wake.notify_one();
+    }
+
     /// What to read next, a page each of `lanes_max` lanes at most, beginning behind the lane at `turn`.
     pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(HeldLane, Scan)> {
         let owned = self.owned();
