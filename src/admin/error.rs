@@ -35,10 +35,13 @@ pub enum AdminError {
         /// The message.
         message_id: MessageId,
     },
-    /// No message of that id is there, live or dead.
+    /// No message of that id is there, live or dead, outside of the lanes of ordered topics. There the first message of each key is
+    /// tried again by its lane's owner, and at once when the topic is [paused](crate::admin::Admin::pause) and
+    /// [resumed](crate::admin::Admin::resume).
     #[error(
         "no message {message_id} is there to be sent again: it was sent, cancelled or purged before, or it waits in a lane of \
-         an ordered topic, whose owner tries the first message of each key by itself"
+         an ordered topic, whose owner tries the first message of each key by itself; pause that topic and resume it, and every \
+         key is tried at once"
     )]
     NotThere {
         /// The message.

@@ -114,8 +114,9 @@ impl Admin {
     /// Sends a message now that waits for its delivery time, or for its next attempt.
     ///
     /// A message that would be tried within a lease (30 s) anyhow is left as it is ([`Hastening::Soon`]): it may be in the hands of
-    /// a relay, and to take it from there would send it twice. An ordered topic has no such waiting; its owner tries the
-    /// first message of a key by itself.
+    /// a relay, and to take it from there would send it twice. Messages of ordered topics are not found: the owner of their lane
+    /// tries the first message of a key by itself, and every key at once when the topic was [paused](Self::pause) and is
+    /// [resumed](Self::resume).
     ///
     /// # Errors
     /// [`NotWaiting`](AdminError::NotWaiting), or what the database says.

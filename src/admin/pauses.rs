@@ -44,6 +44,9 @@ impl Admin {
     /// Ends a topic's pause: relays go on with it at their next look, the one of this process at once. Also of a topic that
     /// is not configured any more.
     ///
+    /// Of an ordered topic every key that waits behind a failed message is tried then, whatever its back-off says, on each relay
+    /// that has seen the pause.
+    ///
     /// # Errors
     /// [`NotPaused`](AdminError::NotPaused), or what the database says.
     ///

@@ -47,7 +47,12 @@ pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
     let (mut any_due, mut any_resumed) = (false, false);
     for topic in engines.topics() {
         let name = topic.name();
-        any_resumed |= topic.set_paused(found.paused.contains(&name));
+        if topic.set_paused(found.paused.contains(&name)) {
+            any_resumed = true;
+            if let Some(lanes) = engines.lanes_of(&name) {
+                lanes.retry_held();
+            }
+        }
         let next = found.due.iter().find(|next| next.topic == name);
         let in_lanes = engines.lanes_of(&name).map_or(Duration::ZERO, |lanes| lanes.overdue_by(engines.clock.now()));
         let overdue_by = next.map_or(Duration::ZERO, |next| next.overdue_by).max(in_lanes);

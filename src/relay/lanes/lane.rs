@@ -18,6 +18,7 @@ use crate::store::{HeldLane, RowKey};
 use crate::transport::{FencedLane, Run};
 
 mod arrive;
+mod blocked;
 
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -50,6 +51,8 @@ pub(crate) struct Lane {
     front_at: BootInstant,
     /// The highest id ever read.
     read_to: i64,
+    /// The highest id that arrived without being read.
+    arrived_to: i64,
     late_from: i64,
     late_at: BootInstant,
     /// When a read for late rows is again to be followed by one from the front.
@@ -93,6 +96,7 @@ impl Lane {
             again: 0,
             front_at: now,
             read_to: 0,
+            arrived_to: 0,
             late_from: 0,
             late_at: now,
             new_at: now,
@@ -159,7 +163,7 @@ impl Lane {
         for key in resumed {
             if let Some(state) = self.keys.get_mut(&key)
                 && state.skipped.is_none()
-                && end < self.read_to
+                && end < self.read_to.max(self.arrived_to)
             {
                 state.skipped = Some(end + 1);
             }
@@ -215,19 +219,6 @@ impl Lane {
             self.block(key, entry.row, now + LANE_RECHECK);
         }
         is_new && last_sent.is_some_and(|last| last > entry.row.id)
-    }
-
-    /// Lets keys try again whose time has come.
-    pub(crate) fn unblock(&mut self, now: BootInstant) {
-        while let Some(&(until, key)) = self.blocked.first() {
-            if until > now {
-                return;
-            }
-            self.blocked.pop_first();
-            if self.keys.get(&key).is_some_and(|state| state.blocked_until() == Some(until)) {
-                self.change(key, Key::unblock);
-            }
-        }
     }
 
     /// Does something to a key, and brings everything else of the lane in line with it.
@@ -313,18 +304,6 @@ impl Lane {
         self.taken_back(key, row, Key::put_back);
     }
 
-    /// The row failed: its key waits behind it. What else of the key was kept is read again then.
-    pub(crate) fn block(&mut self, key: KeyHash, row: RowKey, until: BootInstant) {
-        let mut before = None;
-        self.taken_back(key, row, |state, back| before = state.block(back, until));
-        if let Some(before) = before {
-            self.blocked.remove(&(before, key));
-        }
-        if self.keys.get(&key).is_some_and(|state| state.blocked_until() == Some(until)) {
-            self.blocked.insert((until, key));
-        }
-    }
-
     fn taken_back(&mut self, key: KeyHash, row: RowKey, then: impl FnOnce(&mut Key, Waiting)) {
         if self.keys.contains_key(&key) {
             self.change(key, |state| {
@@ -356,10 +335,6 @@ impl Lane {
         if state.is_done() && !state.is_ready {
             self.keys.remove(&key);
         }
-    }
-
-    pub(crate) fn blocked_keys(&self) -> usize {
-        self.blocked.len()
     }
 
     /// Since when the oldest row waits that no failed one is in the way of.

@@ -166,6 +166,12 @@ impl TopicLanes {
         self.wake.notify_one();
     }
 
+    /// Lets every key that waits behind a failed row try now: somebody says that what made it fail is over.
+    pub(crate) fn retry_held(&self) {
+        self.owned().values_mut().for_each(Lane::unblock_all);
+        self.wake.notify_one();
+    }
+
     /// What to read next, a page each of `lanes_max` lanes at most, beginning behind the lane at `turn`.
     pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(HeldLane, Scan)> {
         let owned = self.owned();
@@ -301,12 +307,9 @@ impl TopicLanes {
 
     /// Whether everything handed over so far was read, sent and answered, as far as this process owns its lane.
     pub(crate) fn is_idle(&self) -> bool {
-        let nothing_new = {
-            let owned = self.owned();
-            let is_owned = |lane| owned.contains_key(&lane);
-            !self.woken.any(is_owned) && !self.arrivals.any(is_owned)
-        };
-        nothing_new && self.owned().values().all(Lane::is_idle)
+        let owned = self.owned();
+        let is_owned = |lane| owned.contains_key(&lane);
+        !self.woken.any(is_owned) && !self.arrivals.any(is_owned) && owned.values().all(Lane::is_idle)
     }
 
     pub(crate) fn view(&self) -> LaneView {

@@ -7,7 +7,9 @@ use tokio::time::{Instant, sleep};
 use super::lanes::{TOPIC as ORDERED, world as ordered_world};
 use super::{World, carried, envelope};
 use crate::relay::Relay;
+use crate::retry::Fixed;
 use crate::store::{AdminStore as _, Call, Fault, InsertOptions, StoreError};
+use crate::topic::Topic;
 use crate::transport::{Answer, FailureClass};
 
 impl World {
@@ -138,6 +140,32 @@ async fn a_retry_waits_for_the_end_of_the_pause() {
     assert_eq!(world.broker.sends(), 1);
     world.resume("orders").await;
     assert_eq!(world.delivered(1).await, [row.message_id]);
+}
+
+/// The wait is in the memory of the lane's owner, where no statement shortens it.
+#[tokio::test(start_paused = true)]
+async fn a_held_key_is_tried_at_once_when_its_topic_is_resumed() {
+    let mut world = World::new();
+    world.topics.push(Topic::new(ORDERED).ordered_by_key().retry(Fixed::seconds(&[3_600])));
+    world.broker.answer_next(1, Answer::Fail(FailureClass::Record));
+    let relay = world.start().await;
+    let held = world.commit_keyed("a");
+    world.until("it is refused", || world.store.live_rows().iter().any(|row| row.failures == 1)).await;
+    let behind = [(); 3].map(|()| world.commit_keyed("a"));
+    let other = world.commit_keyed("b");
+    assert_eq!(world.delivered(1).await, [other.message_id]);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.broker.sends(), 2, "its key waits");
+
+    world.pause(ORDERED).await;
+    world.paused(&relay, ORDERED).await;
+    let began = Instant::now();
+    world.resume(ORDERED).await;
+    world.delivered(5).await;
+    assert!(began.elapsed() <= world.limits.poll_interval * 2, "{:?}", began.elapsed());
+    let expected: Vec<_> = [held].iter().chain(&behind).map(|row| row.message_id).collect();
+    assert_eq!(world.first_appearances()["a"], expected);
+    world.drained().await;
 }
 
 /// A backlog whose born leases end one after the other wakes nobody while its topic is paused.

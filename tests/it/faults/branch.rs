@@ -97,6 +97,14 @@ impl Branch {
         }
     }
 
+    /// Does something while nobody else writes to the SQLite file.
+    pub(super) fn while_unwritten(&self, act: impl FnOnce()) {
+        let mut connection = sqlite(&self.at.database_url);
+        connection.batch_execute("BEGIN IMMEDIATE").unwrap();
+        act();
+        connection.batch_execute("ROLLBACK").unwrap();
+    }
+
     pub(super) async fn audit(&self) -> Audit {
         let Till::Other(mut desk) = self.connect().await else { return audit(&self.at).await };
         let committed = desk.ids("SELECT message_id AS id FROM orders");

@@ -92,17 +92,34 @@ impl ShopProcess {
     /// Waits until it has stopped itself.
     pub(super) async fn stopped(&self) {
         let end = Instant::now() + DEADLINE;
-        let stat = format!("/proc/{}/stat", self.0.id());
-        while !std::fs::read_to_string(&stat).unwrap().rsplit_once(')').unwrap().1.trim_start().starts_with('T') {
+        while !self.is_stopped() {
             assert!(Instant::now() < end, "the step was never reached");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
+    /// Stops it, wherever it is. Nothing else of the caller's task goes on before it has stopped.
+    pub(super) fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        let end = Instant::now() + DEADLINE;
+        while !self.is_stopped() {
+            assert!(Instant::now() < end, "it does not stop");
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T')
+    }
+
     pub(super) fn go_on(&self, stopped_until: &Path) {
         std::fs::write(stopped_until, "").unwrap();
-        let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap();
-        kill_process(pid, Signal::CONT).unwrap();
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap()
     }
 }
 
@@ -145,17 +162,34 @@ async fn run(script: Script) {
 
 /// Lets the process kill or stop itself at the `passage`-th passage of a step.
 pub(super) fn arm(step: String, passage: usize, stops_until: Option<PathBuf>) {
-    let passages = AtomicUsize::new(0);
-    fail::cfg_callback(step, move || {
-        if passages.fetch_add(1, Ordering::AcqRel) + 1 != passage {
-            return;
-        }
+    at_passage(step, passage, move || {
         let signal = if stops_until.is_some() { Signal::STOP } else { Signal::KILL };
         kill_process(getpid(), signal).unwrap();
         // The signal may reach another thread first: this one must not get any further meanwhile.
-        while !stops_until.as_ref().is_some_and(|file| file.exists()) {
-            std::thread::park_timeout(Duration::from_millis(5));
+        park_until(|| stops_until.as_ref().is_some_and(|file| file.exists()));
+    });
+}
+
+/// Lets its thread say that it is there, and wait, at the `passage`-th passage of a step: to be stopped by somebody else.
+pub(super) fn arm_to_be_stopped(step: String, passage: usize, is_there: PathBuf, until: PathBuf) {
+    at_passage(step, passage, move || {
+        std::fs::write(&is_there, "").unwrap();
+        park_until(|| until.exists());
+    });
+}
+
+fn at_passage(step: String, passage: usize, act: impl Fn() + Send + Sync + 'static) {
+    let passages = AtomicUsize::new(0);
+    fail::cfg_callback(step, move || {
+        if passages.fetch_add(1, Ordering::AcqRel) + 1 == passage {
+            act();
         }
     })
     .unwrap();
+}
+
+fn park_until(state: impl Fn() -> bool) {
+    while !state() {
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::branch::On;
-use super::child::{ShopProcess, arm};
+use super::child::{ShopProcess, arm, arm_to_be_stopped};
 use super::shop::{DEADLINE, Shop};
 use super::troubled::Troubled;
 
@@ -107,6 +107,16 @@ impl Owner {
         self.process.stopped().await;
     }
 
+    /// Waits until it is where it is to be stopped.
+    pub(super) async fn is_there(&self) {
+        let there = there(self.folder.path());
+        until("the step is reached", || there.exists()).await;
+    }
+
+    pub(super) fn stop(&self) {
+        self.process.stop();
+    }
+
     pub(super) fn goes_on(&self) {
         self.process.go_on(&go_on(self.folder.path()));
     }
@@ -118,6 +128,10 @@ fn end(folder: &Path) -> PathBuf {
 
 fn go_on(folder: &Path) -> PathBuf {
     folder.join("go on")
+}
+
+fn there(folder: &Path) -> PathBuf {
+    folder.join("there")
 }
 
 /// The other process of these tests, where its environment says so; otherwise there is nothing to do.
@@ -137,8 +151,13 @@ async fn run(script: Script) {
     }
     let outbox = Outbox::builder().topic(topic).build().unwrap();
     place_all(&shop, &outbox, script.backlog).await;
-    if let Some(step) = script.crash_at {
-        arm(step, script.passage, script.stops.then(|| go_on(&folder)));
+    match script.crash_at {
+        // By somebody who knows that it does not write just then.
+        Some(step) if script.stops && on == On::Sqlite => {
+            arm_to_be_stopped(step, script.passage, there(&folder), go_on(&folder));
+        }
+        Some(step) => arm(step, script.passage, script.stops.then(|| go_on(&folder))),
+        None => {}
     }
     let late = Duration::from_millis(script.acknowledged_after_ms);
     let relay = start(on, &shop, &outbox, Troubled::new(shop.kafka(), script.refusals, late)).await;

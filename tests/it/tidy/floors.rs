@@ -88,6 +88,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::lanes::way",
             "relay::lanes::lane",
             "relay::lanes::lane::arrive",
+            "relay::lanes::lane::blocked",
             "relay::lanes::woken",
             "relay::lanes::commits",
             "relay::lanes::arrivals",

@@ -33,6 +33,10 @@ impl Lane {
         let is_covered = self.taken_at <= announced_at && self.covered_at.is_some_and(|at| announced_at <= at);
         let has_room = self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX;
         let is_news = entry.row.id > self.read_to;
-        (is_covered && has_room && is_news).then(|| self.enter(Found { key, waiting: entry, in_hand: false }, now))
+        (is_covered && has_room && is_news).then(|| {
+            // Where its key waits it is not kept, and no page has shown it yet.
+            self.arrived_to = self.arrived_to.max(entry.row.id);
+            self.enter(Found { key, waiting: entry, in_hand: false }, now)
+        })
     }
 }

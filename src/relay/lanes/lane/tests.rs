@@ -196,3 +196,29 @@ fn what_was_announced_is_read_where_a_page_was_full_or_enough_waits() {
     lane.covered_at = Some(NOW);
     assert_eq!(arrives(&mut lane, most + 3, NOW), None);
 }
+
+/// What was read for the key so far says nothing of it: a full page that comes as far is not the end.
+#[test]
+fn what_arrived_for_a_key_that_waits_is_looked_for_behind_a_full_page() {
+    for comes_before_the_failure in [true, false] {
+        let (mut lane, later) = (lane(), NOW + MILLISECOND);
+        read_to_the_end(&mut lane, NOW, 7);
+        assert_eq!(kind(&mut lane), None);
+        let (key, failed, _) = lane.take(usize::MAX).unwrap();
+        let (next, last) = (found(8).waiting, found(10).waiting);
+        if !comes_before_the_failure {
+            lane.block(key, failed.row, later);
+        }
+        for waiting in [next, last] {
+            assert_eq!(lane.arrive(key, waiting, NOW, NOW), Some(false));
+        }
+        if comes_before_the_failure {
+            lane.block(key, failed.row, later);
+        }
+        lane.unblock(later);
+        let refill = lane.next_scan(later).unwrap();
+        assert_eq!((refill.kind, refill.after), (ScanKind::Refill, 7));
+        note(&mut lane, refill, vec![Found { key, waiting: next, in_hand: false }], (1, 8), true);
+        assert_eq!(lane.next_scan(later).map(|scan| (scan.kind, scan.after)), Some((ScanKind::Refill, 8)));
+    }
+}

@@ -49,10 +49,11 @@ impl TopicLanes {
 
     /// Brings new rows to the lanes' knowledge, and blocked keys whose time has come; returns how many rows came late.
     pub(crate) fn refresh(&self, now: BootInstant) -> usize {
+        // Locked before anything is taken: whoever asks whether the lanes are idle sees it there or in them.
+        let (mut owned, mut late) = (self.owned(), 0);
         // In this order: a row of the same transaction that has to be read was noted before the one behind it arrived.
         let arrived = self.arrivals.take();
         let (woken, announced) = (self.woken.take(), self.announced.take());
-        let (mut owned, mut late) = (self.owned(), 0);
         for (lane, id) in woken {
             if let Some(lane) = owned.get_mut(&lane) {
                 lane.woken(id);
