@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::consumer::Record;
 use crate::journal::Window;
-use crate::truth::{Committed, Name};
+use crate::truth::{Committed, Letter, Name};
 use crate::wire::PLAIN;
 
 /// Examples kept of each finding.
@@ -20,6 +20,8 @@ pub(crate) struct Audit {
     pub(crate) committed: usize,
     pub(crate) consumed: usize,
     pub(crate) dead: usize,
+    /// Dead letters of which nobody could see whether they would be dead still, had they been redriven.
+    pub(crate) unjudged: usize,
     /// Delayed messages that came, none before its time.
     pub(crate) in_time: usize,
     /// Messages in the history.
@@ -73,7 +75,9 @@ impl Finding {
 #[derive(Debug)]
 pub(crate) struct Evidence<'a> {
     pub(crate) committed: &'a [Committed],
-    pub(crate) dead: &'a [(Uuid, Option<Name>)],
+    pub(crate) dead: &'a [Letter],
+    /// Whether what the broker took again was redriven to the end.
+    pub(crate) is_cured: bool,
     /// The history, where the plain topic has one.
     pub(crate) kept: Option<&'a [Uuid]>,
     /// Those of a partition in its order.
@@ -130,25 +134,27 @@ impl Audit {
     }
 
     fn look_for_losses(&mut self, evidence: &Evidence<'_>, copies: &HashMap<Name, Vec<&Record>>) {
-        let dead: HashSet<Uuid> = evidence.dead.iter().map(|(id, _)| *id).collect();
-        let names: HashSet<Name> = evidence.dead.iter().filter_map(|(_, name)| *name).collect();
+        let dead: HashMap<Uuid, &Letter> = evidence.dead.iter().map(|letter| (letter.message_id, letter)).collect();
+        let named: HashMap<Name, &Letter> = evidence.dead.iter().filter_map(|of| Some((of.name?, of))).collect();
         let committed: HashSet<Uuid> = evidence.committed.iter().filter_map(|row| row.message_id).collect();
         let without_id = evidence.committed.iter().filter(|row| row.message_id.is_none()).map(Committed::name);
         let without_id: HashSet<Name> = without_id.collect();
         for row in evidence.committed {
-            let is_dead = row.message_id.map_or_else(|| names.contains(&row.name()), |id| dead.contains(&id));
-            let is_doomed = row.is_doomed();
-            if !is_dead && !copies.contains_key(&row.name()) {
+            let letter = row.message_id.map_or_else(|| named.get(&row.name()), |id| dead.get(&id));
+            let (is_dead, is_doomed) = (letter.is_some(), row.is_doomed());
+            if letter.is_some_and(|letter| letter.is_curable && !evidence.is_cured) {
+                self.unjudged += 1;
+            } else if !is_dead && !copies.contains_key(&row.name()) {
                 self.find(Finding::Lost, || format!("{row:?}"));
             } else if is_dead != is_doomed {
                 self.find(Finding::WronglyDead, || format!("dead: {is_dead}, refused: {is_doomed}, {row:?}"));
             }
         }
-        let is_known = |(id, name): &&(Uuid, Option<Name>)| {
-            committed.contains(id) || name.is_some_and(|name| without_id.contains(&name))
+        let is_known = |letter: &&Letter| {
+            committed.contains(&letter.message_id) || letter.name.is_some_and(|name| without_id.contains(&name))
         };
-        for (id, name) in evidence.dead.iter().filter(|letter| !is_known(letter)) {
-            self.find(Finding::Phantom, || format!("a dead letter {id}, {name:?}"));
+        for letter in evidence.dead.iter().filter(|letter| !is_known(letter)) {
+            self.find(Finding::Phantom, || format!("{letter:?}"));
         }
     }
 
@@ -232,7 +238,8 @@ mod tests {
 
     struct Case {
         committed: Vec<Committed>,
-        dead: Vec<(Uuid, Option<Name>)>,
+        dead: Vec<Letter>,
+        is_cured: bool,
         kept: Option<Vec<Uuid>>,
         records: Vec<Record>,
         windows: Vec<Window>,
@@ -251,20 +258,29 @@ mod tests {
     fn case() -> Case {
         let row = |n: u64| Committed::new(name(n), n.cast_signed(), Uuid::from_u128(n.into()), ORDERED, "key");
         let records = (1..=3).map(|n| record(n, n * 1_000)).collect();
-        Case { committed: (1..=3).map(row).collect(), dead: Vec::new(), kept: None, records, windows: Vec::new() }
+        let committed = (1..=3).map(row).collect();
+        Case { committed, dead: Vec::new(), is_cured: true, kept: None, records, windows: Vec::new() }
+    }
+
+    fn letter(sequence: u64, is_curable: bool) -> Letter {
+        Letter { message_id: Uuid::from_u128(sequence.into()), name: Some(name(sequence)), is_curable }
     }
 
     fn findings(case: &Case) -> Vec<(Finding, usize)> {
+        audit(case).findings.into_iter().map(|(finding, (count, _))| (finding, count)).collect()
+    }
+
+    fn audit(case: &Case) -> Audit {
         let applications = HashMap::from([(1, 0), (2, 1)]);
-        let audit = Audit::of(&Evidence {
+        Audit::of(&Evidence {
             committed: &case.committed,
             dead: &case.dead,
+            is_cured: case.is_cured,
             kept: case.kept.as_deref(),
             records: &case.records,
             windows: &case.windows,
             applications: &applications,
-        });
-        audit.findings.into_iter().map(|(finding, (count, _))| (finding, count)).collect()
+        })
     }
 
     #[test]
@@ -284,8 +300,23 @@ mod tests {
         changed.records[0].message_id = Uuid::from_u128(77);
         assert_eq!(findings(&changed), [(Finding::Changed, 1)]);
         let mut dead = case();
-        dead.dead.push((Uuid::from_u128(2), Some(name(2))));
+        dead.dead.push(letter(2, false));
         assert_eq!(findings(&dead), [(Finding::WronglyDead, 1)]);
+    }
+
+    #[test]
+    fn a_letter_that_could_not_be_redriven_is_not_judged() {
+        let mut dead = case();
+        dead.records.remove(1);
+        for (is_curable, is_cured, is_found) in
+            [(true, false, false), (true, true, true), (false, false, true), (false, true, true)]
+        {
+            dead.dead = vec![letter(2, is_curable)];
+            dead.is_cured = is_cured;
+            let expected: &[(Finding, usize)] = if is_found { &[(Finding::WronglyDead, 1)] } else { &[] };
+            assert_eq!(findings(&dead), expected, "curable: {is_curable}, cured: {is_cured}");
+            assert_eq!(audit(&dead).unjudged, usize::from(!is_found));
+        }
     }
 
     #[test]

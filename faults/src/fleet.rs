@@ -1,29 +1,43 @@
 //! The applications as processes: started, told, stopped, killed, and ended by their ids.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::journal::Journal;
 use crate::wire::{CONFIG, Command, Config, Report};
+use xtask::stop::Stop;
 
 /// The longest that an application may take for its orderly end: its transactions, its relay's grace, and some.
 const END: Duration = Duration::from_secs(60);
 
-/// Transactions by kind, as each process told them last.
-type Heard = HashMap<u32, Vec<(String, u64)>>;
+/// How often it is looked whether everything still runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Counts by name, as each process told them last.
+type Counts = HashMap<u32, Vec<(String, u64)>>;
+
+/// What processes told.
+#[derive(Debug, Default)]
+struct Heard {
+    /// Those that said they run.
+    running: HashSet<u32>,
+    transactions: Counts,
+    metrics: Counts,
+}
 
 #[derive(Debug)]
 struct Running {
+    process: u32,
     child: Child,
     orders: ChildStdin,
 }
@@ -75,7 +89,7 @@ impl Fleet {
                 }
             }
         });
-        self.running[application] = Some(Running { child, orders });
+        self.running[application] = Some(Running { process: self.lives, child, orders });
         Ok(())
     }
 
@@ -118,23 +132,78 @@ impl Fleet {
         Ok(())
     }
 
+    /// Waits, and looks meanwhile whether everything still runs.
+    pub(crate) async fn watch(&mut self, how_long: Duration, stop: &Stop) -> Result<()> {
+        let end = Instant::now() + how_long;
+        while Instant::now() < end {
+            ensure!(!stop.requested(), "stopped by a signal");
+            self.check()?;
+            sleep(LOOK.min(how_long)).await;
+        }
+        Ok(())
+    }
+
+    /// The applications whose present life has not said yet that it runs.
+    pub(crate) fn starting(&self) -> Vec<usize> {
+        let heard = lock(&self.heard);
+        let lives = self.running.iter().enumerate().filter_map(|(application, of)| Some((application, of.as_ref()?)));
+        lives.filter(|(_, of)| !heard.running.contains(&of.process)).map(|(application, _)| application).collect()
+    }
+
     /// Transactions by kind, as far as the applications came to tell.
     pub(crate) fn transactions(&self) -> BTreeMap<String, u64> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sums = BTreeMap::new();
-        for (kind, count) in heard.values().flatten() {
-            *sums.entry(kind.clone()).or_default() += count;
-        }
-        sums
+        sums(&lock(&self.heard).transactions)
     }
+
+    /// What the library counted in all of them, by metric.
+    pub(crate) fn metrics(&self) -> BTreeMap<String, u64> {
+        sums(&lock(&self.heard).metrics)
+    }
+}
+
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn sums(counts: &Counts) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, count) in counts.values().flatten() {
+        *sums.entry(name.clone()).or_default() += count;
+    }
+    sums
 }
 
 fn hear(heard: &Mutex<Heard>, journal: &Journal, process: u32, application: usize, report: Report) {
     match report {
-        Report::Transactions(counts) => {
-            heard.lock().unwrap_or_else(PoisonError::into_inner).insert(process, counts);
+        Report::Running => {
+            lock(heard).running.insert(process);
+        }
+        Report::Counts { transactions, metrics } => {
+            let mut heard = lock(heard);
+            heard.transactions.insert(process, transactions);
+            heard.metrics.insert(process, metrics);
         }
         Report::Failed { from_ms, until_ms } => journal.failed(application, from_ms, until_ms),
         Report::Stalled { from_ms, until_ms } => journal.stalled(application, from_ms, until_ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_each_life_told_last_is_summed_and_each_says_for_itself_that_it_runs() {
+        let (heard, journal) = (Mutex::new(Heard::default()), Journal::default());
+        for (process, count) in [(1, 3), (1, 5), (2, 7)] {
+            let told = |name: &str, count| vec![(name.to_owned(), count)];
+            let report = Report::Counts { transactions: told("long", count), metrics: told("late", 2 * count) };
+            hear(&heard, &journal, process, 0, report);
+        }
+        hear(&heard, &journal, 2, 0, Report::Running);
+        let heard = lock(&heard);
+        assert_eq!(sums(&heard.transactions), BTreeMap::from([("long".to_owned(), 12)]));
+        assert_eq!(sums(&heard.metrics), BTreeMap::from([("late".to_owned(), 24)]));
+        assert_eq!(heard.running, HashSet::from([2]));
     }
 }

@@ -9,8 +9,10 @@ mod consumer;
 mod faults;
 mod fleet;
 mod journal;
+mod left;
 mod plans;
 mod proxy;
+mod recovery;
 mod report;
 mod run;
 mod schedule;
@@ -25,6 +27,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use xtask::FaultRun;
 use xtask::stop::Stop;
 
@@ -61,7 +64,9 @@ async fn main() -> ExitCode {
 }
 
 async fn be_application(config: &str) -> Result<ExitCode> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
+    // Unless asked for more: much of what a relay warns of is what was done to it.
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into());
+    let filter = filter.from_env().context("read RUST_LOG")?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     app::run(serde_json::from_str(config)?).await?;
     Ok(ExitCode::SUCCESS)

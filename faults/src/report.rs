@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::audit::Finding;
 use crate::plans::Plan;
-use crate::run::Outcome;
+use crate::run::{Outcome, Passed};
 
 /// Why a run fails; nothing where it passes.
 pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
@@ -34,11 +34,27 @@ fn by_kind(outcome: &Outcome) -> BTreeMap<&'static str, usize> {
     counts
 }
 
-fn recovery(outcome: &Outcome) -> (Duration, Duration) {
-    let mut sorted = outcome.recoveries.clone();
+/// The median and the longest.
+fn extremes(durations: impl Iterator<Item = Duration>) -> (Duration, Duration) {
+    let mut sorted: Vec<Duration> = durations.collect();
     sorted.sort_unstable();
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
     (median, sorted.last().copied().unwrap_or_default())
+}
+
+fn recovery(outcome: &Outcome) -> (Duration, Duration) {
+    extremes(outcome.phases.iter().filter_map(|phase| phase.recovery))
+}
+
+fn phase(phase: &Passed) -> Value {
+    json!({
+        "rows": phase.rows,
+        "running_seconds": phase.running.map(|took| took.as_secs_f64()),
+        "recovery_seconds": phase.recovery.map(|took| took.as_secs_f64()),
+        "committed": phase.committed,
+        "committed_per_second": phase.committed_per_second(),
+        "seconds": phase.took.as_secs_f64(),
+    })
 }
 
 /// The closing table.
@@ -55,12 +71,17 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
         counts.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())).collect::<Vec<_>>()
     };
     section("faults", counted(&by_kind(outcome)));
-    section("transactions", outcome.transactions.iter().map(|(kind, n)| (kind.clone(), n.to_string())).collect());
+    let told = |counts: &BTreeMap<String, u64>| {
+        counts.iter().map(|(name, count)| (name.clone(), count.to_string())).collect::<Vec<_>>()
+    };
+    section("transactions", told(&outcome.transactions));
+    section("terms that were over before a send, and claims that failed", told(&outcome.metrics));
     section("copies beyond the first, by what explains them", counted(&audit.duplicates));
     let mut rows = vec![
         ("committed".to_owned(), audit.committed.to_string()),
         ("consumed".to_owned(), audit.consumed.to_string()),
         ("dead letters".to_owned(), audit.dead.to_string()),
+        ("of these not redriven, and not judged".to_owned(), audit.unjudged.to_string()),
         ("delayed, and not before their time".to_owned(), audit.in_time.to_string()),
         ("in the history".to_owned(), audit.kept.to_string()),
     ];
@@ -79,7 +100,13 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
     section("audit", rows);
     let (median, longest) = recovery(outcome);
     let seconds = |duration: Duration| format!("{:.1} s", duration.as_secs_f64());
-    let time = [("to recover, median", median), ("to recover, longest", longest), ("in all", outcome.took)];
+    let (_, running) = extremes(outcome.phases.iter().filter_map(|phase| phase.running));
+    let time = [
+        ("until all ran again, longest", running),
+        ("to recover, median", median),
+        ("to recover, longest", longest),
+        ("in all", outcome.took),
+    ];
     section("time", time.map(|(name, duration)| (name.to_owned(), seconds(duration))).to_vec());
     for failure in failures(outcome, plan) {
         let _ = writeln!(text, "\nFAILED: {failure}");
@@ -99,9 +126,12 @@ pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
         "faults": by_kind(outcome),
         "windows": outcome.windows,
         "transactions": outcome.transactions,
+        "metrics": outcome.metrics,
+        "phases": outcome.phases.iter().map(phase).collect::<Vec<_>>(),
         "committed": audit.committed,
         "consumed": audit.consumed,
         "dead": audit.dead,
+        "unjudged": audit.unjudged,
         "in_time": audit.in_time,
         "kept": audit.kept,
         "duplicates": audit.duplicates,

@@ -1,11 +1,13 @@
 //! One run: applications under load, the phases of a schedule, a calm after each, and the audit.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::audit::{Audit, Evidence, Finding};
 use crate::consumer;
@@ -13,18 +15,13 @@ use crate::faults::Faults;
 use crate::fleet::Fleet;
 use crate::journal::{Journal, Window};
 use crate::plans::Plan;
+use crate::recovery::{CALM, Scene};
 use crate::schedule::APPLICATIONS;
 use crate::truth;
 use crate::wire::{Command, Config, Topics};
 use crate::world::World;
 use xtask::stop::Stop;
 
-/// The longest that a healed world may take until what waited is sent. A full sweep comes once a minute: what is found only by
-/// that is stuck.
-const RECOVERY_MAX: Duration = Duration::from_secs(45);
-/// How long nothing happens between two phases.
-const CALM: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(100);
 /// Rows of the history that fall during the first phase were kept until then; each later phase has the next year.
 const YEAR: usize = 1900;
 
@@ -33,9 +30,46 @@ const YEAR: usize = 1900;
 pub(crate) struct Outcome {
     pub(crate) audit: Audit,
     pub(crate) windows: Vec<Window>,
-    pub(crate) transactions: std::collections::BTreeMap<String, u64>,
-    pub(crate) recoveries: Vec<Duration>,
+    pub(crate) transactions: BTreeMap<String, u64>,
+    /// What the library counted in all applications, by metric.
+    pub(crate) metrics: BTreeMap<String, u64>,
+    pub(crate) phases: Vec<Passed>,
     pub(crate) took: Duration,
+}
+
+/// What a phase came to.
+#[derive(Debug, Clone)]
+pub(crate) struct Passed {
+    /// Not settled when everything healed.
+    pub(crate) rows: i64,
+    /// From then on until every application ran; none where one did not.
+    pub(crate) running: Option<Duration>,
+    /// From then on until what waited was sent; none where it was not.
+    pub(crate) recovery: Option<Duration>,
+    /// Since the phase before recovered, and how long ago that was.
+    pub(crate) committed: i64,
+    pub(crate) took: Duration,
+}
+
+impl Passed {
+    pub(crate) fn committed_per_second(&self) -> f64 {
+        self.committed as f64 / self.took.as_secs_f64().max(0.001)
+    }
+}
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows at its end, ", self.rows)?;
+        match (self.running, self.recovery) {
+            (Some(running), Some(recovery)) => {
+                let (running, recovery) = (running.as_secs_f64(), recovery.as_secs_f64());
+                write!(f, "all ran after {running:.1} s and recovered in {recovery:.1} s")?;
+            }
+            (Some(running), None) => write!(f, "all ran after {:.1} s and are stuck", running.as_secs_f64())?,
+            (None, _) => write!(f, "not all run")?,
+        }
+        write!(f, ", {:.0} committed per second", self.committed_per_second())
+    }
 }
 
 /// Runs a plan in a database and topics of its own. What is found is in the outcome.
@@ -65,117 +99,84 @@ pub(crate) async fn run(world: &World, plan: &Plan, name: &str, results: &Path, 
     let log = results.join(format!("{name}.log"));
     let mut fleet = Fleet::new(configs, journal.clone(), &log)?;
     (0..APPLICATIONS).try_for_each(|application| fleet.start(application))?;
-    wait(CALM, &mut fleet, stop).await?;
-    let mut recoveries = Vec::new();
-    let mut stuck = None;
-    for (number, phase) in plan.phases.iter().enumerate() {
-        if plan.load.whole_life {
-            truth::grow_old(&mut world.connect(name).await?, YEAR + number).await?;
-        }
-        let mut faults = Faults::new(world, name, &journal, plan.times);
-        faults.go_through(phase, &mut fleet, stop).await?;
-        match recovered(world, name, &mut fleet, stop).await? {
-            Ok(took) => recoveries.push(took),
-            Err(what) => {
-                stuck = Some(what);
-                break;
-            }
-        }
-        wait(CALM, &mut fleet, stop).await?;
-    }
+    fleet.watch(CALM, stop).await?;
+    let scene = Scene { world, database: name, stop };
+    let (phases, stuck) = go_through(&scene, plan, &journal, &mut fleet).await?;
     for application in 0..APPLICATIONS {
         fleet.tell(application, Command::Rest).await?;
     }
     // The longest transaction ends, and with it the last row is there.
-    wait(CALM, &mut fleet, stop).await?;
-    if stuck.is_none() {
-        stuck = cured(world, name, &mut fleet, stop).await?.err();
+    fleet.watch(CALM, stop).await?;
+    // Also behind a phase that was stuck: this tells what is only late from what stays, and has dead letters redriven that would
+    // look wrongly dead.
+    let cured = scene.cured(&mut fleet).await?;
+    // One that never ran would not hear that it is to end.
+    for application in fleet.starting() {
+        fleet.kill(application).await?;
     }
     for application in 0..APPLICATIONS {
         fleet.end(application).await?;
     }
-    let mut audit = audited(world, plan, name, &topics, &journal, &fleet).await?;
-    if let Some(what) = stuck {
+    let mut audit = audited(&scene, plan, &topics, &journal, &fleet, cured.is_ok()).await?;
+    let at_the_end = cured.err().map(|what| format!("at the end: {what}"));
+    for what in stuck.into_iter().chain(at_the_end) {
         audit.find(Finding::Stuck, || what);
     }
-    let (windows, transactions) = (journal.windows(), fleet.transactions());
-    Ok(Outcome { audit, windows, transactions, recoveries, took: started.elapsed() })
+    let (windows, transactions, metrics) = (journal.windows(), fleet.transactions(), fleet.metrics());
+    Ok(Outcome { audit, windows, transactions, metrics, phases, took: started.elapsed() })
 }
 
-/// Waits, and looks meanwhile whether everything still runs.
-async fn wait(how_long: Duration, fleet: &mut Fleet, stop: &Stop) -> Result<()> {
-    let end = Instant::now() + how_long;
-    while Instant::now() < end {
-        ensure!(!stop.requested(), "stopped by a signal");
-        fleet.check()?;
-        sleep(LOOK).await;
-    }
-    Ok(())
-}
-
-/// Waits until everything that is there now is settled or dead, and what is kept no longer is gone from the history; how long it
-/// took, or what is left.
-async fn recovered(
-    world: &World,
-    database: &str,
+/// Goes through the phases of a plan: what they came to, and what was stuck behind the last of these.
+async fn go_through(
+    scene: &Scene<'_>,
+    plan: &Plan,
+    journal: &Journal,
     fleet: &mut Fleet,
-    stop: &Stop,
-) -> Result<std::result::Result<Duration, String>> {
-    let begin = Instant::now();
-    let mut connection = world.connect(database).await?;
-    let newest = truth::newest(&mut connection).await?;
-    loop {
-        let (live, fallen) = (truth::live(&mut connection, newest).await?, truth::fallen(&mut connection).await?);
-        if (live, fallen) == (0, 0) {
-            return Ok(Ok(begin.elapsed()));
+) -> Result<(Vec<Passed>, Option<String>)> {
+    let mut passed: Vec<Passed> = Vec::new();
+    let (mut committed, mut since) = (truth::count(&mut scene.connect().await?).await?, Instant::now());
+    for (number, phase) in plan.phases.iter().enumerate() {
+        if plan.load.whole_life {
+            truth::grow_old(&mut scene.connect().await?, YEAR + number).await?;
         }
-        if begin.elapsed() > RECOVERY_MAX {
-            let left = format!("{live} rows are left, and {fallen} of the history that are kept no longer,");
-            return Ok(Err(format!("{left} {RECOVERY_MAX:?} after everything healed")));
+        let mut faults = Faults::new(scene.world, scene.database, journal, plan.times);
+        faults.go_through(phase, fleet, scene.stop).await?;
+        let rows = scene.waiting().await?;
+        let running = scene.running(fleet).await?;
+        let recovered = match &running {
+            Ok(_) => scene.recovered(fleet).await?,
+            Err(what) => Err(what.clone()),
+        };
+        let (before, begin) = (committed, since);
+        (committed, since) = (truth::count(&mut scene.connect().await?).await?, Instant::now());
+        let one = Passed {
+            rows,
+            running: running.ok(),
+            recovery: recovered.as_ref().ok().copied(),
+            committed: committed - before,
+            took: since - begin,
+        };
+        eprintln!("phase {} of {}: {one}", number + 1, plan.phases.len());
+        passed.push(one);
+        if let Err(what) = recovered {
+            return Ok((passed, Some(format!("behind phase {}: {what}", number + 1))));
         }
-        wait(LOOK, fleet, stop).await?;
+        fleet.watch(CALM, scene.stop).await?;
     }
-}
-
-/// Has redriven what the broker takes by now, and waits until all of it is settled; what is left otherwise.
-async fn cured(
-    world: &World,
-    database: &str,
-    fleet: &mut Fleet,
-    stop: &Stop,
-) -> Result<std::result::Result<(), String>> {
-    // Whatever was committed is old enough then for the broker to take it.
-    wait(CALM, fleet, stop).await?;
-    let begin = Instant::now();
-    let mut connection = world.connect(database).await?;
-    loop {
-        if let Err(what) = recovered(world, database, fleet, stop).await? {
-            return Ok(Err(what));
-        }
-        let dead = truth::curable(&mut connection).await?;
-        if dead == 0 {
-            // Once more: the last of them may have been redriven between the two looks.
-            return Ok(recovered(world, database, fleet, stop).await?.map(drop));
-        }
-        if begin.elapsed() > RECOVERY_MAX {
-            return Ok(Err(format!("{dead} letters are dead {RECOVERY_MAX:?} after the broker took them again")));
-        }
-        fleet.tell(0, Command::Redrive).await?;
-        wait(CALM, fleet, stop).await?;
-    }
+    Ok((passed, None))
 }
 
 async fn audited(
-    world: &World,
+    scene: &Scene<'_>,
     plan: &Plan,
-    database: &str,
     topics: &Topics,
     journal: &Journal,
     fleet: &Fleet,
+    is_cured: bool,
 ) -> Result<Audit> {
-    let (bootstrap, topics) = (world.bootstrap(), topics.clone());
+    let (bootstrap, topics) = (scene.world.bootstrap(), topics.clone());
     let records = spawn_blocking(move || consumer::read(&bootstrap, &topics)).await?.context("read the topics")?;
-    let mut connection = world.connect(database).await?;
+    let mut connection = scene.connect().await?;
     let committed = truth::committed(&mut connection).await?;
     let dead = truth::dead(&mut connection).await?;
     let kept = truth::kept(&mut connection).await?;
@@ -185,10 +186,34 @@ async fn audited(
     let evidence = Evidence {
         committed: &committed,
         dead: &dead,
+        is_cured,
         kept: plan.load.whole_life.then_some(kept.as_slice()),
         records: &records,
         windows: &journal.windows(),
         applications: &fleet.applications,
     };
     Ok(Audit::of(&evidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_says_how_it_ended() {
+        let mut passed = Passed {
+            rows: 120,
+            running: Some(Duration::from_millis(2_140)),
+            recovery: Some(Duration::from_secs(5)),
+            committed: 3_000,
+            took: Duration::from_secs(60),
+        };
+        let whole = "120 rows at its end, all ran after 2.1 s and recovered in 5.0 s, 50 committed per second";
+        assert_eq!(passed.to_string(), whole);
+        passed.recovery = None;
+        let stuck = "120 rows at its end, all ran after 2.1 s and are stuck, 50 committed per second";
+        assert_eq!(passed.to_string(), stuck);
+        passed.running = None;
+        assert_eq!(passed.to_string(), "120 rows at its end, not all run, 50 committed per second");
+    }
 }

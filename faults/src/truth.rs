@@ -155,12 +155,31 @@ pub(crate) async fn committed(connection: &mut AsyncPgConnection) -> Result<Vec<
     truth::table.load(connection).await.context("read what was committed")
 }
 
-/// Every dead letter: its message id, and the name in its payload.
-pub(crate) async fn dead(connection: &mut AsyncPgConnection) -> Result<Vec<(Uuid, Option<Name>)>> {
-    let columns = (outbox_dead_letters::message_id, outbox_dead_letters::payload);
-    let rows: Vec<(Uuid, Option<Vec<u8>>)> =
+/// How many messages were committed.
+pub(crate) async fn count(connection: &mut AsyncPgConnection) -> Result<i64> {
+    truth::table.count().get_result(connection).await.context("count what was committed")
+}
+
+/// A dead letter.
+#[derive(Debug, Clone)]
+pub(crate) struct Letter {
+    pub(crate) message_id: Uuid,
+    /// The name in its payload.
+    pub(crate) name: Option<Name>,
+    /// Whether the broker takes it by now, or soon.
+    pub(crate) is_curable: bool,
+}
+
+/// Every dead letter.
+pub(crate) async fn dead(connection: &mut AsyncPgConnection) -> Result<Vec<Letter>> {
+    let columns = (outbox_dead_letters::message_id, outbox_dead_letters::payload, outbox_dead_letters::kind);
+    let rows: Vec<(Uuid, Option<Vec<u8>>, String)> =
         outbox_dead_letters::table.select(columns).load(connection).await.context("read the dead letters")?;
-    Ok(rows.into_iter().map(|(id, payload)| (id, Name::of_payload(&payload.unwrap_or_default()))).collect())
+    let letter = |(message_id, payload, kind): (Uuid, Option<Vec<u8>>, String)| {
+        let name = Name::of_payload(&payload.unwrap_or_default());
+        Letter { message_id, name, is_curable: kind == CURABLE }
+    };
+    Ok(rows.into_iter().map(letter).collect())
 }
 
 /// How many messages are dead that the broker would take by now, or soon.

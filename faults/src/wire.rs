@@ -109,8 +109,10 @@ pub(crate) enum Command {
 /// What an application tells the driver.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// Transactions so far, by kind.
-    Transactions(Vec<(String, u64)>),
+    /// Its relay has started, and its transactions begin.
+    Running,
+    /// So far: transactions by kind, and what the library counted by metric.
+    Counts { transactions: Vec<(String, u64)>, metrics: Vec<(String, u64)> },
     /// Messages failed by what the client said: whatever it had beside them may be sent again. Milliseconds since 1970.
     Failed { from_ms: u64, until_ms: u64 },
     /// It stood still without having been told to: the machine was busy. Milliseconds since 1970.

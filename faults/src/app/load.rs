@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::acts::Acts;
+use super::counters::Counters;
 use super::say;
 use super::transactions::{Kind, run};
 use crate::truth::Name;
@@ -35,10 +36,11 @@ pub(super) struct Work {
     rests: AtomicBool,
     burst: AtomicU64,
     counts: Mutex<BTreeMap<&'static str, u64>>,
+    counters: Counters,
 }
 
 impl Work {
-    pub(super) fn new(config: Config, outbox: Outbox, acts: Acts) -> Self {
+    pub(super) fn new(config: Config, outbox: Outbox, acts: Acts, counters: Counters) -> Self {
         Self {
             config,
             outbox,
@@ -47,6 +49,7 @@ impl Work {
             rests: AtomicBool::new(false),
             burst: AtomicU64::new(0),
             counts: Mutex::default(),
+            counters,
         }
     }
 
@@ -63,9 +66,11 @@ impl Work {
         self.burst.fetch_add(messages, Ordering::AcqRel);
     }
 
-    pub(super) fn counts(&self) -> Vec<(String, u64)> {
+    /// What was done so far.
+    pub(super) fn report(&self) -> Report {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).chain(self.acts.counts()).collect()
+        let transactions = counts.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).chain(self.acts.counts());
+        Report::Counts { transactions: transactions.collect(), metrics: self.counters.counts() }
     }
 
     fn count(&self, kind: &'static str) {
@@ -139,6 +144,6 @@ async fn be_worker(work: Arc<Work>, number: u32) {
 async fn tell(work: Arc<Work>) {
     while !work.is_resting() {
         sleep(TELL).await;
-        say(&Report::Transactions(work.counts()));
+        say(&work.report());
     }
 }

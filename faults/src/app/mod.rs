@@ -2,6 +2,7 @@
 
 mod acts;
 mod clock;
+mod counters;
 mod load;
 mod transactions;
 mod transport;
@@ -25,6 +26,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use self::acts::{Act, Acts};
 use self::clock::JumpingClock;
+use self::counters::Counters;
 use self::load::Work;
 use self::transport::{Trouble, Troubled};
 use crate::wire::{Command, Config, Report};
@@ -44,13 +46,15 @@ pub(crate) async fn run(config: Config) -> Result<()> {
     // The driver cannot leave us behind, however it ends.
     set_parent_process_death_signal(Some(Signal::KILL)).context("end with the driver")?;
     plant(config.mistake.as_deref())?;
+    let counters = Counters::install()?;
     let outbox = outbox(&config)?;
     let transport = Troubled::new(kafka(&config)?, config.process);
     let clock = JumpingClock::default();
     let relay = relay(&config, &outbox, transport.clone(), clock.clone()).await?;
     let acts = Acts::start(&config, &outbox)?;
-    let work = Arc::new(Work::new(config, outbox, acts));
+    let work = Arc::new(Work::new(config, outbox, acts, counters));
     let load = load::start(&work);
+    say(&Report::Running);
     tokio::spawn(tell_stalls());
     tokio::spawn(tell_failures(transport.clone()));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
@@ -71,7 +75,7 @@ pub(crate) async fn run(config: Config) -> Result<()> {
     work.rest();
     load.ended().await;
     relay.shutdown(GRACE).await;
-    say(&Report::Transactions(work.counts()));
+    say(&work.report());
     Ok(())
 }
 
