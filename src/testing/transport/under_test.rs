@@ -8,7 +8,8 @@ use crate::transport::{Transport, header};
 /// A broker with a transport to it, as the suite needs them.
 ///
 /// Every case asks for topics of its own, so one broker may serve many cases at once, except those that take it down.
-/// Methods panic where the broker does not do what they need: that is no case of the transport.
+/// Methods panic where the broker does not do what they need: that is no case of the transport. What has a default may be left to
+/// it; the cases that need it then fail, and are to be left out by their names.
 #[async_trait]
 pub trait TransportUnderTest: Send + Sync {
     /// A new transport to the broker, as an application would have it, with as short a delivery time-out as it can

@@ -62,25 +62,32 @@ impl Courier {
         let taken = host.take(job, messages_max, self.settings.per_host_max, now);
         if taken.is_to_be_watched {
             self.watched().push(host);
+            self.begin_to_look();
         }
         if let Some(worker) = taken.worker {
             self.spawn(worker);
         }
     }
 
-    fn spawn(self: &Arc<Self>, worker: Worker) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        // A worker that panicked has said so where panics go; its message reports a failure by itself.
-        while tasks.all.try_join_next().is_some() {}
+    /// Once, and not with the first worker: after a probe the first message may have to wait for the end of a pause.
+    fn begin_to_look(self: &Arc<Self>) {
+        let mut tasks = self.tasks();
         if !tasks.looks {
             tasks.looks = true;
             tasks.all.spawn(look(Arc::downgrade(self)));
         }
+    }
+
+    fn spawn(&self, worker: Worker) {
+        let mut tasks = self.tasks();
+        // A worker that panicked has said so where panics go; its message reports a failure by itself.
+        while tasks.all.try_join_next().is_some() {}
         let sender = Sender { client: self.client.clone(), timeout: self.settings.timeout };
         tasks.all.spawn(sender.work(worker));
     }
 
-    /// Asks a host whether it is there. Nearly any answer says so, also one of a receiver that lets no probe in.
+    /// Asks a host whether it is there. Nearly any answer says so, also one of a receiver that lets no probe in, or that says
+    /// when it takes messages again.
     pub(super) async fn probe(&self, origin: &Origin, probe: Request) -> Result<(), TransportError> {
         let asked = timeout(HTTP_PROBE_TIMEOUT, self.client.execute(probe)).await;
         let fails = |class, failure: HttpFailure| Err(failure.into_error(class, None));
@@ -91,12 +98,14 @@ impl Courier {
             }
             Ok(Err(error)) => fails(FailureClass::Connection, HttpFailure::of_client(origin, error).1),
             Ok(Ok(response)) => {
-                let status = response.status().as_u16();
-                let failure = HttpFailure::Status { origin: Arc::clone(origin), status };
-                match Kind::of_status(status) {
-                    Kind::NotLetIn if !self.host(origin).is_proven_by_a_refusal(Instant::now()) => {
-                        fails(FailureClass::Authentication, failure)
-                    }
+                let (host, now) = (self.host(origin), Instant::now());
+                let (kind, pause) = judge(&response, None);
+                if let Some(wait) = pause {
+                    host.pause(wait, now);
+                }
+                let failure = HttpFailure::Status { origin: Arc::clone(origin), status: response.status().as_u16() };
+                match kind {
+                    Kind::NotLetIn if !host.is_proven_by_a_refusal(now) => fails(FailureClass::Authentication, failure),
                     Kind::NoAnswer => fails(FailureClass::Connection, failure),
                     _ => Ok(()),
                 }
@@ -106,6 +115,10 @@ impl Courier {
 
     fn hosts(&self) -> MutexGuard<'_, Hosts> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn watched(&self) -> MutexGuard<'_, Vec<Arc<Host>>> {

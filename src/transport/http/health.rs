@@ -30,7 +30,7 @@ struct Down {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     Free,
-    /// It is down; tried again after this.
+    /// It is down; tried again after this, which is no sooner than it asked for.
     Down(Duration),
     /// It asked to be left alone for this long.
     Paused(Duration),
@@ -40,22 +40,21 @@ impl Health {
     /// Asks for one message. A host that was down for its pause lets one through, and the next after another pause: so
     /// one that never gets its answer does not stand in the way.
     pub(super) fn admit(&mut self, now: Instant) -> Admission {
+        let asked = self.paused_for(now);
         if let Some(down) = &mut self.down {
-            if now < down.until {
-                return Admission::Down(down.until - now);
+            let wait = asked.max(down.until.saturating_duration_since(now));
+            if !wait.is_zero() {
+                return Admission::Down(wait);
             }
             down.until = now + down.pause;
             return Admission::Free;
         }
-        match self.paused_until {
-            Some(until) if now < until => Admission::Paused(until - now),
-            _ => Admission::Free,
-        }
+        if asked.is_zero() { Admission::Free } else { Admission::Paused(asked) }
     }
 
-    /// Whether what waits may go: neither down nor paused.
-    pub(super) fn is_free(&self, now: Instant) -> bool {
-        self.down.is_none() && self.paused_until.is_none_or(|until| now >= until)
+    /// For how long it asked to be left alone from now on.
+    pub(super) fn paused_for(&self, now: Instant) -> Duration {
+        self.paused_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
     /// It answered, whatever it said.
@@ -121,7 +120,7 @@ impl Health {
 
     /// Whether a message may try: neither down nor paused, or for long enough.
     pub(super) fn is_pause_over(&self, now: Instant) -> bool {
-        self.down.is_none_or(|down| now >= down.until) && self.paused_until.is_none_or(|until| now >= until)
+        self.down.is_none_or(|down| now >= down.until) && self.paused_for(now).is_zero()
     }
 }
 
@@ -162,7 +161,7 @@ mod tests {
             assert!(!health.failed(Kind::NoAnswer, Scope::Topic, now));
         }
         assert!(health.failed(Kind::NoAnswer, Scope::Topic, now));
-        assert!(!health.is_free(now) && !health.is_pause_over(now));
+        assert!(health.outage().is_some() && !health.is_pause_over(now));
         assert!(health.is_pause_over(now + HTTP_HOST_PAUSE_MIN));
     }
 
@@ -201,9 +200,39 @@ mod tests {
         health.pause(Duration::from_secs(60), now);
         health.pause(Duration::from_secs(1), now);
         assert_eq!(health.admit(now), Admission::Paused(Duration::from_secs(60)));
-        assert!(!health.is_free(now + Duration::from_secs(60) - MOMENT));
+        assert_eq!(health.paused_for(now + Duration::from_secs(60) - MOMENT), MOMENT);
         assert!(health.is_pause_over(now + Duration::from_secs(60)));
         health.pause(Duration::MAX, now);
         assert_eq!(health.outage(), None);
+    }
+
+    /// Of two requests that were under way one brought a pause, and the other an end of the connection.
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_is_kept_by_a_host_that_is_down_as_well_and_then_it_is_tried() {
+        const ASKED: Duration = Duration::from_secs(120);
+        let (mut health, began) = (Health::default(), Instant::now());
+        health.pause(ASKED, began);
+        assert!(health.failed(Kind::Unreachable, Scope::Topic, began));
+        for seconds in [0, 1, 2, 4, 119] {
+            let passed = Duration::from_secs(seconds);
+            assert_eq!(health.admit(began + passed), Admission::Down(ASKED - passed));
+            assert!(!health.is_pause_over(began + passed));
+        }
+        let now = began + ASKED;
+        assert_eq!(health.admit(now), Admission::Free, "one tries");
+        assert_eq!(health.admit(now), Admission::Down(HTTP_HOST_PAUSE_MIN), "and no other");
+        assert!(health.failed(Kind::Unreachable, Scope::Topic, now));
+        assert_eq!(health.admit(now + HTTP_HOST_PAUSE_MIN), Admission::Free, "its pauses are its own again");
+        health.answered();
+        assert_eq!(health.admit(now + HTTP_HOST_PAUSE_MIN), Admission::Free);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_is_down_for_longer_than_it_asked_is_tried_when_it_may_be() {
+        let (mut health, now) = (Health::default(), Instant::now());
+        health.pause(MOMENT, now);
+        health.failed(Kind::Unreachable, Scope::Topic, now);
+        assert_eq!(health.admit(now + MOMENT), Admission::Down(HTTP_HOST_PAUSE_MIN - MOMENT));
+        assert_eq!(health.admit(now + HTTP_HOST_PAUSE_MIN), Admission::Free);
     }
 }

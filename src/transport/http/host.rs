@@ -112,8 +112,8 @@ impl Host {
     }
 
     fn enter_into(self: &Arc<Self>, state: &mut State, workers_max: usize, now: Instant) -> Option<Worker> {
-        // One that tries whether a host is back was let through one by one.
-        let may_go = state.health.is_free(now) || state.health.outage().is_some();
+        // Also while it is down: what tries whether it is back was let through one by one.
+        let may_go = state.health.paused_for(now).is_zero();
         if !may_go || !state.turns.has_ready() || state.workers >= workers_max {
             return None;
         }
@@ -146,8 +146,9 @@ impl Host {
             match (is_down, pause) {
                 (true, _) => {
                     let class = state.health.outage().unwrap_or(FailureClass::Connection);
+                    let wait = state.health.paused_for(now).max(HTTP_HOST_PAUSE_MIN);
                     let jobs = state.turns.take_if(|_| true);
-                    Some((jobs, Refusal::Down(class, HTTP_HOST_PAUSE_MIN)))
+                    Some((jobs, Refusal::Down(class, wait)))
                 }
                 (false, Some(wait)) => {
                     let jobs = state.turns.take_if(|job| job.cannot_wait_for(wait, now));
@@ -159,6 +160,26 @@ impl Host {
         if let Some((jobs, refusal)) = turned_away {
             jobs.into_iter().for_each(|job| self.refuse(job, refusal));
         }
+    }
+
+    /// It asked a probe to be left alone: what cannot wait for so long is turned away.
+    pub(super) fn pause(&self, wait: Duration, now: Instant) {
+        let turned_away = {
+            let mut state = self.state();
+            state.health.pause(wait, now);
+            state.turns.take_if(|job| job.cannot_wait_for(wait, now))
+        };
+        turned_away.into_iter().for_each(|job| self.refuse(job, Refusal::Paused(wait)));
+    }
+
+    /// Why it is not asked by a probe whether it is back: it asked to be left alone until later.
+    pub(super) fn refuses_a_probe(&self, now: Instant) -> Option<TransportError> {
+        let (class, wait) = {
+            let state = self.state();
+            (state.health.outage()?, state.health.paused_for(now))
+        };
+        let failure = HttpFailure::HostPaused { origin: Arc::clone(&self.origin), wait };
+        (!wait.is_zero()).then(|| failure.into_error(class, None))
     }
 
     /// Gives back what has waited too long. Nothing was sent of it, and nothing is to be written.
@@ -223,7 +244,7 @@ impl Worker {
     /// The next message; `None` where there is none, and the worker has left.
     pub(super) fn next(&mut self, now: Instant) -> Option<(Turn, Job)> {
         let mut state = self.host.state();
-        let may_go = state.health.is_free(now) || state.health.outage().is_some();
+        let may_go = state.health.paused_for(now).is_zero();
         match if may_go { state.turns.next() } else { None } {
             Some((key, job)) => {
                 state.under_way += 1;
@@ -262,5 +283,24 @@ impl Drop for Turn {
         if let Some(key) = self.key.take() {
             state.turns.done(key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_is_down_and_asked_for_a_pause_is_not_probed_before_its_end() {
+        const ASKED: Duration = Duration::from_secs(120);
+        let (host, now) = (Host::new("http://shop.example".into()), Instant::now());
+        host.pause(ASKED, now);
+        assert!(host.refuses_a_probe(now).is_none(), "it is there");
+        host.failed(Kind::Unreachable, Scope::Transport, None, now);
+        let refused = |after: Duration| host.refuses_a_probe(now + after).map(|error| error.class());
+        for after in [Duration::ZERO, ASKED - Duration::from_millis(1)] {
+            assert_eq!(refused(after), Some(FailureClass::Connection));
+        }
+        assert_eq!(refused(ASKED), None);
     }
 }

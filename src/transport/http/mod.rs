@@ -137,9 +137,13 @@ impl Transport for HttpTransport {
         self.take(envelope, receipt);
     }
 
-    /// Asks the host by HEAD, where there is one; where there are several, none of them is an outage of the transport.
+    /// Asks the host by HEAD, where there is one; where there are several, none of them is an outage of the transport. One that
+    /// is down and asked for a pause is not asked before its end.
     async fn probe(&self) -> Result<(), TransportError> {
         let Some(origin) = self.targets.only_host() else { return Ok(()) };
+        if let Some(refused) = self.courier.host(origin).refuses_a_probe(Instant::now()) {
+            return Err(refused);
+        }
         for probe in self.targets.probes() {
             self.courier.probe(origin, probe).await?;
         }

@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use diesel_outbox::store::{Call, ClaimSpec, Fault, InsertOptions, MemoryStore, RowKey, Store, StoreError};
+use diesel_outbox::testing::store::MemoryUnderTest;
 use diesel_outbox::{Envelope, MessageId};
+
+use crate::store::parts::missing;
 
 mod locking {
     use diesel_outbox::testing::store::MemoryUnderTest;
@@ -13,6 +16,13 @@ mod leasing {
     use diesel_outbox::testing::store::MemoryUnderTest;
 
     diesel_outbox::store_conformance_tests!(async || Some(MemoryUnderTest::leasing()));
+}
+
+#[tokio::test]
+async fn it_has_every_part_but_half_messages() {
+    for under_test in [MemoryUnderTest::locking(), MemoryUnderTest::leasing()] {
+        assert_eq!(missing(&under_test).await, ["half messages"]);
+    }
 }
 
 fn insert(store: &MemoryStore) -> RowKey {

@@ -4,6 +4,7 @@ mod columns;
 mod marks;
 mod memory;
 mod mysql;
+mod parts;
 mod postgres;
 mod sqlite;
 

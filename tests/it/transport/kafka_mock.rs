@@ -111,19 +111,13 @@ mod conformance {
         Some(Mock::start(1))
     }
 
-    // Without `a_fenced_lane_refuses_the_one_before_it`: the mock cluster takes what an earlier epoch sends.
-    diesel_outbox::transport_conformance_tests! { open;
-        prepares_and_probes,
-        reports_one_outcome_each,
-        keeps_the_order_of_a_key,
-        stores_what_was_sent,
-        flush_waits_for_every_outcome,
-        an_unknown_topic_is_of_the_topic,
-        a_full_queue_is_busy,
-        an_absent_broker_is_an_outage_until_it_is_back,
-        send_never_blocks,
-        a_dropped_transport_reports_what_it_held,
-        a_fenced_lane_keeps_the_order_of_a_run,
+    // What the mock cluster cannot do; the real brokers can, each of it.
+    diesel_outbox::transport_conformance_tests! { open; without
+        refuses_what_is_too_large_and_nothing_else,
+        who_is_not_let_in_hears_so_without_secrets,
+        a_silent_broker_keeps_no_message,
+        a_fenced_lane_refuses_the_one_before_it,
+        a_refused_message_stops_its_run_and_no_other,
     }
 }
 

@@ -170,6 +170,18 @@ impl TransportUnderTest for Memory {
         self.0.go_up();
     }
 
+    /// As a client reports it: what nobody answers fails when its time is over.
+    async fn go_silent(&self) -> bool {
+        self.0.answer_matching(Answer::Fail(FailureClass::Temporary), |_| true);
+        self.0.set_latency(self.0.delivery_timeout());
+        true
+    }
+
+    async fn answer_again(&self) {
+        self.0.forget_answers();
+        self.0.set_latency(Duration::ZERO);
+    }
+
     fn payload_bytes_refused(&self) -> Option<usize> {
         let refused = |envelope: &Envelope| envelope.size_bytes() > LIMIT_BYTES;
         self.0.answer_matching(Answer::Fail(FailureClass::RecordRefused), refused);
@@ -200,10 +212,12 @@ impl TransportUnderTest for Memory {
 }
 
 mod conformance {
-    use super::{Memory, MemoryTransport};
+    use super::{Duration, Memory, MemoryTransport};
 
     async fn open() -> Option<Memory> {
-        Some(Memory(MemoryTransport::new()))
+        let broker = MemoryTransport::new();
+        broker.set_delivery_timeout(Duration::from_secs(1));
+        Some(Memory(broker))
     }
 
     diesel_outbox::transport_conformance_tests!(open);

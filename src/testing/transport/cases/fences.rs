@@ -24,7 +24,7 @@ async fn payloads(broker: &dyn TransportUnderTest, topic: &str) -> Vec<String> {
 pub async fn a_fenced_lane_refuses_the_one_before_it(broker: &dyn TransportUnderTest) {
     let [zombie, owner] = [broker.transport(), broker.transport()];
     if !zombie.can_fence() {
-        return nothing_said("a_fenced_lane_refuses_the_one_before_it", "fences");
+        nothing_said("a_fenced_lane_refuses_the_one_before_it", "fences");
     }
     let (topic, outcomes) = (broker.new_topic().await, Outcomes::new());
     let send = |lane: &Arc<dyn FencedLane>, id: i64| {
@@ -54,7 +54,7 @@ pub async fn a_fenced_lane_refuses_the_one_before_it(broker: &dyn TransportUnder
 pub async fn a_fenced_lane_keeps_the_order_of_a_run(broker: &dyn TransportUnderTest) {
     let transport = broker.transport();
     if !transport.can_fence() {
-        return nothing_said("a_fenced_lane_keeps_the_order_of_a_run", "fences");
+        nothing_said("a_fenced_lane_keeps_the_order_of_a_run", "fences");
     }
     let (topic, outcomes, run) = (broker.new_topic().await, Outcomes::new(), Run::new());
     let lane = fenced(&*transport, &topic).await;
@@ -72,7 +72,7 @@ pub async fn a_fenced_lane_keeps_the_order_of_a_run(broker: &dyn TransportUnderT
 pub async fn a_refused_message_stops_its_run_and_no_other(broker: &dyn TransportUnderTest) {
     let transport = broker.transport();
     let Some(bytes) = broker.payload_bytes_refused().filter(|_| transport.can_fence()) else {
-        return nothing_said("a_refused_message_stops_its_run_and_no_other", "fences and a limit");
+        nothing_said("a_refused_message_stops_its_run_and_no_other", "fences and a limit");
     };
     let (topic, outcomes) = (broker.new_topic().await, Outcomes::new());
     let (lane, runs) = (fenced(&*transport, &topic).await, [Run::new(), Run::new()]);

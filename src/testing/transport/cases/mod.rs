@@ -1,4 +1,4 @@
-//! The cases. Each panics where the transport breaks it.
+//! The cases. Each panics where the transport breaks it, and where the broker lacks what it needs.
 
 mod broker;
 mod delivery;
@@ -15,9 +15,12 @@ use std::collections::BTreeSet;
 use super::{Seen, TransportUnderTest};
 use crate::message::MessageId;
 
-/// Says that the broker cannot do what the case needs.
-fn nothing_said(case: &str, needs: &str) {
-    tracing::warn!("{case} says nothing of this transport: its broker has no {needs}");
+/// Fails, because a case that cannot be run would else be counted as one that holds.
+fn nothing_said(case: &str, needs: &str) -> ! {
+    panic!(
+        "{case} says nothing of this transport, which has no {needs}: give its TransportUnderTest one, or leave the case out, \
+         as in transport_conformance_tests! {{ open; without {case} }}"
+    )
 }
 
 /// The ids of what a topic holds; each once, or it panics.

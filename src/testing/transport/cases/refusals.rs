@@ -9,7 +9,7 @@ use crate::transport::{FailureClass, Transport};
 /// One message too large among others is refused for good; a neighbour that shared its request goes through alone.
 pub async fn refuses_what_is_too_large_and_nothing_else(broker: &dyn TransportUnderTest) {
     let Some(bytes) = broker.payload_bytes_refused() else {
-        return nothing_said("refuses_what_is_too_large_and_nothing_else", "limit");
+        nothing_said("refuses_what_is_too_large_and_nothing_else", "limit");
     };
     let (transport, topic) = (broker.transport(), broker.new_topic().await);
     let payload = |id: i64| if id == 10 { "x".repeat(bytes) } else { id.to_string() };
@@ -35,7 +35,7 @@ pub async fn refuses_what_is_too_large_and_nothing_else(broker: &dyn TransportUn
 /// An unknown topic says so within the delivery time-out and stops no other; made later, it takes messages.
 pub async fn an_unknown_topic_is_of_the_topic(broker: &dyn TransportUnderTest) {
     let Some(unknown) = broker.unknown_topic().await else {
-        return nothing_said("an_unknown_topic_is_of_the_topic", "unknown topic");
+        nothing_said("an_unknown_topic_is_of_the_topic", "unknown topic");
     };
     let (transport, outcomes, known) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
     for id in 0..10 {
@@ -57,7 +57,7 @@ pub async fn an_unknown_topic_is_of_the_topic(broker: &dyn TransportUnderTest) {
 /// A client that is full says so at once; what it took is delivered, what it did not is not stored.
 pub async fn a_full_queue_is_busy(broker: &dyn TransportUnderTest) {
     let Some(transport) = broker.transport_with_queue_max(10) else {
-        return nothing_said("a_full_queue_is_busy", "bounded queue");
+        nothing_said("a_full_queue_is_busy", "bounded queue");
     };
     let (outcomes, topic) = (Outcomes::new(), broker.new_topic().await);
     // Faster than any broker answers ten of them.
@@ -74,7 +74,7 @@ pub async fn a_full_queue_is_busy(broker: &dyn TransportUnderTest) {
 /// A client that the broker does not let in hears that, in words without the secret it came with.
 pub async fn who_is_not_let_in_hears_so_without_secrets(broker: &dyn TransportUnderTest) {
     let Some((transport, secrets)) = broker.transport_not_let_in() else {
-        return nothing_said("who_is_not_let_in_hears_so_without_secrets", "login");
+        nothing_said("who_is_not_let_in_hears_so_without_secrets", "login");
     };
     let outcomes = Outcomes::new();
     outcomes.send(&*transport, 0, envelope(&broker.new_topic().await, None, "x"));

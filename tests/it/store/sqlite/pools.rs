@@ -4,6 +4,7 @@ mod r2d2 {
     use diesel::SqliteConnection;
     use diesel::r2d2::{ConnectionManager, Pool};
 
+    use crate::store::parts::missing;
     use crate::store::sqlite::under_test::SqliteUnderTest;
 
     async fn open() -> Option<SqliteUnderTest<Pool<ConnectionManager<SqliteConnection>>>> {
@@ -12,6 +13,13 @@ mod r2d2 {
     }
 
     diesel_outbox::store_conformance_tests!(open);
+
+    /// One writer at a time: it locks no rows, and their ids become visible in their order.
+    #[tokio::test]
+    async fn it_has_every_part_that_it_needs() {
+        let test = open().await.expect("a file");
+        assert_eq!(missing(&test).await, ["row locks", "horizons"]);
+    }
 }
 
 mod deadpool {

@@ -179,3 +179,30 @@ async fn a_pause_that_can_be_waited_for_is_and_a_longer_one_is_the_topics() {
     assert_eq!(receiver.received().len(), 102);
     assert_eq!(transport.outage(), None, "it is there, and says when it takes more");
 }
+
+#[tokio::test]
+async fn a_pause_that_a_probe_is_asked_for_is_kept_by_messages() {
+    let receiver = Receiver::start();
+    let transport = to(&receiver);
+    receiver.kill();
+    assert_eq!(sent(&transport, envelope("orders")).await.class(), Some(FailureClass::Connection));
+    receiver.restart();
+    receiver.reply_by(|received| (received.method == "HEAD").then_some(Reply::With(503, &[("retry-after", "1")])));
+    let began = Instant::now();
+    transport.probe().await.unwrap();
+    assert_eq!(transport.outage(), None, "it is there, and says when it takes more");
+    assert_eq!(sent(&transport, envelope("orders")).await, Seen::Delivered);
+    assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
+}
+
+/// Nothing was sent before, so that nobody looks after what waits yet.
+#[tokio::test]
+async fn the_first_message_of_all_may_wait_for_the_end_of_a_pause() {
+    let receiver = Receiver::start();
+    let transport = to(&receiver);
+    receiver.reply_by(|received| (received.method == "HEAD").then_some(Reply::With(429, &[("retry-after", "1")])));
+    let began = Instant::now();
+    transport.probe().await.unwrap();
+    assert_eq!(sent(&transport, envelope("orders")).await, Seen::Delivered);
+    assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
+}

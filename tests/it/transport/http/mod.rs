@@ -183,5 +183,10 @@ mod conformance {
         Some(Http { receiver, unknown, is_silent })
     }
 
-    diesel_outbox::transport_conformance_tests!(open);
+    // Nothing can be fenced at a receiver.
+    diesel_outbox::transport_conformance_tests! { open; without
+        a_fenced_lane_refuses_the_one_before_it,
+        a_fenced_lane_keeps_the_order_of_a_run,
+        a_refused_message_stops_its_run_and_no_other,
+    }
 }
