@@ -12,7 +12,7 @@ use super::classify::{NO_PERMISSION, Trouble, Voice};
 use super::config::RocketMqConfig;
 use super::health::Health;
 use super::line::Entry;
-use super::link::{Guarded, Kept, Link, Open};
+use super::link::{Fields, Guarded, Kept, Link, Open};
 use super::nodes::{self, Node};
 use super::queues::Queue;
 use super::room::Room;
@@ -121,7 +121,7 @@ impl Client {
     /// that says no may mean the topic or everything.
     async fn about(&self, trouble: Trouble, broker: &str) -> Trouble {
         let is_open = trouble.voice == Voice::Nobody || trouble.voice == Voice::Broker(NO_PERMISSION);
-        let address = is_open.then(|| self.addresses().get(broker).cloned()).flatten();
+        let address = is_open.then(|| self.address(broker)).flatten();
         let (Some(address), Ok(link)) = (address, self.link().await) else { return trouble };
         let node = Node { name: broker.into(), cluster: String::new(), address };
         let greeted = timeout(self.config.request_timeout, nodes::greet(&*link, &node, &self.config.group)).await;
@@ -194,8 +194,27 @@ impl Client {
         self.is_closed.load(Ordering::Acquire)
     }
 
+    /// Asks a broker. Where nobody answers at the address that was read last, and the name servers have another one by now,
+    /// it is asked there.
+    pub(super) async fn ask(&self, broker: &str, code: i32, fields: Fields<'_>) -> Result<(), Trouble> {
+        let (before, mut failed) = (self.address(broker), None);
+        if let Some(address) = &before {
+            match self.link().await?.ask(address, code, fields, Vec::new()).await {
+                Err(trouble) if trouble.is_unheard() => failed = Some(trouble),
+                answer => return answer.map(drop),
+            }
+        }
+        let read = self.masters().await;
+        let now = self.address(broker).filter(|now| before.as_ref() != Some(now));
+        match (now, failed) {
+            (Some(address), _) => self.link().await?.ask(&address, code, fields, Vec::new()).await.map(drop),
+            (None, Some(trouble)) => Err(trouble),
+            (None, None) => Err(read.err().unwrap_or_else(nodes::none_known)),
+        }
+    }
+
     /// Where a broker is, as far as that was read.
-    pub(super) fn address(&self, broker: &str) -> Option<String> {
+    fn address(&self, broker: &str) -> Option<String> {
         self.addresses().get(broker).cloned()
     }
 

@@ -95,18 +95,18 @@ impl HalfProducer {
     ) -> Result<Self, RocketMqConfigError> {
         config.check()?;
         let (library, runtime, clients) = Library::start()?;
-        // Apart from those that send only: a broker asks any producer of the group, and theirs could not answer.
-        let group = format!("{}-half", config.group);
         let listener = Listener { check, topics: names(&config, topics), runtime: runtime.clone() };
-        runtime.spawn(listen(Arc::clone(&clients), config.clone(), group.clone(), Arc::new(listener)));
-        let open = life::opener(clients, config.clone());
-        Ok(Self {
-            client: Arc::new(Client::new(config, runtime, open)),
-            group,
-            routes: Mutex::default(),
-            turn: AtomicUsize::new(0),
-            _library: library,
-        })
+        let open = life::opener(Arc::clone(&clients), config.clone());
+        let halves = Self::over(Arc::new(Client::new(config.clone(), runtime.clone(), open)), library);
+        runtime.spawn(listen(clients, config, halves.group.clone(), Arc::new(listener)));
+        Ok(halves)
+    }
+
+    /// One that sends and tells, and answers nobody.
+    pub(super) fn over(client: Arc<Client>, library: Library) -> Self {
+        // Apart from those that send only: a broker asks any producer of the group, and theirs could not answer.
+        let group = format!("{}-half", client.config.group);
+        Self { client, group, routes: Mutex::default(), turn: AtomicUsize::new(0), _library: library }
     }
 
     /// Where it runs: what it is asked and what it is told belongs there, too.
@@ -169,17 +169,8 @@ impl HalfProducer {
             ("transactionId", kept.transaction_id.clone()),
             ("bname", half.broker.to_string()),
         ];
-        let ended = async {
-            let address = match self.client.address(&half.broker) {
-                Some(address) => address,
-                None => {
-                    self.client.masters().await?;
-                    self.client.address(&half.broker).ok_or_else(super::nodes::none_known)?
-                }
-            };
-            self.client.link().await?.ask(&address, END_TRANSACTION, &fields, Vec::new()).await
-        };
-        ended.await.map(drop).map_err(|trouble: Trouble| trouble.error())
+        let ended = self.client.ask(&half.broker, END_TRANSACTION, &fields).await;
+        ended.map_err(|trouble| trouble.error())
     }
 
     async fn queues(&self, name: &Arc<str>, wire_topic: &str) -> Result<Arc<[Queue]>, Trouble> {
