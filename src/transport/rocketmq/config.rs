@@ -135,7 +135,7 @@ impl RocketMqConfig {
     }
 
     /// Takes a message as delivered that the master has and its replicas do not (`SLAVE_NOT_AVAILABLE`,
-    /// `FLUSH_SLAVE_TIMEOUT`). By default it is sent again until they do.
+    /// `FLUSH_SLAVE_TIMEOUT`). By default it is sent again until they do; a half message is an error then.
     #[must_use]
     pub fn accept_unreplicated(mut self) -> Self {
         self.accepts_unreplicated = true;

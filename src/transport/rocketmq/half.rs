@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use cheetah_string::CheetahString;
 use futures_util::future::BoxFuture;
-use rocketmq_client_rust::{
-    ClientRuntime, LocalTransactionState, SendStatus, TransactionListener, TransactionMQProducer,
-};
+use rocketmq_client_rust::{ClientRuntime, LocalTransactionState, TransactionListener, TransactionMQProducer};
 use rocketmq_model::common::message::message_ext::MessageExt;
 use rocketmq_model::common::message::{MessageConst, MessageTrait};
 use tokio::runtime::Handle;
@@ -24,7 +22,7 @@ use super::library::Library;
 use super::life;
 use super::link::Kept;
 use super::queues::{self, Queue};
-use super::record;
+use super::{record, work};
 use crate::limits::{
     ROCKETMQ_CHECKS_AT_ONCE_MAX, ROCKETMQ_CHECKS_HELD_MAX, ROCKETMQ_HEARTBEAT, ROCKETMQ_ROUTE_INTERVAL,
 };
@@ -76,7 +74,7 @@ impl HalfSent {
     /// One that no broker has.
     pub(crate) fn nowhere() -> Self {
         let kept = Kept {
-            status: SendStatus::SendOk,
+            status: rocketmq_client_rust::SendStatus::SendOk,
             queue_offset: 0,
             log_offset: 0,
             client_id: String::new(),
@@ -138,10 +136,10 @@ impl HalfProducer {
         message.put_property(text(MessageConst::PROPERTY_TRANSACTION_PREPARED), text("true"));
         message.put_property(text(MessageConst::PROPERTY_PRODUCER_GROUP), CheetahString::from_slice(&self.group));
         match self.client.send_half(message, &topic.wire_name, queue).await {
-            Ok(kept) if kept.status == SendStatus::SendOk => {
+            Ok(kept) => {
+                work::accepted(&self.client, kept.status).map_err(|trouble| trouble.error())?;
                 Ok(HalfSent { wire_topic: topic.wire_name.clone(), broker: Arc::clone(&queue.broker), kept })
             }
-            Ok(kept) => Err(Trouble::status(kept.status).error()),
             Err(trouble) => {
                 self.lock_routes().remove(&name);
                 if trouble.class.is_outage() {

@@ -98,7 +98,7 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
 }
 
 /// What the broker has is only delivered if it has it as safely as it was configured to.
-fn accepted(client: &Client, status: SendStatus) -> Result<(), Trouble> {
+pub(super) fn accepted(client: &Client, status: SendStatus) -> Result<(), Trouble> {
     match status {
         SendStatus::SendOk => Ok(()),
         SendStatus::FlushSlaveTimeout | SendStatus::SlaveNotAvailable if client.config.accepts_unreplicated => Ok(()),

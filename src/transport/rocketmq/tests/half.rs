@@ -109,3 +109,15 @@ async fn a_broker_that_is_gone_is_told_once() {
         assert_eq!(life.told_at.lock().expect("no panic").len(), told);
     }
 }
+
+#[tokio::test]
+async fn a_half_message_is_sent_when_it_is_as_safe_as_it_was_asked_to_be() {
+    for keeps in [SendStatus::FlushDiskTimeout, SendStatus::FlushSlaveTimeout, SendStatus::SlaveNotAvailable] {
+        let life = Moving::new(keeps, true);
+        let error = halves(&life, config()).send(envelope()).await.expect_err("not as safe");
+        assert_eq!(error.class(), FailureClass::Temporary, "{keeps:?}");
+        let accepts = halves(&life, config().accept_unreplicated()).send(envelope()).await;
+        let is_flushed = keeps != SendStatus::FlushDiskTimeout;
+        assert_eq!(accepts.is_ok(), is_flushed, "{keeps:?} where replicas are not waited for: {accepts:?}");
+    }
+}
