@@ -141,6 +141,7 @@ impl Client {
         let mut addresses = self.addresses();
         addresses.extend(masters.iter().map(|node| (Arc::clone(&node.name), node.address.clone())));
         drop(addresses);
+        self.health.listed(masters.iter().map(|node| &node.name));
         Ok(masters)
     }
 

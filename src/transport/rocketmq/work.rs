@@ -126,6 +126,7 @@ pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
             return;
         }
         Ok(_none) => {
+            client.health.not_found(&topic.name);
             let name = Arc::clone(&topic.name);
             Box::new(move || TransportError::new(FailureClass::Topic, NotSent::NoQueue { topic: Arc::clone(&name) }))
         }
@@ -149,6 +150,7 @@ async fn look_up(client: &Client, topic: &Topic) -> Result<Vec<Queue>, Trouble> 
     if client.masters().await?.is_empty() {
         return Err(nodes::none_known());
     }
+    client.health.not_found(&topic.name);
     let error = NotSent::UnknownTopic { topic: Arc::clone(&topic.name) };
     Err(Trouble::new(FailureClass::Topic, error.to_string()))
 }
