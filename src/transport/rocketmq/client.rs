@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rocketmq_client_rust::SendStatus;
@@ -35,6 +35,8 @@ pub(super) struct Client {
     opening: tokio::sync::Mutex<()>,
     /// Where each broker is, as the name servers said last.
     addresses: Mutex<HashMap<Arc<str>, String>>,
+    /// Which name server is asked first.
+    name_server: AtomicUsize,
     failing_since: Mutex<Option<Instant>>,
     is_closed: AtomicBool,
 }
@@ -52,6 +54,7 @@ impl Client {
             link: RwLock::default(),
             opening: tokio::sync::Mutex::default(),
             addresses: Mutex::default(),
+            name_server: AtomicUsize::new(0),
             failing_since: Mutex::default(),
             is_closed: AtomicBool::new(false),
         }
@@ -137,7 +140,7 @@ impl Client {
     /// The brokers that messages can be sent to.
     pub(super) async fn masters(&self) -> Result<Vec<Node>, Trouble> {
         let link = self.link().await?;
-        let masters = nodes::masters(&*link, &self.config.name_servers).await?;
+        let masters = nodes::masters(&*link, &self.config.name_servers, &self.name_server).await?;
         let mut addresses = self.addresses();
         addresses.extend(masters.iter().map(|node| (Arc::clone(&node.name), node.address.clone())));
         drop(addresses);

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rocketmq_client_rust::SendStatus;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::batch::Content;
 use super::classify::{TOPIC_NOT_EXIST, Trouble, Voice};
@@ -115,7 +116,7 @@ fn wait_max(client: &Client) -> Duration {
 /// Reads which queues a topic has.
 pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
     let within = client.config.request_timeout * 3;
-    let looked_up = tokio::time::timeout(within, look_up(&client, &topic)).await;
+    let looked_up = timeout(within, look_up(&client, &topic)).await;
     let error: Box<dyn Fn() -> TransportError + Send> = match looked_up
         .unwrap_or_else(|_| Err(Trouble::overdue(within).into_outage()))
     {
@@ -140,10 +141,17 @@ pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
 }
 
 async fn look_up(client: &Client, topic: &Topic) -> Result<Vec<Queue>, Trouble> {
+    let masters_until = Instant::now() + client.config.request_timeout * 2;
     let link = client.link().await?;
     if let Some(route) = link.route(&topic.wire_name).await.map_err(Trouble::into_outage)? {
-        // For the questions that a failure may leave open.
-        client.masters().await?;
+        // For the questions that a failure may leave open. Messages need not wait for name servers that say nothing.
+        let listed = timeout_at(masters_until, client.masters()).await;
+        match listed.unwrap_or_else(|_| Err(Trouble::overdue(client.config.request_timeout))) {
+            Err(trouble) if matches!(trouble.class, FailureClass::Connection | FailureClass::Temporary) => {
+                tracing::debug!(topic = &*topic.name, error = %trouble.text, "a topic was found, and no list of brokers");
+            }
+            listed => drop(listed?),
+        }
         return Ok(queues::of(&route));
     }
     // A name server that lost its brokers, or that just began, says the same of every topic.
