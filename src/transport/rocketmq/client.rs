@@ -31,8 +31,8 @@ pub(super) struct Client {
     pub(super) topics: Topics,
     open: Open,
     link: RwLock<Option<Arc<dyn Link>>>,
-    /// Held by whoever opens a link.
-    opening: tokio::sync::Mutex<()>,
+    /// Held by whoever opens a link; why that failed last, and when.
+    opening: tokio::sync::Mutex<Option<(Trouble, Instant)>>,
     /// Where each broker is, as the name servers said last.
     addresses: Mutex<HashMap<Arc<str>, String>>,
     /// Which name server is asked first.
@@ -60,21 +60,39 @@ impl Client {
         }
     }
 
-    /// The library, begun where it is not.
+    /// The library, begun where it is not. Who waited while it was begun in vain does not begin it once more: together they would
+    /// wait for ever longer.
     pub(super) async fn link(&self) -> Result<Arc<dyn Link>, Trouble> {
-        let present = || self.link.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(link) = present() {
+        if let Some(link) = self.begun() {
             return Ok(link);
         }
-        let _one_at_a_time = self.opening.lock().await;
-        if let Some(link) = present() {
+        let asked_at = Instant::now();
+        let mut last_failed = self.opening.lock().await;
+        if let Some(link) = self.begun() {
             return Ok(link);
+        }
+        if let Some((trouble, at)) = &*last_failed
+            && *at > asked_at
+        {
+            return Err(trouble.clone());
         }
         let patience = self.config.request_timeout + ROCKETMQ_CALL_SLACK.min(self.config.request_timeout);
-        let link: Arc<dyn Link> = Arc::new(Guarded::open(&self.open, patience).await?);
-        *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
-        self.health.replaced();
-        Ok(link)
+        match Guarded::open(&self.open, patience).await {
+            Ok(link) => {
+                let link: Arc<dyn Link> = Arc::new(link);
+                *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
+                self.health.replaced();
+                Ok(link)
+            }
+            Err(trouble) => {
+                *last_failed = Some((trouble.clone(), Instant::now()));
+                Err(trouble)
+            }
+        }
+    }
+
+    fn begun(&self) -> Option<Arc<dyn Link>> {
+        self.link.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends this life of the library; whoever needs it next begins another.
@@ -86,8 +104,15 @@ impl Client {
         self.health.replaced();
     }
 
-    pub(super) async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
-        let sent = match self.link().await {
+    /// Over this link, or with this outcome of beginning one.
+    pub(super) async fn send(
+        &self,
+        link: Result<Arc<dyn Link>, Trouble>,
+        content: Content,
+        topic: &str,
+        queue: &Queue,
+    ) -> Result<SendStatus, Trouble> {
+        let sent = match link {
             Ok(link) => link.send(content, topic, queue).await,
             Err(trouble) => Err(trouble),
         };
@@ -125,7 +150,7 @@ impl Client {
     async fn about(&self, trouble: Trouble, broker: &str) -> Trouble {
         let is_open = trouble.voice == Voice::Nobody || trouble.voice == Voice::Broker(NO_PERMISSION);
         let address = is_open.then(|| self.address(broker)).flatten();
-        let (Some(address), Ok(link)) = (address, self.link().await) else { return trouble };
+        let (Some(address), Some(link)) = (address, self.begun()) else { return trouble };
         let node = Node { name: broker.into(), cluster: String::new(), address };
         let greeted = timeout(self.config.request_timeout, nodes::greet(&*link, &node, &self.config.group)).await;
         match greeted

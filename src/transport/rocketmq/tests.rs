@@ -256,3 +256,23 @@ async fn a_library_that_does_not_find_back_is_replaced_after_a_while() {
     }
     assert!(began.elapsed() >= ROCKETMQ_REPLACE_AFTER, "{:?}", began.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_beginning_that_hangs_is_waited_for_once() {
+    let begun = AtomicUsize::new(0);
+    let open: Open = Box::new(move || {
+        let is_first = begun.fetch_add(1, Ordering::Relaxed) == 0;
+        Box::pin(async move {
+            if !is_first {
+                std::future::pending::<()>().await;
+            }
+            Ok(Arc::new(Scripted(Sending::Takes, Asking::Answers)) as Arc<dyn Link>)
+        })
+    });
+    let (client, seen) = (Arc::new(Client::new(config(), Handle::current(), open)), Arc::<Seen>::default());
+    assert_eq!(seen.after(&client, 300).await, [None; 300], "on each of the queues");
+    client.replace();
+    let began = Instant::now();
+    assert_eq!(seen.after(&client, 300).await, [Some(FailureClass::Temporary); 300]);
+    assert!(began.elapsed() < client.config.request_timeout * 2, "each queue for itself: {:?}", began.elapsed());
+}

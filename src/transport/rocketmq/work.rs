@@ -67,6 +67,8 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
             client.health.outage().unwrap_or_else(|| Trouble::new(class, "an outage that is over").error())
         });
     }
+    // A life of the library that takes long to begin is waited for like one's turn.
+    let link = client.link().await;
     let (entries, overdue) = split_overdue(entries, wait_max(client));
     for entry in overdue {
         let waited = entry.handed_at.elapsed();
@@ -83,7 +85,7 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
         }
     }
     let Some(content) = Content::of(records) else { return };
-    match client.send(content, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
+    match client.send(link, content, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
         Ok(()) => sent.into_iter().for_each(|held| held.settle(Outcome::Delivered)),
         Err(trouble) => {
             if trouble.voice == Voice::Broker(TOPIC_NOT_EXIST) {
@@ -107,8 +109,8 @@ pub(super) fn accepted(client: &Client, status: SendStatus) -> Result<(), Troubl
     }
 }
 
-/// How long a message may wait for its turn: what follows is a life of the library to begin, the request, what that may
-/// take longer than it should, and a question about why it failed.
+/// How long a message may wait for its turn: what follows is a life of the library to begin, the request, what they may
+/// take longer than they should, and a question about why it failed.
 fn wait_max(client: &Client) -> Duration {
     client.config.delivery_timeout.saturating_sub(client.config.request_timeout * 4)
 }
