@@ -20,7 +20,7 @@ use super::config::{RocketMqConfig, RocketMqConfigError};
 use super::error::NotSent;
 use super::library::Library;
 use super::life;
-use super::link::Kept;
+use super::link::{Kept, guarded};
 use super::queues::{self, Queue};
 use super::{record, work};
 use crate::limits::{
@@ -35,6 +35,10 @@ const ROLLBACK: &str = "12";
 
 /// How long a cluster that is away is left alone until the listener tries it again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the listener may take to begin, besides what its topics take. Far above what a cluster that is away costs: what ends
+/// this way is a library that hangs.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A half message that the broker asks about.
 #[derive(Debug)]
@@ -243,7 +247,20 @@ async fn open(
     }
     let mut producer = builder.build();
     producer.set_transaction_listener_arc(Arc::clone(listener) as Arc<dyn TransactionListener>);
-    Box::pin(producer.start()).await?;
+    // It looks for its topics one after the other, each by way of name servers that may say nothing.
+    let topics = u32::try_from(listener.topics.len()).unwrap_or(u32::MAX);
+    let patience = LISTEN_PATIENCE.saturating_add(config.request_timeout.saturating_mul(topics));
+    let started = async { Box::pin(producer.start()).await.map_err(Trouble::from) };
+    let started = guarded(Box::pin(started), patience).await;
+    if let Err(trouble) = started {
+        let ended = async {
+            Box::pin(producer.shutdown()).await;
+            Ok(())
+        };
+        // It is given up either way; without this it would go on greeting brokers, which would ask it and hear nothing.
+        let _ = guarded(Box::pin(ended), LISTEN_PATIENCE).await;
+        return Err(trouble);
+    }
     Ok(producer)
 }
 
