@@ -60,8 +60,8 @@ impl Client {
         }
     }
 
-    /// The library, begun where it is not. Who waited while it was begun in vain does not begin it once more: together they would
-    /// wait for ever longer.
+    /// The library, begun where it is not. Who waited while it was begun in vain does not begin it once more: the last of many
+    /// would wait for all of them.
     pub(super) async fn link(&self) -> Result<Arc<dyn Link>, Trouble> {
         if let Some(link) = self.begun() {
             return Ok(link);
