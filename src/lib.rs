@@ -83,7 +83,7 @@
 //! | `libpq` | notices between relays (ordered topics on PostgreSQL) over Diesel's sync connection; needs libpq |
 //! | `kafka` | the Kafka transport |
 //! | `kafka-ssl` | TLS and SASL for it; needs OpenSSL's headers to build |
-//! | `rocketmq` | the RocketMQ transport; a hundred crates more to build, no C library |
+//! | `rocketmq` | the RocketMQ transport; over two hundred crates more to build, no C library |
 //! | `http` | the HTTP transport; TLS by rustls |
 //! | `testing` | conformance suites for stores and transports of your own |
 //!

@@ -2,7 +2,7 @@
 //! alone and into the same broker.
 //!
 //! `cargo xtask bench --only rocketmq` starts the servers and runs this program. It is a program of its own, so that the
-//! others are built without a hundred crates that they do not use.
+//! others are built without two hundred crates that they do not use.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on its standard output")]
 

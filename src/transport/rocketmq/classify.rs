@@ -58,6 +58,11 @@ impl Trouble {
         Self { class: FailureClass::Temporary, text, voice: Voice::Broker(0) }
     }
 
+    /// Whether nobody is known to have heard what was asked.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.voice == Voice::Nobody || (self.voice == Voice::Client && self.class == FailureClass::Connection)
+    }
+
     /// The same of one whose whole point was an answer: that there is none is an outage.
     pub(super) fn into_outage(self) -> Self {
         match (self.voice, self.class) {

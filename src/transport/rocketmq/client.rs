@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rocketmq_client_rust::SendStatus;
@@ -12,7 +12,7 @@ use super::classify::{NO_PERMISSION, Trouble, Voice};
 use super::config::RocketMqConfig;
 use super::health::Health;
 use super::line::Entry;
-use super::link::{Guarded, Kept, Link, Open};
+use super::link::{Fields, Guarded, Kept, Link, Open};
 use super::nodes::{self, Node};
 use super::queues::Queue;
 use super::room::Room;
@@ -31,10 +31,12 @@ pub(super) struct Client {
     pub(super) topics: Topics,
     open: Open,
     link: RwLock<Option<Arc<dyn Link>>>,
-    /// Held by whoever opens a link.
-    opening: tokio::sync::Mutex<()>,
+    /// Held by whoever opens a link; why that failed last, and when.
+    opening: tokio::sync::Mutex<Option<(Trouble, Instant)>>,
     /// Where each broker is, as the name servers said last.
     addresses: Mutex<HashMap<Arc<str>, String>>,
+    /// Which name server is asked first.
+    name_server: AtomicUsize,
     failing_since: Mutex<Option<Instant>>,
     is_closed: AtomicBool,
 }
@@ -52,26 +54,45 @@ impl Client {
             link: RwLock::default(),
             opening: tokio::sync::Mutex::default(),
             addresses: Mutex::default(),
+            name_server: AtomicUsize::new(0),
             failing_since: Mutex::default(),
             is_closed: AtomicBool::new(false),
         }
     }
 
-    /// The library, begun where it is not.
+    /// The library, begun where it is not. Who waited while it was begun in vain does not begin it once more: the last of many
+    /// would wait for all of them.
     pub(super) async fn link(&self) -> Result<Arc<dyn Link>, Trouble> {
-        let present = || self.link.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(link) = present() {
+        if let Some(link) = self.begun() {
             return Ok(link);
         }
-        let _one_at_a_time = self.opening.lock().await;
-        if let Some(link) = present() {
+        let asked_at = Instant::now();
+        let mut last_failed = self.opening.lock().await;
+        if let Some(link) = self.begun() {
             return Ok(link);
+        }
+        if let Some((trouble, at)) = &*last_failed
+            && *at > asked_at
+        {
+            return Err(trouble.clone());
         }
         let patience = self.config.request_timeout + ROCKETMQ_CALL_SLACK.min(self.config.request_timeout);
-        let link: Arc<dyn Link> = Arc::new(Guarded::open(&self.open, patience).await?);
-        *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
-        self.health.replaced();
-        Ok(link)
+        match Guarded::open(&self.open, patience).await {
+            Ok(link) => {
+                let link: Arc<dyn Link> = Arc::new(link);
+                *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
+                self.health.replaced();
+                Ok(link)
+            }
+            Err(trouble) => {
+                *last_failed = Some((trouble.clone(), Instant::now()));
+                Err(trouble)
+            }
+        }
+    }
+
+    fn begun(&self) -> Option<Arc<dyn Link>> {
+        self.link.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends this life of the library; whoever needs it next begins another.
@@ -83,8 +104,15 @@ impl Client {
         self.health.replaced();
     }
 
-    pub(super) async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
-        let sent = match self.link().await {
+    /// Over this link, or with this outcome of beginning one.
+    pub(super) async fn send(
+        &self,
+        link: Result<Arc<dyn Link>, Trouble>,
+        content: Content,
+        topic: &str,
+        queue: &Queue,
+    ) -> Result<SendStatus, Trouble> {
+        let sent = match link {
             Ok(link) => link.send(content, topic, queue).await,
             Err(trouble) => Err(trouble),
         };
@@ -121,8 +149,8 @@ impl Client {
     /// that says no may mean the topic or everything.
     async fn about(&self, trouble: Trouble, broker: &str) -> Trouble {
         let is_open = trouble.voice == Voice::Nobody || trouble.voice == Voice::Broker(NO_PERMISSION);
-        let address = is_open.then(|| self.addresses().get(broker).cloned()).flatten();
-        let (Some(address), Ok(link)) = (address, self.link().await) else { return trouble };
+        let address = is_open.then(|| self.address(broker)).flatten();
+        let (Some(address), Some(link)) = (address, self.begun()) else { return trouble };
         let node = Node { name: broker.into(), cluster: String::new(), address };
         let greeted = timeout(self.config.request_timeout, nodes::greet(&*link, &node, &self.config.group)).await;
         match greeted
@@ -137,10 +165,11 @@ impl Client {
     /// The brokers that messages can be sent to.
     pub(super) async fn masters(&self) -> Result<Vec<Node>, Trouble> {
         let link = self.link().await?;
-        let masters = nodes::masters(&*link, &self.config.name_servers).await?;
+        let masters = nodes::masters(&*link, &self.config.name_servers, &self.name_server).await?;
         let mut addresses = self.addresses();
         addresses.extend(masters.iter().map(|node| (Arc::clone(&node.name), node.address.clone())));
         drop(addresses);
+        self.health.listed(masters.iter().map(|node| &node.name));
         Ok(masters)
     }
 
@@ -194,8 +223,27 @@ impl Client {
         self.is_closed.load(Ordering::Acquire)
     }
 
+    /// Asks a broker. Where nobody answers at the address that was read last, and the name servers have another one by now,
+    /// it is asked there.
+    pub(super) async fn ask(&self, broker: &str, code: i32, fields: Fields<'_>) -> Result<(), Trouble> {
+        let (before, mut failed) = (self.address(broker), None);
+        if let Some(address) = &before {
+            match self.link().await?.ask(address, code, fields, Vec::new()).await {
+                Err(trouble) if trouble.is_unheard() => failed = Some(trouble),
+                answer => return answer.map(drop),
+            }
+        }
+        let read = self.masters().await;
+        let now = self.address(broker).filter(|now| before.as_ref() != Some(now));
+        match (now, failed) {
+            (Some(address), _) => self.link().await?.ask(&address, code, fields, Vec::new()).await.map(drop),
+            (None, Some(trouble)) => Err(trouble),
+            (None, None) => Err(read.err().unwrap_or_else(nodes::none_known)),
+        }
+    }
+
     /// Where a broker is, as far as that was read.
-    pub(super) fn address(&self, broker: &str) -> Option<String> {
+    fn address(&self, broker: &str) -> Option<String> {
         self.addresses().get(broker).cloned()
     }
 

@@ -10,6 +10,9 @@ use crate::limits::{
 /// The shortest time that a broker holds a message, and the step in which it counts.
 const BROKER_DELAY_MIN: Duration = Duration::from_secs(1);
 
+/// The longest, by default (`timerMaxDelaySec`); a broker refuses what is above.
+const BROKER_DELAY_MAX: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+
 /// Characters of a producer group at most, as brokers have it.
 const GROUP_CHARS_MAX: usize = 120;
 
@@ -135,7 +138,7 @@ impl RocketMqConfig {
     }
 
     /// Takes a message as delivered that the master has and its replicas do not (`SLAVE_NOT_AVAILABLE`,
-    /// `FLUSH_SLAVE_TIMEOUT`). By default it is sent again until they do.
+    /// `FLUSH_SLAVE_TIMEOUT`). By default it is sent again until they do; a half message is an error then.
     #[must_use]
     pub fn accept_unreplicated(mut self) -> Self {
         self.accepts_unreplicated = true;
@@ -167,7 +170,8 @@ impl RocketMqConfig {
         if self.message_bytes_max == 0 || self.in_flight_max == 0 {
             return Err(RocketMqConfigError::Nothing);
         }
-        if let Some((topic, delay)) = self.broker_delays.iter().find(|(_, delay)| **delay < BROKER_DELAY_MIN) {
+        let held = BROKER_DELAY_MIN..=BROKER_DELAY_MAX;
+        if let Some((topic, delay)) = self.broker_delays.iter().find(|(_, delay)| !held.contains(*delay)) {
             return Err(RocketMqConfigError::Delay { topic: Arc::clone(topic), given: *delay });
         }
         Ok(())
@@ -223,8 +227,8 @@ pub enum RocketMqConfigError {
     /// Limits that let nothing through.
     #[error("message_bytes_max or in_flight_max is 0")]
     Nothing,
-    /// A delay that the broker would make none of.
-    #[error("broker_delay {given:?} of topic {topic:?} is below the second that brokers count in")]
+    /// A delay that the broker would make none of, or whose messages it would refuse.
+    #[error("broker_delay {given:?} of topic {topic:?} is below the second that brokers count in, or above three days")]
     Delay {
         /// The topic.
         topic: Arc<str>,
@@ -257,11 +261,13 @@ mod tests {
             RocketMqConfig::new("a:1").request_timeout(Duration::MAX).delivery_timeout(Duration::MAX),
             RocketMqConfig::new("a:1").in_flight_max(0),
             RocketMqConfig::new("a:1").broker_delay("orders", Duration::from_millis(999)),
+            RocketMqConfig::new("a:1").broker_delay("orders", BROKER_DELAY_MAX + Duration::from_millis(1)),
         ];
         for config in wrong {
             assert!(config.check().is_err(), "{config:?}");
         }
         let good = RocketMqConfig::new("a:1;b:2").namespace("shop").credentials("me", "x");
-        good.broker_delay("orders", Duration::from_secs(1)).check().expect("a good one");
+        let delayed = good.broker_delay("orders", BROKER_DELAY_MIN).broker_delay("bills", BROKER_DELAY_MAX);
+        delayed.check().expect("a good one");
     }
 }

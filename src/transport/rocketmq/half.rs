@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use cheetah_string::CheetahString;
 use futures_util::future::BoxFuture;
-use rocketmq_client_rust::{
-    ClientRuntime, LocalTransactionState, SendStatus, TransactionListener, TransactionMQProducer,
-};
+use rocketmq_client_rust::{ClientRuntime, LocalTransactionState, TransactionListener, TransactionMQProducer};
 use rocketmq_model::common::message::message_ext::MessageExt;
 use rocketmq_model::common::message::{MessageConst, MessageTrait};
 use tokio::runtime::Handle;
@@ -22,9 +20,9 @@ use super::config::{RocketMqConfig, RocketMqConfigError};
 use super::error::NotSent;
 use super::library::Library;
 use super::life;
-use super::link::Kept;
+use super::link::{Kept, guarded};
 use super::queues::{self, Queue};
-use super::record;
+use super::{record, work};
 use crate::limits::{
     ROCKETMQ_CHECKS_AT_ONCE_MAX, ROCKETMQ_CHECKS_HELD_MAX, ROCKETMQ_HEARTBEAT, ROCKETMQ_ROUTE_INTERVAL,
 };
@@ -37,6 +35,10 @@ const ROLLBACK: &str = "12";
 
 /// How long a cluster that is away is left alone until the listener tries it again.
 const LISTEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the listener may take to begin, besides what its topics take. Far above what a cluster that is away costs: what ends
+/// this way is a library that hangs.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A half message that the broker asks about.
 #[derive(Debug)]
@@ -76,7 +78,7 @@ impl HalfSent {
     /// One that no broker has.
     pub(crate) fn nowhere() -> Self {
         let kept = Kept {
-            status: SendStatus::SendOk,
+            status: rocketmq_client_rust::SendStatus::SendOk,
             queue_offset: 0,
             log_offset: 0,
             client_id: String::new(),
@@ -95,18 +97,18 @@ impl HalfProducer {
     ) -> Result<Self, RocketMqConfigError> {
         config.check()?;
         let (library, runtime, clients) = Library::start()?;
-        // Apart from those that send only: a broker asks any producer of the group, and theirs could not answer.
-        let group = format!("{}-half", config.group);
         let listener = Listener { check, topics: names(&config, topics), runtime: runtime.clone() };
-        runtime.spawn(listen(Arc::clone(&clients), config.clone(), group.clone(), Arc::new(listener)));
-        let open = life::opener(clients, config.clone());
-        Ok(Self {
-            client: Arc::new(Client::new(config, runtime, open)),
-            group,
-            routes: Mutex::default(),
-            turn: AtomicUsize::new(0),
-            _library: library,
-        })
+        let open = life::opener(Arc::clone(&clients), config.clone());
+        let halves = Self::over(Arc::new(Client::new(config.clone(), runtime.clone(), open)), library);
+        runtime.spawn(listen(clients, config, halves.group.clone(), Arc::new(listener)));
+        Ok(halves)
+    }
+
+    /// One that sends and tells, and answers nobody.
+    pub(super) fn over(client: Arc<Client>, library: Library) -> Self {
+        // Apart from those that send only: a broker asks any producer of the group, and theirs could not answer.
+        let group = format!("{}-half", client.config.group);
+        Self { client, group, routes: Mutex::default(), turn: AtomicUsize::new(0), _library: library }
     }
 
     /// Where it runs: what it is asked and what it is told belongs there, too.
@@ -138,10 +140,10 @@ impl HalfProducer {
         message.put_property(text(MessageConst::PROPERTY_TRANSACTION_PREPARED), text("true"));
         message.put_property(text(MessageConst::PROPERTY_PRODUCER_GROUP), CheetahString::from_slice(&self.group));
         match self.client.send_half(message, &topic.wire_name, queue).await {
-            Ok(kept) if kept.status == SendStatus::SendOk => {
+            Ok(kept) => {
+                work::accepted(&self.client, kept.status).map_err(|trouble| trouble.error())?;
                 Ok(HalfSent { wire_topic: topic.wire_name.clone(), broker: Arc::clone(&queue.broker), kept })
             }
-            Ok(kept) => Err(Trouble::status(kept.status).error()),
             Err(trouble) => {
                 self.lock_routes().remove(&name);
                 if trouble.class.is_outage() {
@@ -169,17 +171,8 @@ impl HalfProducer {
             ("transactionId", kept.transaction_id.clone()),
             ("bname", half.broker.to_string()),
         ];
-        let ended = async {
-            let address = match self.client.address(&half.broker) {
-                Some(address) => address,
-                None => {
-                    self.client.masters().await?;
-                    self.client.address(&half.broker).ok_or_else(super::nodes::none_known)?
-                }
-            };
-            self.client.link().await?.ask(&address, END_TRANSACTION, &fields, Vec::new()).await
-        };
-        ended.await.map(drop).map_err(|trouble: Trouble| trouble.error())
+        let ended = self.client.ask(&half.broker, END_TRANSACTION, &fields).await;
+        ended.map_err(|trouble| trouble.error())
     }
 
     async fn queues(&self, name: &Arc<str>, wire_topic: &str) -> Result<Arc<[Queue]>, Trouble> {
@@ -254,7 +247,20 @@ async fn open(
     }
     let mut producer = builder.build();
     producer.set_transaction_listener_arc(Arc::clone(listener) as Arc<dyn TransactionListener>);
-    Box::pin(producer.start()).await?;
+    // It looks for its topics one after the other, each by way of name servers that may say nothing.
+    let topics = u32::try_from(listener.topics.len()).unwrap_or(u32::MAX);
+    let patience = LISTEN_PATIENCE.saturating_add(config.request_timeout.saturating_mul(topics));
+    let started = async { Box::pin(producer.start()).await.map_err(Trouble::from) };
+    let started = guarded(Box::pin(started), patience).await;
+    if let Err(trouble) = started {
+        let ended = async {
+            Box::pin(producer.shutdown()).await;
+            Ok(())
+        };
+        // It is given up either way; without this it would go on greeting brokers, which would ask it and hear nothing.
+        let _ = guarded(Box::pin(ended), LISTEN_PATIENCE).await;
+        return Err(trouble);
+    }
     Ok(producer)
 }
 

@@ -26,6 +26,8 @@ struct State {
     brokers: HashMap<Arc<str>, Option<(Trouble, Instant)>>,
     /// The brokers that each topic was found on last.
     topics: HashMap<Arc<str>, HashSet<Arc<str>>>,
+    /// Those of the brokers that the name servers did not list last, and that were not heard since.
+    unlisted: HashSet<Arc<str>>,
     names: Option<Trouble>,
     /// The client library itself is broken; nothing but another life of it heals that.
     fatal: Option<Trouble>,
@@ -38,19 +40,37 @@ impl Health {
         let mut state = self.state();
         state.names = None;
         state.topics.insert(Arc::clone(topic), brokers.map(Arc::clone).collect());
-        let State { brokers, topics, .. } = &mut *state;
-        let used: HashSet<&Arc<str>> = topics.values().flatten().collect();
-        brokers.retain(|broker, _| used.contains(broker));
-        for broker in used {
-            brokers.entry(Arc::clone(broker)).or_default();
-        }
+        state.forget_unused();
         self.keep(&state);
+    }
+
+    /// The name servers know no such topic, or no broker that takes messages for it. The last topic keeps its brokers: without
+    /// any, nothing would tell an outage.
+    pub(super) fn not_found(&self, topic: &Arc<str>) {
+        let mut state = self.state();
+        if state.topics.len() > 1 && state.topics.remove(topic).is_some() {
+            state.forget_unused();
+            self.keep(&state);
+        }
+    }
+
+    /// The name servers list these brokers. One that they do not takes no messages, even where a topic that is seldom used
+    /// was on it when that was read last.
+    pub(super) fn listed<'a>(&self, listed: impl Iterator<Item = &'a Arc<str>>) {
+        let listed: HashSet<&Arc<str>> = listed.collect();
+        // A name server that has just begun says nothing of brokers.
+        if listed.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        state.unlisted = state.brokers.keys().filter(|broker| !listed.contains(broker)).map(Arc::clone).collect();
     }
 
     /// A broker answered, whatever it was.
     pub(super) fn answered(&self, broker: &str) {
         if self.troubled.load(Ordering::Acquire) {
             let mut state = self.state();
+            state.unlisted.remove(broker);
             if let Some(trouble) = state.brokers.get_mut(broker) {
                 *trouble = None;
             }
@@ -118,9 +138,10 @@ impl Health {
             return None;
         }
         let state = self.state();
-        let is_lost = state.brokers.values().all(Option::is_some);
-        let lost = state.brokers.values().flatten().map(|(trouble, _)| trouble).next();
-        let lost = lost.or(state.names.as_ref()).filter(|_| is_lost);
+        let mut brokers = state.brokers.iter();
+        let is_lost = brokers.all(|(broker, trouble)| trouble.is_some() || state.unlisted.contains(broker));
+        let down = state.brokers.values().flatten().map(|(trouble, _)| trouble).next().filter(|_| is_lost);
+        let lost = down.or(state.names.as_ref().filter(|_| state.brokers.is_empty()));
         let trouble = state.fatal.as_ref().or(lost)?;
         Some(TransportError::new(trouble.class, Said(Arc::clone(&trouble.text))))
     }
@@ -132,6 +153,17 @@ impl Health {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Knows the brokers that topics are on, and no other.
+    fn forget_unused(&mut self) {
+        let used: HashSet<&Arc<str>> = self.topics.values().flatten().collect();
+        self.brokers.retain(|broker, _| used.contains(broker));
+        for broker in used {
+            self.brokers.entry(Arc::clone(broker)).or_default();
+        }
     }
 }
 
@@ -178,6 +210,43 @@ mod tests {
         assert!(health.outage().is_some(), "nobody else is there");
         health.found(&orders, [&b].into_iter());
         assert!(health.outage().is_none() && health.is_down("a"));
+    }
+
+    #[test]
+    fn a_broker_that_left_hides_no_outage_behind_a_topic_that_is_not_read() {
+        let (health, [orders, audit]) = (Health::default(), ["orders", "audit"].map(Arc::<str>::from));
+        let ([a, b, c], gone) = (["a", "b", "c"].map(Arc::<str>::from), Trouble::new(FailureClass::Connection, "gone"));
+        health.found(&audit, [&a, &b].into_iter());
+        health.listed([&a, &c].into_iter());
+        health.found(&orders, [&a].into_iter());
+        assert!(health.outage().is_none());
+        health.failed("a", &gone);
+        assert!(health.outage().is_some(), "b left, and no topic is on c");
+        health.answered("b");
+        assert!(health.outage().is_none(), "it is there all the same");
+        health.listed([&c].into_iter());
+        health.listed([].into_iter());
+        assert!(health.outage().is_some(), "nobody says otherwise");
+        health.listed([&b].into_iter());
+        assert!(health.outage().is_none(), "it is back");
+        health.recovered();
+        health.listed([&c].into_iter());
+        health.lost_names(&gone);
+        assert!(health.outage().is_none(), "what is known of the topics still holds");
+    }
+
+    #[test]
+    fn a_topic_that_is_gone_keeps_no_broker() {
+        let (health, [orders, audit]) = (Health::default(), ["orders", "audit"].map(Arc::<str>::from));
+        let ([a, b], gone) = (["a", "b"].map(Arc::<str>::from), Trouble::new(FailureClass::Connection, "gone"));
+        health.found(&audit, [&a, &b].into_iter());
+        health.found(&orders, [&a].into_iter());
+        health.failed("a", &gone);
+        assert!(health.outage().is_none(), "b may take messages of audit");
+        health.not_found(&audit);
+        assert!(health.outage().is_some());
+        health.not_found(&orders);
+        assert!(health.outage().is_some(), "nobody else is there");
     }
 
     #[test]

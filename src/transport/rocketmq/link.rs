@@ -102,7 +102,8 @@ impl Link for Guarded {
     }
 }
 
-async fn guarded<T>(call: BoxFuture<'_, Result<T, Trouble>>, within: Duration) -> Result<T, Trouble> {
+/// Calls the library: a panic, or no end within this time, is what went wrong with it.
+pub(super) async fn guarded<T>(call: BoxFuture<'_, Result<T, Trouble>>, within: Duration) -> Result<T, Trouble> {
     match timeout(within, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(Ok(done)) => done,
         Ok(Err(_panic)) => Err(Trouble::panicked()),

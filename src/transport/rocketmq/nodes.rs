@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 
@@ -34,14 +35,21 @@ struct Broker {
 }
 
 /// The masters that the first name server knows that knows any: one that has just begun has heard of none yet. None where
-/// those that answer know none.
-pub(super) async fn masters(link: &dyn Link, name_servers: &str) -> Result<Vec<Node>, Trouble> {
+/// those that answer know none. Begins with the one at `first`, and leaves there which to begin with the next time: the one that
+/// knew them, or the one behind the last that was asked in vain, also where whoever waits gives up.
+pub(super) async fn masters(link: &dyn Link, name_servers: &str, first: &AtomicUsize) -> Result<Vec<Node>, Trouble> {
     let (mut answered, mut failed) = (false, None);
-    for server in name_servers.split(';') {
-        let asked = link.ask(server, GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await;
+    let servers: Vec<&str> = name_servers.split(';').collect();
+    let begin = first.load(Ordering::Relaxed);
+    for at in (begin..begin + servers.len()).map(|at| at % servers.len()) {
+        first.store(at + 1, Ordering::Relaxed);
+        let asked = link.ask(servers[at], GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await;
         match asked.and_then(|body| parse(&String::from_utf8_lossy(&body.unwrap_or_default()))) {
             Ok(none) if none.is_empty() => answered = true,
-            Ok(nodes) => return Ok(nodes),
+            Ok(nodes) => {
+                first.store(at, Ordering::Relaxed);
+                return Ok(nodes);
+            }
             Err(trouble) => failed = Some(trouble),
         }
     }

@@ -1,6 +1,7 @@
 //! The library's calls that panic, hang or lie: a life of it in which they do.
 
 mod cluster;
+mod half;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,13 +67,8 @@ impl Link for Scripted {
 
     async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
         assert_ne!(self.1, Asking::Panics, "of the client library");
-        let addresses = HashMap::from([(0, "127.0.0.1:1".into())]);
         let names = if self.0 == Sending::SecondIsGone { &["a", "b"][..] } else { &["a"] };
-        let broker = |name: &&str| BrokerData::new("one".into(), (*name).into(), HashMap::clone(&addresses), None);
-        let mut route = TopicRouteData::new();
-        route.broker_datas = names.iter().map(broker).collect();
-        route.queue_datas = names.iter().map(|name| QueueData::new((*name).into(), 4, 4, 6, 0)).collect();
-        Ok(Some(route))
+        Ok(Some(route_of(names)))
     }
 
     async fn ask(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, Trouble> {
@@ -88,6 +84,16 @@ impl Link for Scripted {
     }
 
     async fn close(&self) {}
+}
+
+/// A topic with four queues on each of these brokers.
+fn route_of(names: &[&str]) -> TopicRouteData {
+    let addresses = HashMap::from([(0, "127.0.0.1:1".into())]);
+    let broker = |name: &&str| BrokerData::new("one".into(), (*name).into(), HashMap::clone(&addresses), None);
+    let mut route = TopicRouteData::new();
+    route.broker_datas = names.iter().map(broker).collect();
+    route.queue_datas = names.iter().map(|name| QueueData::new((*name).into(), 4, 4, 6, 0)).collect();
+    route
 }
 
 #[derive(Default)]
@@ -249,4 +255,24 @@ async fn a_library_that_does_not_find_back_is_replaced_after_a_while() {
         tokio::time::sleep(probe_interval).await;
     }
     assert!(began.elapsed() >= ROCKETMQ_REPLACE_AFTER, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beginning_that_hangs_is_waited_for_once() {
+    let begun = AtomicUsize::new(0);
+    let open: Open = Box::new(move || {
+        let is_first = begun.fetch_add(1, Ordering::Relaxed) == 0;
+        Box::pin(async move {
+            if !is_first {
+                std::future::pending::<()>().await;
+            }
+            Ok(Arc::new(Scripted(Sending::Takes, Asking::Answers)) as Arc<dyn Link>)
+        })
+    });
+    let (client, seen) = (Arc::new(Client::new(config(), Handle::current(), open)), Arc::<Seen>::default());
+    assert_eq!(seen.after(&client, 300).await, [None; 300], "on each of the queues");
+    client.replace();
+    let began = Instant::now();
+    assert_eq!(seen.after(&client, 300).await, [Some(FailureClass::Temporary); 300]);
+    assert!(began.elapsed() < client.config.request_timeout * 2, "each queue for itself: {:?}", began.elapsed());
 }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rocketmq_client_rust::SendStatus;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::batch::Content;
 use super::classify::{TOPIC_NOT_EXIST, Trouble, Voice};
@@ -66,6 +67,8 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
             client.health.outage().unwrap_or_else(|| Trouble::new(class, "an outage that is over").error())
         });
     }
+    // A life of the library that takes long to begin is waited for like one's turn.
+    let link = client.link().await;
     let (entries, overdue) = split_overdue(entries, wait_max(client));
     for entry in overdue {
         let waited = entry.handed_at.elapsed();
@@ -82,7 +85,7 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
         }
     }
     let Some(content) = Content::of(records) else { return };
-    match client.send(content, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
+    match client.send(link, content, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
         Ok(()) => sent.into_iter().for_each(|held| held.settle(Outcome::Delivered)),
         Err(trouble) => {
             if trouble.voice == Voice::Broker(TOPIC_NOT_EXIST) {
@@ -98,7 +101,7 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
 }
 
 /// What the broker has is only delivered if it has it as safely as it was configured to.
-fn accepted(client: &Client, status: SendStatus) -> Result<(), Trouble> {
+pub(super) fn accepted(client: &Client, status: SendStatus) -> Result<(), Trouble> {
     match status {
         SendStatus::SendOk => Ok(()),
         SendStatus::FlushSlaveTimeout | SendStatus::SlaveNotAvailable if client.config.accepts_unreplicated => Ok(()),
@@ -106,8 +109,8 @@ fn accepted(client: &Client, status: SendStatus) -> Result<(), Trouble> {
     }
 }
 
-/// How long a message may wait for its turn: what follows is a life of the library to begin, the request, what that may
-/// take longer than it should, and a question about why it failed.
+/// How long a message may wait for its turn: what follows is a life of the library to begin, the request, what they may
+/// take longer than they should, and a question about why it failed.
 fn wait_max(client: &Client) -> Duration {
     client.config.delivery_timeout.saturating_sub(client.config.request_timeout * 4)
 }
@@ -115,7 +118,7 @@ fn wait_max(client: &Client) -> Duration {
 /// Reads which queues a topic has.
 pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
     let within = client.config.request_timeout * 3;
-    let looked_up = tokio::time::timeout(within, look_up(&client, &topic)).await;
+    let looked_up = timeout(within, look_up(&client, &topic)).await;
     let error: Box<dyn Fn() -> TransportError + Send> = match looked_up
         .unwrap_or_else(|_| Err(Trouble::overdue(within).into_outage()))
     {
@@ -126,6 +129,7 @@ pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
             return;
         }
         Ok(_none) => {
+            client.health.not_found(&topic.name);
             let name = Arc::clone(&topic.name);
             Box::new(move || TransportError::new(FailureClass::Topic, NotSent::NoQueue { topic: Arc::clone(&name) }))
         }
@@ -139,16 +143,24 @@ pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
 }
 
 async fn look_up(client: &Client, topic: &Topic) -> Result<Vec<Queue>, Trouble> {
+    let masters_until = Instant::now() + client.config.request_timeout * 2;
     let link = client.link().await?;
     if let Some(route) = link.route(&topic.wire_name).await.map_err(Trouble::into_outage)? {
-        // For the questions that a failure may leave open.
-        client.masters().await?;
+        // For the questions that a failure may leave open. Messages need not wait for name servers that say nothing.
+        let listed = timeout_at(masters_until, client.masters()).await;
+        match listed.unwrap_or_else(|_| Err(Trouble::overdue(client.config.request_timeout))) {
+            Err(trouble) if matches!(trouble.class, FailureClass::Connection | FailureClass::Temporary) => {
+                tracing::debug!(topic = &*topic.name, error = %trouble.text, "a topic was found, and no list of brokers");
+            }
+            listed => drop(listed?),
+        }
         return Ok(queues::of(&route));
     }
     // A name server that lost its brokers, or that just began, says the same of every topic.
     if client.masters().await?.is_empty() {
         return Err(nodes::none_known());
     }
+    client.health.not_found(&topic.name);
     let error = NotSent::UnknownTopic { topic: Arc::clone(&topic.name) };
     Err(Trouble::new(FailureClass::Topic, error.to_string()))
 }

@@ -51,7 +51,7 @@ pub(crate) enum Row {
     Mariadb,
     /// Business transactions on SQLite, with and without outbox
     Sqlite,
-    /// A backlog and single messages into RocketMQ, against its bare client; builds a hundred crates more
+    /// A backlog and single messages into RocketMQ, against its bare client; builds two hundred crates more
     Rocketmq,
     /// Messages by HTTP, 64 at once, against bare reqwest
     Http,

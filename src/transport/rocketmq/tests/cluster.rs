@@ -1,6 +1,7 @@
 //! Name servers and brokers of which some are gone, or know nothing yet.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -17,15 +18,18 @@ use super::super::config::RocketMqConfig;
 use super::super::link::{Fields, Kept, Link, Open};
 use super::super::nodes::masters;
 use super::super::queues::Queue;
+use super::super::work;
+use super::route_of;
 use crate::transport::FailureClass;
 
 const MAKE_TOPIC: i32 = 17;
+const LIST_BROKERS: i32 = 106;
 const TWO_BROKERS: &str = r#"{"brokerAddrTable":{
     "a":{"brokerAddrs":{0:"a:1"},"cluster":"one"},
     "b":{"brokerAddrs":{0:"b:1"},"cluster":"one"}}}"#;
 const TOPIC: Option<&str> = Some(r#"{"readQueueNums":8,"writeQueueNums":8}"#);
 
-/// What is at each address; nobody is at any other.
+/// What is at each address; somebody who says nothing is at those called silent, and nobody at any other.
 struct Nodes {
     answers: HashMap<&'static str, Option<&'static str>>,
     asked: Mutex<Vec<(String, i32)>>,
@@ -52,11 +56,14 @@ impl Link for Nodes {
     }
 
     async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
-        unreachable!("no topic is looked up here")
+        Ok(Some(route_of(&["a"])))
     }
 
     async fn ask(&self, address: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, Trouble> {
         self.asked.lock().expect("no panic").push((address.to_owned(), code));
+        if address.starts_with("silent") {
+            return std::future::pending().await;
+        }
         let gone = || Trouble::new(FailureClass::Connection, "gone");
         self.answers.get(address).map(|answer| answer.map(|text| text.as_bytes().to_vec())).ok_or_else(gone)
     }
@@ -67,22 +74,42 @@ impl Link for Nodes {
 #[tokio::test]
 async fn a_name_server_that_knows_no_broker_has_not_the_last_word() {
     let nodes = Nodes::new([("new:1", Some("{}")), ("torn:1", Some("<html>")), ("names:1", Some(TWO_BROKERS))]);
-    let found = masters(&*nodes, "gone:1;new:1;torn:1;names:1;never:1").await.expect("the last but one knows them");
+    let masters = async |servers: &'static str| masters(&*nodes, servers, &AtomicUsize::new(0)).await;
+    let found = masters("gone:1;new:1;torn:1;names:1;never:1").await.expect("the last but one knows them");
     assert_eq!(found.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["a", "b"]);
-    assert_eq!(masters(&*nodes, "gone:1;new:1;torn:1").await.expect("an answer"), []);
-    let class = async |servers: &'static str| masters(&*nodes, servers).await.map_err(|trouble| trouble.class);
+    assert_eq!(masters("gone:1;new:1;torn:1").await.expect("an answer"), []);
+    let class = async |servers: &'static str| masters(servers).await.map_err(|trouble| trouble.class);
     assert_eq!(class("gone:1").await, Err(FailureClass::Connection));
     assert_eq!(class("gone:1;torn:1").await, Err(FailureClass::Temporary));
 }
 
-/// Makes, or only checks, two topics of 8 queues on brokers a and b.
-async fn prepared(nodes: &Arc<Nodes>, create: bool) -> Result<(), FailureClass> {
+#[tokio::test(start_paused = true)]
+async fn a_topic_is_found_behind_silent_name_servers() {
+    let nodes = Nodes::new([("names:1", Some(TWO_BROKERS))]);
+    let client = client(&nodes, "silent:1;silent:2;silent:3;names:1");
+    let topic = client.topics.of(&"orders".into(), &client.config);
+    for asked in [0, 1, 2] {
+        work::read(Arc::clone(&client), Arc::clone(&topic)).await;
+        assert!(!topic.hand_over(Vec::new(), &client.health).reads, "its queues are known");
+        assert_eq!(nodes.times("names:1", LIST_BROKERS), asked);
+    }
+    let silent = ["silent:1", "silent:2", "silent:3"].map(|address| nodes.times(address, LIST_BROKERS));
+    assert_eq!(silent, [1, 1, 1], "each of them costs its time-out once");
+}
+
+/// One whose only life has these nodes.
+fn client(nodes: &Arc<Nodes>, name_servers: &str) -> Arc<Client> {
     let life = Arc::clone(nodes);
     let open: Open = Box::new(move || {
         let life = Arc::clone(&life);
         Box::pin(async move { Ok(life as Arc<dyn Link>) })
     });
-    let client = Client::new(RocketMqConfig::new("names:1"), Handle::current(), open);
+    Arc::new(Client::new(RocketMqConfig::new(name_servers), Handle::current(), open))
+}
+
+/// Makes, or only checks, two topics of 8 queues on brokers a and b.
+async fn prepared(nodes: &Arc<Nodes>, create: bool) -> Result<(), FailureClass> {
+    let client = client(nodes, "names:1");
     let wanted = ["orders", "bills"].map(|name| Wanted { topic: RocketMqTopic::new(name).queues(8), create });
     admin::prepare(&client, &wanted).await.map_err(|error| error.class())
 }

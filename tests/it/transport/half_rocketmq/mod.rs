@@ -3,6 +3,7 @@
 
 pub(crate) mod crash;
 mod marks;
+mod namespaced;
 mod outages;
 mod site;
 mod transactions;

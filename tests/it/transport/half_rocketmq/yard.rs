@@ -29,6 +29,7 @@ pub(super) struct Yard<S: Site> {
     pub(super) database_url: String,
     pub(super) name_server: String,
     pub(super) topic: String,
+    namespace: Option<String>,
     #[serde(skip)]
     _folder: Option<TempDir>,
     #[serde(skip)]
@@ -43,6 +44,11 @@ impl<S: Site> Yard<S> {
     }
 
     pub(super) fn open_on(name_server: &str) -> Option<Self> {
+        Self::open_in(name_server, None)
+    }
+
+    /// With its topic in a namespace of the cluster, where one is given.
+    pub(super) fn open_in(name_server: &str, namespace: Option<&str>) -> Option<Self> {
         let (database_url, folder) = S::fresh()?;
         let mut conn = S::connect(&database_url);
         conn.migrate();
@@ -51,9 +57,22 @@ impl<S: Site> Yard<S> {
              CREATE TABLE sent (message_id char(36) NOT NULL PRIMARY KEY)",
         )
         .unwrap();
-        let topic = fresh("scans");
-        create_topic(name_server, &topic).unwrap();
-        Some(Self { database_url, name_server: name_server.to_owned(), topic, _folder: folder, site: PhantomData })
+        let yard = Self {
+            database_url,
+            name_server: name_server.to_owned(),
+            topic: fresh("scans"),
+            namespace: namespace.map(str::to_owned),
+            _folder: folder,
+            site: PhantomData,
+        };
+        create_topic(name_server, &yard.wire_topic()).unwrap();
+        Some(yard)
+    }
+
+    /// The topic as the cluster has it.
+    fn wire_topic(&self) -> String {
+        let namespace = self.namespace.as_ref().map(|namespace| format!("{namespace}%"));
+        format!("{}{}", namespace.unwrap_or_default(), self.topic)
     }
 
     pub(super) fn connect(&self) -> S {
@@ -72,7 +91,10 @@ impl<S: Site> Yard<S> {
     ///
     /// A group for each yard: the shared broker knows the others', too.
     pub(super) fn watched_halves(&self) -> (HalfMessages, Arc<Watch>) {
-        let config = config(&self.name_server).group(self.topic.as_str());
+        let mut config = config(&self.name_server).group(self.topic.as_str());
+        if let Some(namespace) = &self.namespace {
+            config = config.namespace(namespace);
+        }
         let watch = Arc::<Watch>::default();
         let store = Watched { store: S::store(&self.database_url), watch: Arc::clone(&watch) };
         (self.outbox().half_messages_blocking(store, config).unwrap(), watch)
@@ -107,7 +129,7 @@ impl<S: Site> Yard<S> {
 
     /// The messages that consumers can see.
     pub(super) fn delivered(&self) -> Vec<MessageId> {
-        let messages = rocketmq_broker::read(&self.name_server, &self.topic);
+        let messages = rocketmq_broker::read(&self.name_server, &self.wire_topic());
         messages.iter().map(|message| message.properties[header::MESSAGE_ID].parse().unwrap()).collect()
     }
 

@@ -1,0 +1,123 @@
+//! Half messages on a broker that moves, or that does not keep them safely.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use rocketmq_client_rust::SendStatus;
+use rocketmq_model::common::message::message_single::Message;
+use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
+use tokio::runtime::Handle;
+
+use super::super::batch::Content;
+use super::super::classify::Trouble;
+use super::super::client::Client;
+use super::super::config::RocketMqConfig;
+use super::super::half::HalfProducer;
+use super::super::library::Library;
+use super::super::link::{Fields, Kept, Link, Open};
+use super::super::queues::Queue;
+use super::route_of;
+use crate::clock::wall_now;
+use crate::message::{Envelope, MessageId};
+use crate::transport::FailureClass;
+
+/// A broker `a` that the name server lists at one address, and that is there, or not.
+struct Moving {
+    keeps: SendStatus,
+    listed: Mutex<&'static str>,
+    is_there: bool,
+    told_at: Mutex<Vec<String>>,
+}
+
+impl Moving {
+    fn new(keeps: SendStatus, is_there: bool) -> Arc<Self> {
+        Arc::new(Self { keeps, listed: Mutex::new("a:1"), is_there, told_at: Mutex::default() })
+    }
+
+    fn move_to(&self, address: &'static str) {
+        *self.listed.lock().expect("no panic") = address;
+    }
+}
+
+#[async_trait]
+impl Link for Moving {
+    async fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Result<SendStatus, Trouble> {
+        unreachable!("only half messages are sent here")
+    }
+
+    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<Kept, Trouble> {
+        let (client_id, transaction_id) = ("id".to_owned(), "id".to_owned());
+        Ok(Kept { status: self.keeps, queue_offset: 1, log_offset: 2, client_id, transaction_id })
+    }
+
+    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
+        Ok(Some(route_of(&["a"])))
+    }
+
+    async fn ask(&self, address: &str, _: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, Trouble> {
+        let listed = *self.listed.lock().expect("no panic");
+        if address == "names:1" {
+            let list = format!(r#"{{"brokerAddrTable":{{"a":{{"brokerAddrs":{{0:"{listed}"}},"cluster":"one"}}}}}}"#);
+            return Ok(Some(list.into_bytes()));
+        }
+        self.told_at.lock().expect("no panic").push(address.to_owned());
+        let gone = Trouble::new(FailureClass::Connection, "gone");
+        (self.is_there && address == listed).then(|| Some(Vec::new())).ok_or(gone)
+    }
+
+    async fn close(&self) {}
+}
+
+fn halves(life: &Arc<Moving>, config: RocketMqConfig) -> HalfProducer {
+    let life = Arc::clone(life);
+    let open: Open = Box::new(move || {
+        let life = Arc::clone(&life);
+        Box::pin(async move { Ok(life as Arc<dyn Link>) })
+    });
+    let (library, ..) = Library::start().expect("a library");
+    HalfProducer::over(Arc::new(Client::new(config, Handle::current(), open)), library)
+}
+
+fn config() -> RocketMqConfig {
+    RocketMqConfig::new("names:1")
+}
+
+fn envelope() -> Envelope {
+    Envelope::new(MessageId::new(), "orders".into(), wall_now())
+}
+
+#[tokio::test]
+async fn a_broker_that_came_back_elsewhere_is_told_there() {
+    let life = Moving::new(SendStatus::SendOk, true);
+    let halves = halves(&life, config());
+    let half = halves.send(envelope()).await.expect("a broker");
+    halves.end(&half, true).await.expect("it is where it was");
+    life.move_to("a:2");
+    halves.end(&half, true).await.expect("it is elsewhere");
+    halves.end(&half, true).await.expect("which is known by now");
+    assert_eq!(*life.told_at.lock().expect("no panic"), ["a:1", "a:1", "a:2", "a:2"]);
+}
+
+#[tokio::test]
+async fn a_broker_that_is_gone_is_told_once() {
+    let life = Moving::new(SendStatus::SendOk, false);
+    let halves = halves(&life, config());
+    let half = halves.send(envelope()).await.expect("a broker");
+    for told in 1..3 {
+        let error = halves.end(&half, true).await.expect_err("it is gone");
+        assert_eq!(error.class(), FailureClass::Connection);
+        assert_eq!(life.told_at.lock().expect("no panic").len(), told);
+    }
+}
+
+#[tokio::test]
+async fn a_half_message_is_sent_when_it_is_as_safe_as_it_was_asked_to_be() {
+    for keeps in [SendStatus::FlushDiskTimeout, SendStatus::FlushSlaveTimeout, SendStatus::SlaveNotAvailable] {
+        let life = Moving::new(keeps, true);
+        let error = halves(&life, config()).send(envelope()).await.expect_err("not as safe");
+        assert_eq!(error.class(), FailureClass::Temporary, "{keeps:?}");
+        let accepts = halves(&life, config().accept_unreplicated()).send(envelope()).await;
+        let is_flushed = keeps != SendStatus::FlushDiskTimeout;
+        assert_eq!(accepts.is_ok(), is_flushed, "{keeps:?} where replicas are not waited for: {accepts:?}");
+    }
+}
