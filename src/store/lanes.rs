@@ -33,7 +33,8 @@ pub trait LaneStore: fmt::Debug + Send + Sync {
     async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError>;
 
     /// Notes that the node is there (or no longer), prolongs and releases what it owns, and takes what is free up to its
-    /// share, in one transaction that no other node's runs beside. Returns what is then.
+    /// share, in one transaction that no other node's runs beside. Returns what is then: each lane that is the node's own was leased
+    /// in this call.
     async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError>;
 
     /// The rows of lanes behind an id, by scan and then by id: without what they carry. What one scan finds was there at one
@@ -254,14 +255,15 @@ pub(crate) fn decide(now: &LaneView, keep: &LaneKeep) -> Vec<LaneWrite> {
             Some(owner) if owner == keep.node && is(&keep.renew, lane) => {
                 writes.push(write(lane.fence, LaneChange::Renew));
             }
-            // Taken by a call whose answer was lost.
-            Some(owner) if owner == keep.node => free.push(write(lane.fence + 1, LaneChange::Take)),
+            // Taken by a call whose answer was lost, or not renewed in time. Beyond its share as well: what is told as the node's own
+            // has to be leased anew, or it would go on there while others may take it. What is too much is handed over next.
+            Some(owner) if owner == keep.node => writes.push(write(lane.fence + 1, LaneChange::Take)),
             Some(_) if lane.expires_in.is_zero() => free.push(write(lane.fence + 1, LaneChange::TakeOver)),
             Some(_) => {}
             None => free.push(write(lane.fence + 1, LaneChange::Take)),
         }
     }
-    let kept = writes.iter().filter(|write| write.change == LaneChange::Renew).count();
+    let kept = writes.iter().filter(|write| write.change != LaneChange::Release).count();
     let wanted = if keep.joins { now.share_of(keep.node).saturating_sub(kept) } else { 0 };
     writes.extend(free.into_iter().take(wanted));
     writes
@@ -361,11 +363,25 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_leaves_takes_nothing() {
+    fn a_node_that_leaves_takes_nothing_from_others() {
         let me = NodeId::new();
-        let now = view(&[Some(me), None], &[me]);
+        let now = view(&[Some(me), None, Some(me)], &[me]);
         let writes = decide(&now, &LaneKeep { joins: false, ..keep(me, &[], &[0]) });
-        assert_eq!(changes(&writes), [(0, 7, LaneChange::Release)]);
+        assert_eq!(changes(&writes), [(0, 7, LaneChange::Release), (2, 8, LaneChange::Take)]);
         assert_eq!(after(now, &keep(me, &[], &[0]), &writes).lanes[0].owner, None);
+    }
+
+    #[test]
+    fn what_a_node_has_beyond_its_share_is_leased_anew_as_well() {
+        let (me, other) = (NodeId::new(), NodeId::new());
+        let mut now = view(&[Some(me), Some(me), None, Some(me)], &[me, other]);
+        now.lanes.iter_mut().for_each(|lane| lane.expires_in = Duration::from_millis(400));
+        let keep = keep(me, &[0], &[]);
+        let writes = decide(&now, &keep);
+        let (renew, take) = (LaneChange::Renew, LaneChange::Take);
+        assert_eq!(changes(&writes), [(0, 7, renew), (1, 8, take), (3, 8, take)]);
+        let then = after(now, &keep, &writes);
+        let mut ours = then.lanes.iter().filter(|lane| lane.owner == Some(me));
+        assert!(ours.all(|lane| lane.expires_in == keep.lease_duration), "{then:?}");
     }
 }

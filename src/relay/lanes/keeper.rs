@@ -16,7 +16,7 @@ use crate::metrics;
 use crate::planted::{Mistake, planted};
 use crate::relay::engine::Engine;
 use crate::relay::stop::Stage;
-use crate::store::{HeldLane, LaneKeep, LaneStore, LaneView, StoreError};
+use crate::store::{HeldLane, LaneKeep, LaneState, LaneStore, LaneView, StoreError};
 
 /// Runs until every lane of the topic is handed over, or the relay ends.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
@@ -197,9 +197,10 @@ async fn keep(
 /// Brings what this process believes to own in line with what the database says.
 fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInstant) {
     let limits = &engine.limits;
-    let valid_until = match planted(Mistake::LaneNeverLost) {
+    let valid_until = |of: &LaneState| match planted(Mistake::LaneNeverLost) {
         true => began_at + Duration::from_secs(3_600),
-        false => validity(began_at, limits.lane_lease_duration, limits.term_margin_duration),
+        // As the database says: for a lease that it did not renew, what is left of that.
+        false => validity(began_at, of.expires_in.min(limits.lane_lease_duration), limits.term_margin_duration),
     };
     let (now, is_fenced) = (engine.clock.now(), lanes.topic.topic.is_fenced());
     let ours = |lane: u16| view.lanes.iter().find(|of| of.lane == lane && of.owner == Some(engine.lanes.node));
@@ -210,9 +211,9 @@ fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInst
         let lane = owned.entry(of.lane).or_insert_with(|| {
             tracing::info!(topic = %lanes.name(), lane = of.lane, fence = of.fence, quiet = ?of.quiet_for, "a lane is taken");
             let way = if is_fenced { lanes.way_anew(of.lane, now) } else { Way::Plain };
-            Lane::new(held, way, valid_until, now + of.quiet_for, now)
+            Lane::new(held, way, valid_until(of), now + of.quiet_for, now)
         });
-        lane.valid_until = valid_until;
+        lane.valid_until = valid_until(of);
     }
     drop(owned);
     lanes.wake.notify_one();

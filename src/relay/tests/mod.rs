@@ -10,6 +10,7 @@ mod fenced;
 mod history;
 mod lane_announced;
 mod lane_carried;
+mod lane_lapses;
 mod lane_order;
 mod lane_reads;
 mod lane_schedules;

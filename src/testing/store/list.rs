@@ -91,6 +91,7 @@ macro_rules! __store_cases {
             lanes_are_shared_fairly,
             concurrent_keeps_share_no_lane,
             lane_is_taken_over_when_its_lease_ends,
+            what_a_keep_tells_as_owned_is_leased_anew,
             leaving_node_is_no_longer_counted,
             lane_entries_come_by_id,
             lane_horizon_follows_open_transactions,

@@ -217,6 +217,19 @@ pub async fn lane_is_taken_over_when_its_lease_ends(under_test: &dyn StoreUnderT
     assert!(owned(&view, first).is_empty(), "another node has them");
 }
 
+/// What a node is told to own was leased by that very call, also what it no longer knew of and what is beyond its share: it goes by it.
+pub async fn what_a_keep_tells_as_owned_is_leased_anew(under_test: &dyn StoreUnderTest) {
+    let Some(lanes) = lanes(under_test).await else { return };
+    let (node, _) = sole_owner(lanes).await;
+    lanes.keep_lanes(&joining(NodeId::new())).await.expect("another joins");
+    let longer = LaneKeep { lease_duration: LEASE * 2, ..joining(node) };
+    let view = lanes.keep_lanes(&longer).await.expect("keep");
+    assert!(!owned(&view, node).is_empty(), "{view:?}");
+    for lane in view.lanes.iter().filter(|lane| lane.owner == Some(node)) {
+        assert!(lane.expires_in > LEASE, "{lane:?} is told to be the node's, and not renewed");
+    }
+}
+
 /// A node that leaves gives its lanes up, and is no longer counted.
 pub async fn leaving_node_is_no_longer_counted(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
