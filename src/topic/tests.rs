@@ -1,5 +1,6 @@
 use super::*;
 use crate::limits::{KEEP_DAYS_MAX, PROCESSED_WITHIN_MIN};
+use crate::outbox::{BuildProblem, Outbox};
 
 fn ordered() -> Topic {
     Topic::new("orders").ordered_by_key()
@@ -29,4 +30,23 @@ fn a_topic_by_itself_has_the_stated_bounds() {
     assert_eq!((topic.staleness, topic.attempts_max, topic.lane_count()), (STALENESS, ATTEMPTS_MAX, Some(LANES)));
     assert_eq!(topic.message_bytes_limit(), MESSAGE_BYTES_MAX);
     assert_eq!(topic.check(), Ok(()));
+}
+
+/// Each by itself: where more is wrong with a topic, one of it is named.
+#[test]
+fn an_outbox_whose_topic_could_send_nothing_is_not_built() {
+    let topic = || Topic::new("orders");
+    for (wrong, remedy) in [
+        (topic().attempts_max(0), "attempts_max is 0; give at least 1"),
+        (topic().message_bytes_max(0), "message_bytes_max is 0; give what the broker takes"),
+        (Topic::new(""), "a name has 1 to"),
+        (Topic::new("."), "neither \".\" nor \"..\""),
+        (Topic::new(".."), "neither \".\" nor \"..\""),
+    ] {
+        let named = format!("topic {:?}: ", wrong.name());
+        let error = Outbox::builder().topic(wrong).build().unwrap_err();
+        assert!(matches!(error.problems(), [BuildProblem::Topic(_)]), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&named) && text.contains(remedy), "{text}");
+    }
 }
