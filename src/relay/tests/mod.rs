@@ -22,6 +22,7 @@ mod notices;
 mod outages;
 mod pauses;
 mod put_back;
+mod refused;
 mod routes;
 mod schedules;
 mod seeds;

@@ -1,0 +1,140 @@
+//! What a start refuses for good, and what people read of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{World, lanes};
+use crate::message::MessageId;
+use crate::naming::TableNames;
+use crate::relay::{RelayBuilder, StartError};
+use crate::store::{
+    Call, Claim, ClaimSpec, Confirmed, Dead, Failed, Fault, Held, Locking, Look, MemoryStore, RowKey, RowRef, Store,
+    StoreError, StoreWarning, TopicBacklog,
+};
+use crate::topic::Topic;
+
+/// A store without any of the parts that may be left out.
+#[derive(Debug)]
+struct Bare(MemoryStore);
+
+#[async_trait]
+impl Store for Bare {
+    fn use_tables(&mut self, names: &TableNames) {
+        self.0.use_tables(names);
+    }
+
+    async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        self.0.check().await
+    }
+
+    async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
+        self.0.confirm(refs).await
+    }
+
+    async fn remaining(&self, refs: &[RowRef]) -> Result<Vec<RowKey>, StoreError> {
+        self.0.remaining(refs).await
+    }
+
+    async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        self.0.claim(spec).await
+    }
+
+    async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
+        self.0.settle(rows, locking).await
+    }
+
+    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        self.0.settle_dead(messages).await
+    }
+
+    async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
+        self.0.extend(held, lease).await
+    }
+
+    async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
+        self.0.fail(failed).await
+    }
+
+    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
+        self.0.dead(dead).await
+    }
+
+    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
+        self.0.look(topics).await
+    }
+
+    async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
+        self.0.backlog(count_max).await
+    }
+}
+
+/// The error of a start, which leaves the outbox free for another relay.
+async fn refused(world: &World, relay: RelayBuilder) -> StartError {
+    let error = relay.start().await.unwrap_err();
+    assert!(world.link.now().is_none(), "no relay is connected: {error}");
+    error
+}
+
+fn assert_says(error: &StartError, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_without_a_transport_is_refused() {
+    let world = World::new();
+    let relay = RelayBuilder::new(world.topics.clone(), TableNames::default(), Arc::clone(&world.link));
+    let error = refused(&world, relay.store(world.store.clone())).await;
+    assert!(matches!(error, StartError::NoTransport), "{error}");
+    assert_says(&error, &["no transport", ".transport(..)"]);
+    world.start().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ordered_topic_on_a_store_without_lanes_is_refused() {
+    let world = lanes::world();
+    let error = refused(&world, world.relay().store(Bare(world.store.clone()))).await;
+    assert!(matches!(error, StartError::NoLanes), "{error}");
+    assert_says(&error, &["ordered by key", "Store::lanes"]);
+    world.start().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_keeps_on_a_store_without_a_history_is_refused() {
+    for topic in [Topic::new("orders").keep_sent_days(1), Topic::new("orders").keep_dead_days(1)] {
+        let mut world = World::new();
+        world.topics = vec![topic];
+        let error = refused(&world, world.relay().store(Bare(world.store.clone()))).await;
+        assert!(matches!(error, StartError::NoHistory), "{error}");
+        assert_says(&error, &["keep_sent_days", "keep_dead_days", "Store::history"]);
+        world.start().await;
+    }
+}
+
+/// Neither part is needed by topics that ask for nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_store_without_lanes_and_a_history_relays_plain_topics() {
+    let world = World::new();
+    let _relay = world.relay().store(Bare(world.store.clone())).start().await.unwrap();
+    let row = world.commit("orders");
+    assert_eq!(world.delivered(1).await, [row.message_id]);
+    world.drained().await;
+}
+
+/// As where the tables are there, and somebody forgot to GRANT: of the check, and of the first look.
+#[tokio::test(start_paused = true)]
+async fn a_database_that_refuses_to_be_read_refuses_the_start() {
+    let world = World::new();
+    for call in [Call::Check, Call::Look] {
+        let denied = StoreError::Statement("permission denied for table outbox_messages".into());
+        world.store.inject(call, Fault::Refused(denied));
+        let error = refused(&world, world.relay()).await;
+        assert!(matches!(error, StartError::Store(StoreError::Statement(_))), "{call:?}: {error}");
+        assert_says(&error, &["tables could not be checked", "permission denied for table outbox_messages"]);
+    }
+    world.start().await;
+}
