@@ -281,3 +281,6 @@ pub(crate) fn lost(rows: usize, reason: &'static str) {
         ::metrics::counter!(metrics::HOOK_LOST, "reason" => reason).increment(rows as u64);
     }
 }
+
+#[cfg(test)]
+mod tests;
