@@ -3,6 +3,7 @@
 mod async_pool;
 mod connections;
 mod history;
+mod passwords;
 mod plans;
 mod plans_at_size;
 mod regressions;

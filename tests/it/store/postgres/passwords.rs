@@ -1,0 +1,71 @@
+//! What people may read of a store holds no password. Needs no server: nobody listens where it connects to.
+
+use std::error::Error;
+use std::time::Duration;
+
+use diesel::connection::Connection as _;
+use diesel::pg::{Pg, PgConnection};
+use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
+use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use diesel_outbox::store::{NoticeConnection, PostgresStore, Sessions, Store, StoreError};
+
+const URL: &str = "postgres://outbox:s3cret-word@127.0.0.1:1/shop";
+const PASSWORD: &str = "s3cret-word";
+
+fn manager() -> AsyncDieselConnectionManager<AsyncPgConnection> {
+    AsyncDieselConnectionManager::new(URL)
+}
+
+/// The error, and everything that it was made of, in both ways to print it.
+fn printed(error: &(dyn Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(|error| format!("{error}\n{error:?}\n{error:#?}\n")).collect()
+}
+
+fn assert_tells_nothing(text: &str) {
+    assert!(!text.contains(PASSWORD), "{text}");
+}
+
+/// The error of a store over a pool that cannot connect.
+async fn unreachable(pool: impl Sessions<Pg>, within: Duration) -> StoreError {
+    let store = PostgresStore::new(pool).statement_timeout(within).notices_over(NoticeConnection::to(URL));
+    let debug = format!("{store:?} {store:#?} {:?}", NoticeConnection::to(URL));
+    assert!(debug.contains("PostgresStore"), "{debug}");
+    assert_tells_nothing(&debug);
+    let error = store.check().await.expect_err("nobody listens there");
+    assert_tells_nothing(&printed(&error));
+    assert!(error.is_retriable(), "{error}");
+    error
+}
+
+/// These pools hand on what the driver says.
+#[tokio::test]
+async fn a_store_over_deadpool_or_mobc_tells_nobody_its_password() {
+    let within = Duration::from_secs(10);
+    let deadpool = deadpool::Pool::builder(manager()).build().expect("a pool");
+    for error in [unreachable(deadpool, within).await, unreachable(mobc::Pool::new(manager()), within).await] {
+        assert!(matches!(error, StoreError::Unreachable(_)), "or there is nothing to be seen: {error:?}");
+    }
+}
+
+/// These try until the time is over.
+#[tokio::test]
+async fn a_store_over_r2d2_or_bb8_tells_nobody_its_password() {
+    let within = Duration::from_millis(500);
+    let manager_of_r2d2 = ConnectionManager::<PgConnection>::new(URL);
+    let r2d2 = R2d2Pool::builder().max_size(1).min_idle(Some(0)).build(manager_of_r2d2).expect("a pool");
+    unreachable(r2d2.clone(), within).await;
+    let error = r2d2.get_timeout(within).map(drop).expect_err("nobody listens there");
+    assert_tells_nothing(&printed(&error));
+    let bb8 = bb8::Pool::builder().connection_timeout(within).build_unchecked(manager());
+    unreachable(bb8, within * 20).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_refused_tells_nobody_its_password() {
+    let error = PgConnection::establish(URL).map(drop).expect_err("nobody listens there");
+    assert_tells_nothing(&printed(&error));
+    let error = AsyncPgConnection::establish(URL).await.map(drop).expect_err("nobody listens there");
+    assert_tells_nothing(&printed(&error));
+}
