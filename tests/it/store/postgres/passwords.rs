@@ -19,8 +19,12 @@ fn manager() -> AsyncDieselConnectionManager<AsyncPgConnection> {
 
 /// The error, and everything that it was made of, in both ways to print it.
 fn printed(error: &(dyn Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    chain.map(|error| format!("{error}\n{error:?}\n{error:#?}\n")).collect()
+    let (mut printed, mut next) = (String::new(), Some(error));
+    while let Some(error) = next {
+        printed += &format!("{error}\n{error:?}\n{error:#?}\n");
+        next = error.source();
+    }
+    printed
 }
 
 fn assert_tells_nothing(text: &str) {
