@@ -99,13 +99,14 @@ impl Claim {
         // Planned for the value, as with the settings of a claim; the text is otherwise its own.
         let text = self.0.replace("$2", &format!("({after})")).replace("$3", "$2").replace("$4", "$3");
         ensure!(!text.contains("$4"), "the claim has another number of binds");
+        let payload_max = limits.claim_bytes_max / limits.claim_rows_max;
         let mut last = None;
         for _ in 0..RUNS {
             conn.batch_execute("BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_custom_plan")
                 .await?;
             let explain = sql_query(format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}"));
             let explain = explain.bind::<Text, _>(topic).bind::<BigInt, _>(limits.claim_rows_max as i64);
-            let plan: Plan = explain.bind::<BigInt, _>(limits.claim_bytes_max as i64).get_result(conn).await?;
+            let plan: Plan = explain.bind::<BigInt, _>(payload_max as i64).get_result(conn).await?;
             conn.batch_execute("ROLLBACK").await?;
             last = Some(serde_json::from_str::<serde_json::Value>(&plan.json)?);
         }

@@ -16,7 +16,7 @@ use super::stop::Stop;
 use super::teller::Teller;
 use super::topics::Topics;
 use super::wakes::Wakes;
-use crate::clock::Clock;
+use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
 use crate::limits::{Limits, RETRY_AFTER_MAX};
 use crate::message::MessageId;
@@ -95,12 +95,12 @@ impl Engine {
         self.queue.len() == 0 && self.ledger.is_idle() && self.inbox.len() == 0
     }
 
-    fn count(&self, entry: &Entry, outcome: &Outcome) {
+    fn count(entry: &Entry, outcome: &Outcome, now: BootInstant) {
         match outcome {
             Outcome::Delivered => {
                 entry.topic.meters.delivered(entry.path).increment(1);
                 if let Some(committed_at) = entry.committed_at {
-                    let waited = committed_at.until(self.clock.now());
+                    let waited = committed_at.until(now);
                     entry.topic.meters.commit_to_ack.record(waited.as_secs_f64());
                 }
             }
@@ -126,17 +126,18 @@ impl ReceiptSink for Engine {
         if matches!(outcome, Outcome::Delivered) {
             crash_point!(ACKNOWLEDGED);
         }
-        self.breaker.observe(&outcome, self.clock.now());
+        let now = self.clock.now();
+        self.breaker.observe(&outcome, now);
         let Some(entry) = self.ledger.answered(row, matches!(outcome, Outcome::Delivered)) else {
             tracing::error!(?row, "an outcome for a row that was never sent: the transport reported twice");
             return;
         };
-        self.count(&entry, &outcome);
+        Self::count(&entry, &outcome, now);
         match &outcome {
-            Outcome::Delivered => entry.topic.taken(self.clock.now()),
+            Outcome::Delivered => entry.topic.taken(now),
             Outcome::Failed(error) if error.class() == FailureClass::Topic => {
                 let pause = error.retry_after().unwrap_or(self.limits.topic_park_duration).min(RETRY_AFTER_MAX);
-                entry.topic.park(self.clock.now() + pause, error);
+                entry.topic.park(now + pause, error);
             }
             Outcome::Busy | Outcome::Failed(_) => {}
         }

@@ -60,19 +60,22 @@ pub(crate) struct Outgoing<'a> {
     fenced: Vec<(Arc<dyn FencedLane>, Vec<FencedMessage>)>,
     /// How many are in both.
     rows: usize,
+    /// When the group was begun.
+    begun_at: Option<BootInstant>,
 }
 
 impl<'a> Outgoing<'a> {
     pub(crate) fn new(engine: &'a Arc<Engine>) -> Self {
-        Self { engine, group: Vec::new(), fenced: Vec::new(), rows: 0 }
+        Self { engine, group: Vec::new(), fenced: Vec::new(), rows: 0, begun_at: None }
     }
 
     /// Takes a row to be sent, if its term still runs and the row is not known here.
     pub(crate) fn offer(&mut self, offer: Offer<'_>, room: &mut Reservation) -> Offered {
         let engine = self.engine;
         let Offer { row, topic, holder, way, term_ends_at, path, committed_at, alone, again } = offer;
-        // Checked here, a group before the client has it, and not when the row was read.
-        if engine.clock.now() >= term_ends_at {
+        // Checked here, a group before the client has it, and not when the row was read; by the clock once for the group.
+        let now = *self.begun_at.get_or_insert_with(|| engine.clock.now());
+        if now >= term_ends_at {
             ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
             return Offered::Late;
         }
@@ -130,6 +133,7 @@ impl<'a> Outgoing<'a> {
     }
 
     fn send_group(&mut self) {
+        self.begun_at = None;
         if std::mem::take(&mut self.rows) == 0 {
             return;
         }

@@ -25,7 +25,8 @@ pub(crate) struct RawRow {
 pub(crate) struct RawBody {
     pub(crate) key: Option<String>,
     pub(crate) kind: String,
-    pub(crate) headers: String,
+    /// `None` where there are none.
+    pub(crate) headers: Option<String>,
     pub(crate) payload: Option<Vec<u8>>,
     pub(crate) created_at: SystemTime,
 }
@@ -43,7 +44,7 @@ impl RawRow {
 impl RawBody {
     fn envelope(self, key: RowKey, topic: &Arc<str>, attempts: i32) -> Result<Envelope, DecodeError> {
         let mut envelope = Envelope::new(key.message_id, Arc::clone(topic), self.created_at);
-        envelope.headers = Headers::from_json(&self.headers)?;
+        envelope.headers = self.headers.as_deref().map(Headers::from_json).transpose()?.unwrap_or_default();
         envelope.key = self.key;
         envelope.kind = self.kind;
         envelope.payload = self.payload;

@@ -158,7 +158,7 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawBody> {
     Ok(RawBody {
         key: row.get_value::<Nullable<Text>, _, _>(6)?,
         kind: row.get_value::<Text, _, _>(7)?,
-        headers: row.get_value::<Text, _, _>(8)?,
+        headers: Some(row.get_value::<Text, _, _>(8)?),
         payload: row.get_value::<Nullable<Binary>, _, _>(9)?,
         created_at: SystemTime::UNIX_EPOCH + micros(created_at),
     })

@@ -7,6 +7,7 @@ use diesel::query_builder::AstPass;
 use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
+use super::ctid::{Ctid, Tid};
 use crate::message::MessageId;
 use crate::store::statement::Dialect;
 use crate::store::{Held, Return, RowKey};
@@ -19,6 +20,7 @@ pub enum Bind {
     Instant(PgTimestamp),
     BigInts(Vec<i64>),
     Ints(Vec<i32>),
+    Ctids(Vec<Ctid>),
     Uuid(Uuid),
     Uuids(Vec<Uuid>),
     Texts(Vec<String>),
@@ -65,6 +67,7 @@ impl Dialect for Pg {
             Bind::Instant(instant) => out.push_bind_param_value_only::<Timestamptz, _>(instant),
             Bind::BigInts(numbers) => out.push_bind_param_value_only::<Array<BigInt>, _>(numbers),
             Bind::Ints(numbers) => out.push_bind_param_value_only::<Array<Integer>, _>(numbers),
+            Bind::Ctids(places) => out.push_bind_param_value_only::<Array<Tid>, _>(places),
             Bind::Uuid(id) => out.push_bind_param_value_only::<SqlUuid, _>(id),
             Bind::Uuids(ids) => out.push_bind_param_value_only::<Array<SqlUuid>, _>(ids),
             Bind::Texts(texts) => out.push_bind_param_value_only::<Array<Text>, _>(texts),

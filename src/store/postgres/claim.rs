@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,12 @@ use diesel::pg::Pg;
 
 use super::PostgresStore;
 use super::bind::Bind;
+use super::ctid::Ctid;
 use super::history::keep;
-use super::rows::{ClaimRow, HeldRow, KeyRow};
+use super::rows::{ClaimRow, ClaimedRow, HeldRow, PayloadRow};
 use crate::clock::millis;
 use crate::store::session::{Lease, Session, Sessions, within};
-use crate::store::statement::{Statement, limit};
+use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, StoreError, Term};
 
 /// How long after a claim's term the database ends a claim whose process says nothing more. Long enough for a process
@@ -37,22 +39,16 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         let mut lease = self.connections.lease().await?;
         lease.begin(begin(spec)).await?;
-        let after = spec.after.map_or(i64::MIN, |mark| mark.0);
-        let binds = [
-            Bind::Text(Arc::clone(&spec.topic)),
-            Bind::Instant(PgTimestamp(after)),
-            Bind::BigInt(limit(spec.rows_max)),
-            Bind::BigInt(limit(spec.bytes_max)),
-        ];
-        let read: Vec<ClaimRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
-        let watermark = read.first().map(|row| watermark(row, spec));
-        let mut claimed: Vec<_> = read.into_iter().filter_map(|row| row.claimed).collect();
+        let (watermark, mut claimed) = self.read_claim(&mut lease, spec).await?;
         // Sorted already, unless a row's due_at was moved while the statement waited for its page.
         claimed.sort_by_key(|claimed| (claimed.due_at.0, claimed.row.key.id));
-        let found_all = claimed.len() < spec.rows_max && claimed.iter().all(|claimed| claimed.fits);
-        claimed.retain(|claimed| claimed.fits);
+        let fit = fitting(&claimed, spec.bytes_max);
+        let found_all = claimed.len() < spec.rows_max && fit == claimed.len();
+        claimed.truncate(fit);
+        self.read_apart(&mut lease, &mut claimed).await?;
         // Rows of the same instant may follow.
         let reached = claimed.last().map(|last| DueMark(last.due_at.0.saturating_sub(1)));
+        let places = claimed.iter().map(|claimed| (claimed.row.key, claimed.ctid)).collect();
         Ok(Claim {
             rows: claimed.into_iter().map(|claimed| claimed.row.decode(&spec.topic)).collect(),
             term: Term::Locked,
@@ -61,6 +57,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
             found_all,
             batch: Box::new(OpenClaim {
                 lease,
+                places,
                 settle: Arc::clone(match spec.keep {
                     Some(_) => &self.history_texts.settle_claimed,
                     None => &self.texts.settle_claimed,
@@ -72,20 +69,82 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
             }),
         })
     }
+
+    /// What is due, locked, and the watermark.
+    async fn read_claim(
+        &self,
+        lease: &mut Lease<Pg, P::Session>,
+        spec: &ClaimSpec,
+    ) -> Result<(Option<DueMark>, Vec<ClaimedRow>), StoreError> {
+        let after = spec.after.map_or(i64::MIN, |mark| mark.0);
+        let binds = [
+            Bind::Text(Arc::clone(&spec.topic)),
+            Bind::Instant(PgTimestamp(after)),
+            Bind::BigInt(limit(spec.rows_max)),
+            Bind::BigInt(limit(spec.bytes_max / spec.rows_max.max(1))),
+        ];
+        let read: Vec<ClaimRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
+        let (mut mark, mut claimed) = (None, Vec::with_capacity(read.len()));
+        for row in read {
+            match row {
+                ClaimRow::Range { read_at, first_due_at } => mark = Some(watermark(read_at, first_due_at, spec)),
+                ClaimRow::Claimed(row) => claimed.push(row),
+            }
+        }
+        Ok((mark, claimed))
+    }
+
+    /// Reads the payloads that did not come along.
+    async fn read_apart(
+        &self,
+        lease: &mut Lease<Pg, P::Session>,
+        claimed: &mut Vec<ClaimedRow>,
+    ) -> Result<(), StoreError> {
+        let apart = claimed.iter().filter(|row| row.bytes_apart.is_some());
+        let ids: Vec<i64> = apart.map(|row| row.row.key.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let read: Vec<PayloadRow> = lease.load(Statement::new(&self.texts.payloads, [Bind::BigInts(ids)])).await?;
+        let mut payloads: HashMap<i64, _> = read.into_iter().map(|row| (row.id, row.payload)).collect();
+        // Locked, so that each is there. One that were not must not go out as a tombstone.
+        claimed.retain_mut(|row| match (row.bytes_apart, payloads.remove(&row.row.key.id)) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(_), Some(payload)) => {
+                if let Ok(body) = &mut row.row.body {
+                    body.payload = payload;
+                }
+                true
+            }
+        });
+        Ok(())
+    }
+}
+
+/// How many of the first rows are within the bytes: one at least.
+fn fitting(claimed: &[ClaimedRow], bytes_max: usize) -> usize {
+    let mut bytes = 0_usize;
+    let beyond = claimed.iter().position(|row| {
+        bytes = bytes.saturating_add(row.payload_bytes());
+        bytes > bytes_max
+    });
+    beyond.map_or(claimed.len(), |beyond| beyond.max(1))
 }
 
 /// Nothing is left below the first row that is there, locked or not; and a row whose transaction is still open may have
 /// its `due_at` as far back as the slack says.
-fn watermark(row: &ClaimRow, spec: &ClaimSpec) -> DueMark {
-    let slack = i64::try_from(spec.watermark_slack_duration.as_micros()).unwrap_or(i64::MAX);
-    let slackened = row.read_at.0.saturating_sub(slack);
-    let below_first = row.first_due_at.map_or(i64::MAX, |first| first.0.saturating_sub(1));
+fn watermark(read_at: PgTimestamp, first_due_at: Option<PgTimestamp>, spec: &ClaimSpec) -> DueMark {
+    let slackened = read_at.0.saturating_sub(micros(spec.watermark_slack_duration));
+    let below_first = first_due_at.map_or(i64::MAX, |first| first.0.saturating_sub(1));
     DueMark(slackened.min(below_first))
 }
 
 /// A claim whose transaction is open.
 struct OpenClaim<S: Session<Pg>> {
     lease: Lease<Pg, S>,
+    /// The claimed rows, and where each is.
+    places: HashMap<RowKey, Ctid>,
     settle: Arc<str>,
     keep: Option<Keep>,
     hold: Arc<str>,
@@ -105,11 +164,16 @@ impl<S: Session<Pg>> OpenClaim<S> {
     // error ends the claim before.
     async fn commit(mut self, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
         let mut closed = Closed::default();
-        if !delivered.is_empty() {
+        let (settled, places): (Vec<RowKey>, Vec<Ctid>) = delivered.iter().filter_map(|key| self.take(*key)).unzip();
+        if !settled.is_empty() {
+            let ids = settled.iter().map(|key| key.id).collect();
             let keep = self.keep.map(keep).into_iter().flatten();
-            let binds: Vec<Bind> = Bind::keys(delivered.iter().copied()).into_iter().chain(keep).collect();
-            let settled: Vec<KeyRow> = self.lease.load(Statement::new(&self.settle, binds)).await?;
-            closed.settled = settled.into_iter().map(|row| row.0).collect();
+            let binds: Vec<Bind> = [Bind::Ctids(places), Bind::BigInts(ids)].into_iter().chain(keep).collect();
+            let gone = self.lease.execute(Statement::new(&self.settle, binds)).await?;
+            // A trigger can keep a row. Whoever asked looks at each then.
+            if gone == settled.len() {
+                closed.settled = settled;
+            }
         }
         if !held.is_empty() {
             let [ids, message_ids] = Bind::keys(held.iter().copied());
@@ -120,6 +184,11 @@ impl<S: Session<Pg>> OpenClaim<S> {
         self.lease.commit().await?;
         self.lease.give_back();
         Ok(closed)
+    }
+
+    /// A row of this claim, once; others are not this claim's to remove.
+    fn take(&mut self, key: RowKey) -> Option<(RowKey, Ctid)> {
+        self.places.remove_entry(&key)
     }
 }
 

@@ -82,8 +82,7 @@ WITH l AS MATERIALIZED (
 
 const SETTLE_CLAIMED: &str = "
 WITH gone AS (
-  DELETE FROM outbox_messages m USING unnest($1, $2) AS k(id, message_id)
-  WHERE m.id = k.id AND m.message_id = k.message_id RETURNING m.*, $3::int AS days, $4::int AS awaits
+  DELETE FROM outbox_messages m WHERE ctid = ANY($1) AND id = ANY($2) RETURNING m.*, $3::int AS days, $4::int AS awaits
 ), {keep}";
 
 const SETTLE_DEAD: &str = "

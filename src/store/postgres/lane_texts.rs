@@ -98,7 +98,8 @@ FROM unnest($2, $3, $4) WITH ORDINALITY AS k(lane, after, rows_max, scan) CROSS 
 ) m ORDER BY k.scan, m.id";
 
 const ROWS: &str = "
-SELECT id, message_id, epoch, failures, attempts, {is_suspect}, key, kind, headers, payload, created_at
+SELECT id, message_id, nullif(epoch, 0), nullif(failures, 0), nullif(attempts, 0), nullif({is_suspect}, false), key, kind,
+  nullif(headers, '[]'), payload, created_at
 FROM outbox_messages WHERE id = ANY($1) AND lane >= 0 ORDER BY id";
 
 /// The lanes that a node owns now. Locked, so that nobody takes them before the write is there.

@@ -7,6 +7,7 @@ mod backlog;
 mod bind;
 mod check;
 mod claim;
+mod ctid;
 mod half_texts;
 mod halves;
 mod history;

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use diesel::data_types::PgTimestamp;
+use diesel::data_types::{PgInterval, PgTimestamp};
 use diesel::deserialize::{QueryableByName, Result};
 use diesel::pg::Pg;
 use diesel::row::NamedRow;
-use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Binary, Bool, Integer, Interval, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
+use super::ctid::{Ctid, Tid};
 use crate::store::decode::{RawBody, RawRow};
 use crate::store::statement::{self, count};
 use crate::store::{Held, NextDue, RowKey, TopicBacklog};
@@ -24,39 +25,66 @@ pub(super) struct ConfirmRow {
 impl QueryableByName<Pg> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(11)?;
-        let due_at: PgTimestamp = row.get_value::<Timestamptz, _, _>(12)?;
-        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(13)?;
-        Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: micros(due_at.0.saturating_sub(now.0)) })
+        let left: PgInterval = row.get_value::<Interval, _, _>(12)?;
+        Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: lasts(left) })
     }
 }
 
-/// A row of the claim statement: what it says of the range it read, and a claimed row where there is one.
-pub(super) struct ClaimRow {
-    pub(super) read_at: PgTimestamp,
-    pub(super) first_due_at: Option<PgTimestamp>,
-    pub(super) claimed: Option<ClaimedRow>,
+/// A row of the claim statement.
+pub(super) enum ClaimRow {
+    /// What it says of the range it read: told once.
+    Range {
+        read_at: PgTimestamp,
+        first_due_at: Option<PgTimestamp>,
+    },
+    Claimed(ClaimedRow),
 }
 
 /// A row that the claim locked.
 pub(super) struct ClaimedRow {
     pub(super) due_at: PgTimestamp,
-    /// Whether it is within the bytes that were asked for; only the first that is not is told.
-    pub(super) fits: bool,
+    pub(super) ctid: Ctid,
+    /// How large the payload is, where it is to be read apart.
+    pub(super) bytes_apart: Option<i64>,
     pub(super) row: RawRow,
+}
+
+impl ClaimedRow {
+    pub(super) fn payload_bytes(&self) -> usize {
+        match (self.bytes_apart, &self.row.body) {
+            (Some(bytes), _) => usize::try_from(bytes).unwrap_or(0),
+            (None, Ok(body)) => body.payload.as_ref().map_or(0, Vec::len),
+            (None, Err(_)) => 0,
+        }
+    }
 }
 
 impl QueryableByName<Pg> for ClaimRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
-        let due_at: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(2)?;
-        let claimed = match due_at {
-            Some(due_at) => Some(ClaimedRow { due_at, fits: row.get_value::<Bool, _, _>(3)?, row: raw_row(row, 4)? }),
-            None => None,
+        let ctid: Option<Ctid> = row.get_value::<Nullable<Tid>, _, _>(12)?;
+        let Some(ctid) = ctid else {
+            let read_at = row.get_value::<Timestamptz, _, _>(10)?;
+            return Ok(Self::Range { read_at, first_due_at: row.get_value::<Nullable<Timestamptz>, _, _>(11)? });
         };
-        Ok(Self {
-            read_at: row.get_value::<Timestamptz, _, _>(0)?,
-            first_due_at: row.get_value::<Nullable<Timestamptz>, _, _>(1)?,
-            claimed,
-        })
+        Ok(Self::Claimed(ClaimedRow {
+            due_at: row.get_value::<Timestamptz, _, _>(11)?,
+            ctid,
+            bytes_apart: row.get_value::<Nullable<BigInt>, _, _>(13)?,
+            row: raw_row(row, 0)?,
+        }))
+    }
+}
+
+/// The payload of a claimed row.
+pub(super) struct PayloadRow {
+    pub(super) id: i64,
+    pub(super) payload: Option<Vec<u8>>,
+}
+
+impl QueryableByName<Pg> for PayloadRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
+        let payload = row.get_value::<Nullable<Binary>, _, _>(1)?;
+        Ok(Self { id: row.get_value::<BigInt, _, _>(0)?, payload })
     }
 }
 
@@ -127,13 +155,16 @@ impl QueryableByName<Pg> for BacklogRow {
 }
 
 /// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at`, from column `first` on.
+///
+/// NULL stands for what nearly every row has: no failure, no headers. The server writes, and the client reads, what is not
+/// NULL only, and each value costs the server a kilobyte of memory to write.
 fn raw_row<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RawRow> {
     Ok(RawRow {
         key: key(row, first)?,
-        epoch: row.get_value::<Integer, _, _>(first + 2)?,
-        failures: row.get_value::<Integer, _, _>(first + 3)?,
-        attempts: row.get_value::<Integer, _, _>(first + 4)?,
-        is_suspect: row.get_value::<Bool, _, _>(first + 5)?,
+        epoch: row.get_value::<Nullable<Integer>, Option<i32>, _>(first + 2)?.unwrap_or_default(),
+        failures: row.get_value::<Nullable<Integer>, Option<i32>, _>(first + 3)?.unwrap_or_default(),
+        attempts: row.get_value::<Nullable<Integer>, Option<i32>, _>(first + 4)?.unwrap_or_default(),
+        is_suspect: row.get_value::<Nullable<Bool>, Option<bool>, _>(first + 5)?.unwrap_or_default(),
         body: raw_body(row, first + 6),
     })
 }
@@ -142,7 +173,7 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RawBody> {
     Ok(RawBody {
         key: row.get_value::<Nullable<Text>, _, _>(first)?,
         kind: row.get_value::<Text, _, _>(first + 1)?,
-        headers: row.get_value::<Text, _, _>(first + 2)?,
+        headers: row.get_value::<Nullable<Text>, _, _>(first + 2)?,
         payload: row.get_value::<Nullable<Binary>, _, _>(first + 3)?,
         created_at: instant(row.get_value::<Timestamptz, _, _>(first + 4)?)?,
     })
@@ -167,6 +198,12 @@ pub(crate) fn instant(at: PgTimestamp) -> Result<SystemTime> {
 pub(super) fn timestamp(at: SystemTime) -> PgTimestamp {
     let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     PgTimestamp(statement::micros(since_1970).saturating_sub(statement::micros(EPOCH_OFFSET)))
+}
+
+/// The difference of two instants, which the database tells in days and microseconds; zero where it is negative.
+fn lasts(interval: PgInterval) -> Duration {
+    const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+    micros(i64::from(interval.days).saturating_mul(DAY_MICROS).saturating_add(interval.microseconds))
 }
 
 /// Zero where it is negative.

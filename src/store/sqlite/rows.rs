@@ -150,7 +150,7 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawBody
     Ok(RawBody {
         key: row.get_value::<Nullable<Text>, _, _>(first)?,
         kind: row.get_value::<Text, _, _>(first + 1)?,
-        headers: row.get_value::<Text, _, _>(first + 2)?,
+        headers: Some(row.get_value::<Text, _, _>(first + 2)?),
         payload: row.get_value::<Nullable<Binary>, _, _>(first + 3)?,
         created_at: SystemTime::UNIX_EPOCH + ms(created_at_ms),
     })

@@ -148,13 +148,12 @@ impl Slot {
     /// message sent back to its row, and an outage is to write nothing. Under a burst a partition may well wait some
     /// tenths of a second for its turn, so without a broken connection or a missing leader it is given longer.
     pub(super) fn enter(self: &Arc<Self>) -> (Entrance, Option<Place>) {
-        let now = self.pulse.now();
         let waiting = self.waiting.load(Ordering::Relaxed);
         let mut entrance = Entrance::Open;
         if waiting == 0 {
-            self.moved_at.store(now, Ordering::Relaxed);
+            self.moved_at.store(self.pulse.now(), Ordering::Relaxed);
         } else if waiting >= KAFKA_PARTITION_STALLED_MAX {
-            entrance = self.entrance(now);
+            entrance = self.entrance(self.pulse.now());
         }
         if entrance == Entrance::Closed {
             return (entrance, None);
