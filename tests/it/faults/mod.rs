@@ -17,6 +17,7 @@ mod ordered;
 mod outages;
 mod owner;
 mod paused;
+mod refused;
 mod relays;
 mod shop;
 mod troubled;

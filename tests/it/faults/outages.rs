@@ -51,7 +51,8 @@ impl Load {
     }
 }
 
-async fn until(what: &str, mut state: impl AsyncFnMut() -> bool) {
+/// Waits for a state.
+pub(super) async fn until(what: &str, mut state: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !state().await {
         assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
