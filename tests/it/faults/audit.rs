@@ -79,6 +79,15 @@ pub(super) fn count_written(bootstrap: &str, topic: &str) -> usize {
     read_isolated(bootstrap, topic, "read_uncommitted").len()
 }
 
+/// The message of each record in a topic, by the order of their ids: what is there twice is here twice.
+pub(super) async fn arrived(bootstrap: &str, topic: &str) -> Vec<Uuid> {
+    let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
+    let records = tokio::task::spawn_blocking(move || read_records(&bootstrap, &topic)).await.unwrap();
+    let mut ids: Vec<Uuid> = records.into_iter().map(|record| record.id).collect();
+    ids.sort_unstable();
+    ids
+}
+
 fn read_isolated(bootstrap: &str, topic: &str, isolation: &str) -> Vec<Record> {
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)

@@ -52,26 +52,27 @@ pub(super) struct Branch {
 impl Branch {
     /// A new one on the shared servers; `None` where one of them cannot be had.
     pub(super) async fn open(on: On) -> Option<Self> {
-        let (database_url, file) = match on {
-            On::Postgres => return Some(Self::on_postgres(Shop::open().await?).await),
-            On::Mariadb => (fresh_mariadb()?, None),
-            On::Sqlite => {
-                let file = SqliteFile::fresh();
-                (file.url(), Some(file))
-            }
-        };
-        let topic = format!("shop_{}", Uuid::now_v7().simple());
-        let at = Shop { database_url, bootstrap: parts::require(Part::Kafka)?, topic };
         match on {
-            On::Sqlite => sqlite(&at.database_url).batch_execute(ORDERS).unwrap(),
-            _ => MysqlConnection::establish(&at.database_url).unwrap().batch_execute(ORDERS).unwrap(),
+            On::Postgres => Some(Self::on_postgres(Shop::open().await?).await),
+            On::Mariadb => Some(Self::on_mariadb(fresh_mariadb()?, parts::require(Part::Kafka)?)),
+            On::Sqlite => Some(Self::on_sqlite(SqliteFile::fresh(), parts::require(Part::Kafka)?)),
         }
-        Some(Self { on, at, _file: file })
     }
 
     pub(super) async fn on_postgres(shop: Shop) -> Self {
         shop.connect().await.batch_execute(LANES_SCHEMA).await.unwrap();
         Self { on: On::Postgres, at: shop, _file: None }
+    }
+
+    /// In a database that has the outbox's tables.
+    pub(super) fn on_mariadb(database_url: String, bootstrap: String) -> Self {
+        MysqlConnection::establish(&database_url).unwrap().batch_execute(ORDERS).unwrap();
+        Self { on: On::Mariadb, at: Shop { database_url, bootstrap, topic: topic() }, _file: None }
+    }
+
+    fn on_sqlite(file: SqliteFile, bootstrap: String) -> Self {
+        file.connect().batch_execute(ORDERS).unwrap();
+        Self { on: On::Sqlite, at: Shop { database_url: file.url(), bootstrap, topic: topic() }, _file: Some(file) }
     }
 
     pub(super) async fn connect(&self) -> Till {
@@ -105,12 +106,20 @@ impl Branch {
         connection.batch_execute("ROLLBACK").unwrap();
     }
 
+    pub(super) async fn committed(&self) -> Vec<Uuid> {
+        let Till::Other(mut desk) = self.connect().await else { return self.at.committed().await };
+        desk.ids("SELECT message_id AS id FROM orders")
+    }
+
     pub(super) async fn audit(&self) -> Audit {
         let Till::Other(mut desk) = self.connect().await else { return audit(&self.at).await };
-        let committed = desk.ids("SELECT message_id AS id FROM orders");
         let dead = desk.ids("SELECT lower(hex(message_id)) AS id FROM outbox_dead_letters");
-        compare(&self.at, committed, dead).await
+        compare(&self.at, self.committed().await, dead).await
     }
+}
+
+fn topic() -> String {
+    format!("shop_{}", Uuid::now_v7().simple())
 }
 
 fn sqlite(file: &str) -> SqliteConnection {

@@ -6,23 +6,25 @@ use diesel::sql_types::Bool;
 use diesel_async::{AsyncConnection, RunQueryDsl};
 use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport};
 use diesel_outbox::{Message, Outbox, Topic};
+use uuid::Uuid;
 
 use super::audit::audit;
 use super::shop::{DEADLINE, Shop, insert_order};
 
-/// Commits messages with their orders in one transaction.
-async fn commit(shop: &Shop, outbox: &Outbox, messages: Vec<Message>) {
+/// Commits messages with their orders in one transaction; their ids.
+pub(super) async fn commit(shop: &Shop, outbox: &Outbox, messages: Vec<Message>) -> Vec<Uuid> {
     let mut connection = shop.connect().await;
-    connection
+    let ids = connection
         .transaction(async |connection| {
             let ids = outbox.enqueue_all_async(connection, messages).await?;
-            for (id, number) in ids.into_iter().zip(0..) {
-                insert_order(connection, id, number).await?;
+            for (id, number) in ids.iter().zip(0..) {
+                insert_order(connection, *id, number).await?;
             }
-            Ok::<_, diesel::result::Error>(())
+            Ok::<_, diesel::result::Error>(ids)
         })
         .await
         .unwrap();
+    ids.into_iter().map(Uuid::from).collect()
 }
 
 fn message(shop: &Shop, bytes: usize) -> Message {

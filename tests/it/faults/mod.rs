@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where, and needs no more words")]
 
+pub(crate) mod access;
 mod audit;
 mod branch;
 mod child;
@@ -17,6 +18,7 @@ mod ordered;
 mod outages;
 mod owner;
 mod paused;
+mod refused;
 mod relays;
 mod shop;
 mod troubled;

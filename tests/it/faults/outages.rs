@@ -4,17 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use diesel::connection::Connection as _;
+use diesel::mysql::MysqlConnection;
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_outbox::Outbox;
 use diesel_outbox::relay::{Relay, TransportStatus};
 use tokio::task::JoinHandle;
 use xtask::parts;
-use xtask::servers::{Kafka, Part, Postgres, kafka, postgres};
+use xtask::servers::{Kafka, Mariadb, Part, Postgres, kafka, mariadb, postgres};
 
 use super::audit::audit;
-use super::shop::{DEADLINE, Shop};
+use super::branch::{Branch, Desk as _};
+use super::shop::{DEADLINE, Shop, limits, order};
+use crate::outbox::databases::fresh_on_mariadb;
 
-/// Orders without end, through failures of the database too.
+/// Orders without end, through failures of the database too; until it is dropped.
 struct Load {
     done: Arc<AtomicBool>,
     task: JoinHandle<()>,
@@ -45,13 +49,45 @@ impl Load {
         Self { done, task }
     }
 
-    async fn end(self) {
+    /// The same on MariaDB, by a connection that blocks.
+    fn start_on_mariadb(shop: &Shop, outbox: &Outbox) -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let task = tokio::task::spawn_blocking({
+            let (shop, outbox, done) = (shop.clone(), outbox.clone(), Arc::clone(&done));
+            move || {
+                let mut number = 0;
+                while !done.load(Ordering::Acquire) {
+                    let Ok(mut connection) = MysqlConnection::establish(&shop.database_url) else {
+                        std::thread::park_timeout(Duration::from_millis(50));
+                        continue;
+                    };
+                    while !done.load(Ordering::Acquire)
+                        && connection.place(&outbox, &order(&shop.topic, number), number).is_ok()
+                    {
+                        number += 1;
+                    }
+                    number += 1;
+                }
+            }
+        });
+        Self { done, task }
+    }
+
+    async fn end(mut self) {
         self.done.store(true, Ordering::Release);
-        self.task.await.unwrap();
+        (&mut self.task).await.unwrap();
     }
 }
 
-async fn until(what: &str, mut state: impl AsyncFnMut() -> bool) {
+impl Drop for Load {
+    /// A runtime waits at its end for what blocks.
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Release);
+    }
+}
+
+/// Waits for a state.
+pub(super) async fn until(what: &str, mut state: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !state().await {
         assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
@@ -125,5 +161,27 @@ async fn a_database_killed_under_load_loses_and_invents_nothing() {
     shop.drained().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
     let audit = audit(&shop).await;
+    assert_eq!((audit.delivered, audit.dead), (audit.committed, 0), "{audit:?}");
+}
+
+/// Commits are in the kernel's hands when they are answered, and survive the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mariadb_killed_under_load_loses_and_invents_nothing() {
+    let Some(bootstrap) = parts::require(Part::Kafka) else { return };
+    let Some(mut database) = parts::own(Mariadb::start(&mariadb::Options::default())) else { return };
+    let shop = Branch::on_mariadb(fresh_on_mariadb(&database.url()), bootstrap);
+    let outbox = shop.at.outbox();
+    let relay = outbox.relay().transport(shop.at.kafka()).limits(limits());
+    let relay = shop.on.store(relay, &shop.at).start().await.unwrap();
+    let load = Load::start_on_mariadb(&shop.at, &outbox);
+    until("orders are placed", async || shop.committed().await.len() >= 200).await;
+    database.kill9().unwrap();
+    database.start_again().unwrap();
+    let before = shop.committed().await.len();
+    until("orders are placed again", async || shop.committed().await.len() >= before + 200).await;
+    load.end().await;
+    shop.drained().await;
+    assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
+    let audit = shop.audit().await;
     assert_eq!((audit.delivered, audit.dead), (audit.committed, 0), "{audit:?}");
 }

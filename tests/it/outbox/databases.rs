@@ -105,14 +105,19 @@ pub(crate) fn fresh_postgres() -> Option<String> {
 
 /// The address of a MariaDB database with the tables.
 pub(crate) fn fresh_mariadb() -> Option<String> {
-    let (admin, name) = (parts::require(Part::Mariadb)?, name());
-    let mut conn = MysqlConnection::establish(&admin).expect("connect");
+    Some(fresh_on_mariadb(&parts::require(Part::Mariadb)?))
+}
+
+/// The address of a new database with the tables on this server.
+pub(crate) fn fresh_on_mariadb(admin: &str) -> String {
+    let name = name();
+    let mut conn = MysqlConnection::establish(admin).expect("connect");
     conn.batch_execute(&format!("CREATE DATABASE {name}")).expect("create");
-    let url = sibling(&admin, &name);
+    let url = sibling(admin, &name);
     let mut conn = MysqlConnection::establish(&url).expect("connect");
     conn.run_pending_migrations(MIGRATIONS).expect("migrate");
     conn.batch_execute(SHOP).expect("shop");
-    Some(url)
+    url
 }
 
 /// The address of an SQLite database with the tables, which lives as long as a connection to it is open.

@@ -14,14 +14,35 @@ use super::broker::{self, PATIENCE, config, envelope, fresh, make, transport};
 
 const WRONG: &str = "no-such-password";
 
-struct Guarded(Kafka);
+/// A broker of the test's own.
+pub(crate) struct Guarded(Kafka);
 
 impl Guarded {
-    fn sasl(&self) -> &Sasl {
+    /// `None` where it cannot be had.
+    pub(crate) fn open() -> Option<Self> {
+        let options = Options { access: Access::Acls, ..Options::default() };
+        parts::own(Kafka::start(&options)).map(Self)
+    }
+
+    /// The listener that has every right.
+    pub(crate) fn bootstrap(&self) -> String {
+        self.0.bootstrap()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    pub(crate) fn sasl(&self) -> &Sasl {
         self.0.sasl().expect("a listener with a login")
     }
 
-    fn config(&self, login: &Login) -> KafkaConfig {
+    /// The owner's, but for its password.
+    pub(crate) fn wrong_login(&self) -> Login {
+        Login { password: WRONG.to_owned(), ..self.sasl().owner.clone() }
+    }
+
+    pub(crate) fn config(&self, login: &Login) -> KafkaConfig {
         config(&self.sasl().bootstrap)
             .set("security.protocol", "SASL_SSL")
             .set("sasl.mechanism", "SCRAM-SHA-512")
@@ -38,12 +59,12 @@ impl TransportUnderTest for Guarded {
     }
 
     async fn stored(&self, topic: &str) -> Vec<Stored> {
-        broker::read(&self.0.bootstrap(), topic).into_iter().map(|(_, stored)| stored).collect()
+        broker::read(&self.bootstrap(), topic).into_iter().map(|(_, stored)| stored).collect()
     }
 
     async fn new_topic(&self) -> String {
         let name = fresh("taken");
-        make(&self.0.bootstrap(), &name, 3).await;
+        make(&self.bootstrap(), &name, 3).await;
         name
     }
 
@@ -52,25 +73,24 @@ impl TransportUnderTest for Guarded {
     }
 
     fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
-        let wrong = Login { password: WRONG.to_owned(), ..self.sasl().owner.clone() };
-        Some((transport(self.config(&wrong)), vec![WRONG.to_owned()]))
+        Some((transport(self.config(&self.wrong_login())), vec![WRONG.to_owned()]))
     }
 }
 
-/// Logs in, with a wrong password too; the passwords. `None` where the broker cannot be had.
+/// Logs in, with a wrong password too, by itself and in a relay; the passwords. `None` where the broker cannot be had.
 pub(super) async fn logs_in() -> Option<Vec<String>> {
-    let options = Options { access: Access::Acls, ..Options::default() };
-    let broker = parts::own(Kafka::start(&options)).map(Guarded)?;
+    let broker = Guarded::open()?;
     cases::reports_one_outcome_each(&broker).await;
     cases::who_is_not_let_in_hears_so_without_secrets(&broker).await;
+    #[cfg(feature = "_test")]
+    crate::faults::access::a_wrong_password_spends_nothing(&broker).await;
     Some(vec![WRONG.to_owned(), broker.sasl().owner.password.clone()])
 }
 
 /// One broker for all of it, because starting one is what takes the time.
 #[tokio::test]
 async fn who_may_in_may_send_and_who_may_not_hears_why() {
-    let options = Options { access: Access::Acls, ..Options::default() };
-    let Some(broker) = parts::own(Kafka::start(&options)).map(Guarded) else { return };
+    let Some(broker) = Guarded::open() else { return };
     cases::reports_one_outcome_each(&broker).await;
     cases::who_is_not_let_in_hears_so_without_secrets(&broker).await;
     a_wrong_password_is_named(&broker).await;
@@ -111,7 +131,7 @@ async fn a_client_without_tls_is_told_what_it_may_be(broker: &Guarded) {
 async fn a_stranger_writes_where_it_may_and_nowhere_else(broker: &Guarded) {
     let (open, closed) = (broker.new_topic().await, broker.new_topic().await);
     let stranger = &broker.sasl().stranger;
-    acl::allow(broker.0.port(), &stranger.user, Operation::Write, &open);
+    acl::allow(broker.port(), &stranger.user, Operation::Write, &open);
     let (kafka, outcomes) = (transport(broker.config(stranger)), Outcomes::new());
     for id in 0..20 {
         outcomes.send(&*kafka, id, envelope(if id % 2 == 0 { &open } else { &closed }, Some("key")));
@@ -126,7 +146,7 @@ async fn a_stranger_writes_where_it_may_and_nowhere_else(broker: &Guarded) {
             (_, seen) => panic!("a message where the stranger may not write: {seen:?}"),
         }
     }
-    acl::allow(broker.0.port(), &stranger.user, Operation::Write, &closed);
+    acl::allow(broker.port(), &stranger.user, Operation::Write, &closed);
     let allowed = async {
         loop {
             let outcomes = Outcomes::new();
@@ -143,7 +163,7 @@ async fn a_stranger_writes_where_it_may_and_nowhere_else(broker: &Guarded) {
 /// Without any right the broker also refuses the idempotent producer its id; what is said is still about the topic.
 async fn who_may_not_write_at_all_hears_it_of_the_topic(broker: &Guarded) {
     let topic = broker.new_topic().await;
-    acl::forget(broker.0.port(), &broker.sasl().stranger.user);
+    acl::forget(broker.port(), &broker.sasl().stranger.user);
     let (kafka, outcomes) = (transport(broker.config(&broker.sasl().stranger)), Outcomes::new());
     outcomes.send(&*kafka, 0, envelope(&topic, Some("key")));
     let (_, seen) = &outcomes.wait_for(1, PATIENCE).await[0];

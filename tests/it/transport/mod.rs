@@ -1,13 +1,13 @@
 //! Transports, against the conformance suite and against what is particular to each.
 
-mod acl;
+pub(crate) mod acl;
 mod broker;
 #[cfg(feature = "_test")]
 pub(crate) mod half_rocketmq;
 mod http;
 mod java;
 mod kafka;
-mod kafka_access;
+pub(crate) mod kafka_access;
 mod kafka_config;
 mod kafka_down;
 mod kafka_faults;
