@@ -40,6 +40,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "store::postgres::notice_connection",
     "store::postgres::notice_texts",
     "store::postgres",
+    "store::postgres::ctid",
     "store::postgres::bind",
     "store::postgres::check",
     "store::postgres::rows",
