@@ -67,7 +67,8 @@ pub struct Limits {
     pub settle_linger_duration: Duration,
     /// Settles at once: one that groups while the other writes.
     pub settle_workers: usize,
-    /// The longest sleep of the sweeper while nothing is due: bounds how late a row written by another node is seen.
+    /// The longest sleep of the sweeper while nothing is due: bounds how late a row written by another node is seen. 1.1 s: an idle
+    /// relay then sends less than one statement a second, with what it removes and renews each minute.
     pub poll_interval: Duration,
     /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. 5 s: to wait for
     /// a full sweep a row has to be committed that long after it was due, which is t behind its enqueue, and to have lost
@@ -122,7 +123,7 @@ impl Default for Limits {
             settle_rows_max: 1_000,
             settle_linger_duration: Duration::from_millis(50),
             settle_workers: 2,
-            poll_interval: Duration::from_secs(1),
+            poll_interval: Duration::from_millis(1_100),
             watermark_slack_duration: Duration::from_secs(5),
             full_sweep_interval: Duration::from_secs(60),
             statement_timeout: Duration::from_secs(5),
