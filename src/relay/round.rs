@@ -84,7 +84,7 @@ impl<'a> Round<'a> {
         self.sent.reserve(rows.len());
         let mut may_send = false;
         for (number, row) in rows.into_iter().enumerate() {
-            // For a group at once, as it goes at once: each look is two locks and a clock.
+            // For so many at once, as they go at once: each look is two locks and a clock.
             if number % SEND_GROUP_ROWS_MAX == 0 {
                 may_send = self.may_send();
             }

@@ -2,7 +2,7 @@
 //!
 //! A store holds rows in one column's regime: a row may be taken by a sweeper from its `due_at` on; until then it
 //! belongs to whoever set it. Every instant is of the database's clock, every write of an outcome names
-//! `(id, message_id)`, and a write under an epoch changes nothing where the row has another one.
+//! `(id, message_id)` (or the message id and where the row stands, as long as it is locked there), and a write under an epoch changes nothing where the row has another one.
 
 mod admin;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
@@ -233,7 +233,7 @@ pub trait ClaimBatch: fmt::Debug + Send {
 /// What closing a claim did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// Rows removed.
+    /// Rows removed: each of those that were delivered once at most, and no others.
     pub settled: Vec<RowKey>,
     /// Rows now leased, each under its new epoch.
     pub held: Vec<Held>,

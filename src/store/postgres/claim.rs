@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::PostgresStore;
 use super::bind::Bind;
 use super::ctid::Ctid;
 use super::history::keep;
-use super::rows::{ClaimRow, ClaimedRow, HeldRow, PayloadRow};
+use super::rows::{ClaimRow, ClaimedRow, HeldRow, KeyRow, PayloadRow};
 use crate::clock::millis;
 use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, micros};
@@ -64,6 +64,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
                 }),
                 keep: spec.keep,
                 hold: Arc::clone(&self.texts.hold),
+                remaining: Arc::clone(&self.texts.remaining),
                 lease_duration: spec.lease_duration,
                 deadline: self.connections.deadline(),
             }),
@@ -106,14 +107,14 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
             return Ok(());
         }
         let read: Vec<PayloadRow> = lease.load(Statement::new(&self.texts.payloads, [Bind::BigInts(ids)])).await?;
-        let mut payloads: HashMap<i64, _> = read.into_iter().map(|row| (row.id, row.payload)).collect();
+        let mut payloads: HashMap<RowKey, _> = read.into_iter().map(|row| (row.key, row.payload)).collect();
         // Locked, so that each is there. One that were not must not go out as a tombstone.
-        claimed.retain_mut(|row| match (row.bytes_apart, payloads.remove(&row.row.key.id)) {
+        claimed.retain_mut(|row| match (row.bytes_apart, payloads.remove(&row.row.key).flatten()) {
             (None, _) => true,
             (Some(_), None) => false,
             (Some(_), Some(payload)) => {
                 if let Ok(body) = &mut row.row.body {
-                    body.payload = payload;
+                    body.payload = Some(payload);
                 }
                 true
             }
@@ -148,6 +149,7 @@ struct OpenClaim<S: Session<Pg>> {
     settle: Arc<str>,
     keep: Option<Keep>,
     hold: Arc<str>,
+    remaining: Arc<str>,
     lease_duration: Duration,
     deadline: Duration,
 }
@@ -166,14 +168,14 @@ impl<S: Session<Pg>> OpenClaim<S> {
         let mut closed = Closed::default();
         let (settled, places): (Vec<RowKey>, Vec<Ctid>) = delivered.iter().filter_map(|key| self.take(*key)).unzip();
         if !settled.is_empty() {
-            let ids = settled.iter().map(|key| key.id).collect();
+            let [ids, message_ids] = Bind::keys(settled.iter().copied());
             let keep = self.keep.map(keep).into_iter().flatten();
-            let binds: Vec<Bind> = [Bind::Ctids(places), Bind::BigInts(ids)].into_iter().chain(keep).collect();
+            let binds: Vec<Bind> = [Bind::Ctids(places), message_ids].into_iter().chain(keep).collect();
             let gone = self.lease.execute(Statement::new(&self.settle, binds)).await?;
-            // A trigger can keep a row. Whoever asked looks at each then.
-            if gone == settled.len() {
-                closed.settled = settled;
-            }
+            closed.settled = match gone == settled.len() {
+                true => settled,
+                false => self.without_remaining(settled, ids).await?,
+            };
         }
         if !held.is_empty() {
             let [ids, message_ids] = Bind::keys(held.iter().copied());
@@ -184,6 +186,13 @@ impl<S: Session<Pg>> OpenClaim<S> {
         self.lease.commit().await?;
         self.lease.give_back();
         Ok(closed)
+    }
+
+    /// Those that the DELETE removed, where it removed not all: a trigger can keep a row.
+    async fn without_remaining(&mut self, deleted: Vec<RowKey>, ids: Bind) -> Result<Vec<RowKey>, StoreError> {
+        let found: Vec<KeyRow> = self.lease.load(Statement::new(&self.remaining, [ids])).await?;
+        let remaining: HashSet<RowKey> = found.into_iter().map(|row| row.0).collect();
+        Ok(deleted.into_iter().filter(|key| !remaining.contains(key)).collect())
     }
 
     /// A row of this claim, once; others are not this claim's to remove.

@@ -82,7 +82,7 @@ WITH l AS MATERIALIZED (
 
 const SETTLE_CLAIMED: &str = "
 WITH gone AS (
-  DELETE FROM outbox_messages m WHERE ctid = ANY($1) AND id = ANY($2) RETURNING m.*, $3::int AS days, $4::int AS awaits
+  DELETE FROM outbox_messages m WHERE ctid = ANY($1) AND message_id = ANY($2) RETURNING m.*, $3::int AS days, $4::int AS awaits
 ), {keep}";
 
 const SETTLE_DEAD: &str = "

@@ -25,8 +25,10 @@ pub(super) struct ConfirmRow {
 impl QueryableByName<Pg> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(11)?;
-        let left: PgInterval = row.get_value::<Interval, _, _>(12)?;
-        Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: lasts(left) })
+        // NULL where it is due never or always, by somebody's own hand: no lease to go by.
+        let left: Option<PgInterval> = row.get_value::<Nullable<Interval>, _, _>(12)?;
+        let lease_left = left.map_or(Duration::ZERO, lasts);
+        Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left })
     }
 }
 
@@ -77,14 +79,13 @@ impl QueryableByName<Pg> for ClaimRow {
 
 /// The payload of a claimed row.
 pub(super) struct PayloadRow {
-    pub(super) id: i64,
+    pub(super) key: RowKey,
     pub(super) payload: Option<Vec<u8>>,
 }
 
 impl QueryableByName<Pg> for PayloadRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
-        let payload = row.get_value::<Nullable<Binary>, _, _>(1)?;
-        Ok(Self { id: row.get_value::<BigInt, _, _>(0)?, payload })
+        Ok(Self { key: key(row, 0)?, payload: row.get_value::<Nullable<Binary>, _, _>(2)? })
     }
 }
 

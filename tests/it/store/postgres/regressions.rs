@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use diesel::pg::Pg;
 use diesel_outbox::store::{
-    InsertOptions, Locking, PostgresStore, RowKey, SchemaProblem, Sessions, Store, StoreError, StoreWarning,
+    InsertOptions, Locking, PostgresStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError, StoreWarning,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId, TableNames};
@@ -90,6 +90,35 @@ async fn refused_row_fails_its_group_and_leaves_it() {
     assert_eq!(test.live_rows().await.len(), 2, "a COMMIT after the error would have answered ROLLBACK");
     assert_eq!(test.store.settle(&[keys[0]], Locking::Wait).await.expect("settle"), [keys[0]]);
     assert!(test.store.settle(&[keys[1]], Locking::Wait).await.is_err());
+}
+
+/// What a trigger keeps in silence is told as kept, and the others of its claim as settled.
+#[tokio::test]
+async fn row_that_a_trigger_keeps_is_not_told_as_settled() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    let keys = [insert(&test).await, insert(&test).await, insert(&test).await];
+    test.run(&format!(
+        "CREATE FUNCTION {{m}}_spare() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$; \
+         CREATE TRIGGER spare BEFORE DELETE ON {{m}} FOR EACH ROW WHEN (old.id = {}) EXECUTE FUNCTION {{m}}_spare();",
+        keys[1].id
+    ));
+    let claim = test.store.claim(&spec()).await.expect("claim");
+    let closed = claim.batch.close(&keys, &[]).await.expect("close");
+    assert_eq!(closed.settled, [keys[0], keys[2]]);
+    assert_eq!(test.live_rows().await.len(), 1);
+}
+
+/// A lease is a difference of instants, and one of them can be infinite: one such row is not to keep its group.
+#[tokio::test]
+async fn row_that_is_due_never_keeps_no_other_from_its_confirm() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    let keys = [insert(&test).await, insert(&test).await];
+    test.run(&format!("UPDATE {{m}} SET due_at = 'infinity' WHERE id = {}", keys[0].id));
+    let refs: Vec<RowRef> = keys.iter().map(|key| (*key).into()).collect();
+    let confirmed = test.store.confirm(&refs).await.expect("confirm");
+    assert_eq!(confirmed.len(), 2);
+    let of = |key: RowKey| confirmed.iter().find(|found| found.row.key() == key).expect("it is there").lease_left;
+    assert_eq!(of(keys[0]), Duration::ZERO);
 }
 
 /// A lock time-out or a deadlock passes; the relay tries the same group again.
