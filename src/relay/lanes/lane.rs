@@ -158,7 +158,10 @@ impl Lane {
             true => page.rows.len(),
             false => page.rows.partition_point(|found| found.waiting.row.id <= scan.front),
         });
-        self.has_more |= !left.is_empty();
+        if !left.is_empty() {
+            // They come with the next page from the front, and what arrives meanwhile comes behind them.
+            (self.has_more, self.covered_at) = (true, None);
+        }
         let late = taken.iter().filter(|found| self.enter(**found, now)).count();
         for key in resumed {
             if let Some(state) = self.keys.get_mut(&key)

@@ -18,8 +18,13 @@ fn found(id: i64) -> Found {
 
 /// A page that found `rows`, and as many that are settled as make it `read`, up to `last`.
 fn note(lane: &mut Lane, scan: Scan, rows: Vec<Found>, (read, last): (usize, i64), is_full: bool) {
-    let (youngest, read_at) = (Duration::MAX, (NOW, NOW));
-    lane.note(scan, &Page { rows, read, youngest, horizon: None, last, is_full, read_at }, NOW + POLL);
+    lane.note(scan, &Page { read, is_full, ..page(rows, last) }, NOW + POLL);
+}
+
+/// A page to the end, up to `last`.
+fn page(rows: Vec<Found>, last: i64) -> Page {
+    let read = rows.len();
+    Page { rows, read, youngest: Duration::MAX, horizon: None, last, is_full: false, read_at: (NOW, NOW) }
 }
 
 /// What is read next at `now`, once nothing is found by the late read that is due.
@@ -126,15 +131,7 @@ fn pages_that_are_full_of_held_rows_are_read_with_a_pause_between_them() {
         let at = NOW + LANE_LATE_PAUSE * (page - 1);
         let late = lane.next_scan(at).filter(|scan| scan.kind == ScanKind::Late).unwrap();
         assert_eq!(late.after, i64::from(page - 1));
-        let page_of_held = Page {
-            rows: Vec::new(),
-            read: 1,
-            youngest: Duration::MAX,
-            horizon: None,
-            last: i64::from(page),
-            is_full: true,
-            read_at: (at, at),
-        };
+        let page_of_held = Page { read: 1, is_full: true, read_at: (at, at), ..self::page(Vec::new(), page.into()) };
         lane.note(late, &page_of_held, at + POLL);
         // One read from the front comes with it.
         while let Some(front) = lane.next_scan(at) {
@@ -149,10 +146,8 @@ fn pages_that_are_full_of_held_rows_are_read_with_a_pause_between_them() {
 fn read_to_the_end(lane: &mut Lane, began_at: BootInstant, last: i64) {
     lane.expect();
     let scan = lane.next_scan(NOW).unwrap();
-    let (read, read_at) = (usize::from(last > 0), (began_at, began_at));
     let rows = if last > 0 { vec![found(last)] } else { Vec::new() };
-    let page = Page { rows, read, youngest: Duration::MAX, horizon: None, last, is_full: false, read_at };
-    lane.note(scan, &page, NOW + POLL);
+    lane.note(scan, &Page { read_at: (began_at, began_at), ..page(rows, last) }, NOW + POLL);
 }
 
 fn arrives(lane: &mut Lane, id: i64, announced_at: BootInstant) -> Option<bool> {
@@ -221,4 +216,23 @@ fn what_arrived_for_a_key_that_waits_is_looked_for_behind_a_full_page() {
         note(&mut lane, refill, vec![Found { key, waiting: next, in_hand: false }], (1, 8), true);
         assert_eq!(lane.next_scan(later).map(|scan| (scan.kind, scan.after)), Some((ScanKind::Refill, 8)));
     }
+}
+
+/// Read for a key beyond the front, it is left to the next page from there, and nobody else knows of it until then.
+#[test]
+fn what_was_announced_does_not_pass_what_a_page_left_to_the_next() {
+    let (mut lane, announced_at) = (lane(), NOW + MILLISECOND);
+    read_to_the_end(&mut lane, NOW, 7);
+    assert_eq!(kind(&mut lane), None);
+    let (key, failed, _) = lane.take(usize::MAX).unwrap();
+    lane.block(key, failed.row, announced_at);
+    let behind = || vec![Found { key, ..found(9) }];
+    let late = Scan { kind: ScanKind::Late, after: 0, again: 0, front: 7, is_complete: true };
+    let page = Page { read_at: (announced_at, announced_at), ..page(behind(), 9) };
+    lane.note(late, &page, NOW + POLL);
+    lane.unblock(announced_at);
+    let refill = lane.next_scan(announced_at).unwrap();
+    assert_eq!((refill.kind, refill.after, refill.is_complete), (ScanKind::Refill, 8, false));
+    note(&mut lane, refill, behind(), (1, 9), false);
+    assert_eq!(lane.arrive(key, found(10).waiting, announced_at, announced_at), None, "behind 9");
 }

@@ -139,6 +139,30 @@ impl Told {
     }
 }
 
+/// Hands the messages to the client; returns how many it took, where it did not end the transaction meanwhile.
+fn hand_over(jobs: &[Job], told: &mut [Told], mut hand: impl FnMut(&Job, usize) -> Result<(), Code>) -> Option<usize> {
+    let (mut handed, mut refused) = (0, HashSet::new());
+    for (place, job) in jobs.iter().enumerate() {
+        // Nor one that was before the message of its run that failed at first, and is behind one that does now.
+        if !job.may_go() || refused.contains(&job.run) {
+            told[place] = Told::Stopped;
+            continue;
+        }
+        match hand(job, place) {
+            Ok(()) => handed += 1,
+            // Said of the transaction, or of the client; of the message it says nothing.
+            Err(Code::State | Code::Fatal | Code::Fenced) => return None,
+            Err(code) => {
+                // Said of this message alone, which is not in the transaction.
+                job.run.fail();
+                refused.insert(job.run.clone());
+                told[place] = Told::Refused(code);
+            }
+        }
+    }
+    Some(handed)
+}
+
 impl Transaction<'_> {
     /// Returns those that are to go again.
     fn run(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Ending> {
@@ -146,7 +170,7 @@ impl Transaction<'_> {
             return Err((jobs, Cause::of(self.producer, &error)));
         }
         let mut told = vec![Told::Nothing; jobs.len()];
-        let handed = self.hand_over(&jobs, &mut told);
+        let handed = hand_over(&jobs, &mut told, |job, place| self.hand(job, place));
         let is_whole = handed.is_some_and(|handed| self.await_answers(handed, &jobs, &mut told));
         if is_whole && handed > Some(0) {
             crash_point!(LANE_COMMITTING);
@@ -162,28 +186,6 @@ impl Transaction<'_> {
             Ok(()) => self.report(jobs, told, (handed != Some(0)).then_some(why)),
             Err(cause) => Err((jobs, cause)),
         }
-    }
-
-    /// Hands the messages to the client; returns how many it took, where it did not end the transaction meanwhile.
-    fn hand_over(&self, jobs: &[Job], told: &mut [Told]) -> Option<usize> {
-        let mut handed = 0;
-        for (place, job) in jobs.iter().enumerate() {
-            if !job.may_go() {
-                told[place] = Told::Stopped;
-                continue;
-            }
-            match self.hand(job, place) {
-                Ok(()) => handed += 1,
-                // Said of the transaction, or of the client; of the message it says nothing.
-                Err(Code::State | Code::Fatal | Code::Fenced) => return None,
-                Err(code) => {
-                    // Said of this message alone, which is not in the transaction.
-                    job.run.fail();
-                    told[place] = Told::Refused(code);
-                }
-            }
-        }
-        Some(handed)
     }
 
     fn hand(&self, job: &Job, place: usize) -> Result<(), Code> {
@@ -310,5 +312,52 @@ impl Transaction<'_> {
             FailureClass::Connection => TransportError::new(FailureClass::Temporary, Answer { code }),
             class => TransportError::new(class, Answer { code }),
         }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::message::MessageId;
+    use crate::store::RowKey;
+    use crate::transport::ReceiptSink;
+
+    struct Nobody;
+
+    impl ReceiptSink for Nobody {
+        fn settle(&self, _row: RowKey, _outcome: Outcome) {}
+    }
+
+    pub(in crate::transport::kafka::fenced) fn job(bytes: usize, run: &Run) -> Job {
+        let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+        envelope.payload = Some(vec![0; bytes]);
+        let row = RowKey { id: 1, message_id: envelope.message_id };
+        let receipt = Receipt::new(row, Arc::new(Nobody));
+        Job { envelope, receipt, run: run.clone(), partition: None, place: None, is_ahead: false }
+    }
+
+    /// One that goes again, because it was before the one of its run that failed, is not to pass one that fails now.
+    #[test]
+    fn nothing_is_handed_over_behind_a_message_of_its_run_that_is_refused() {
+        let (run, other) = (Run::new(), Run::new());
+        run.fail();
+        let again = |run| Job { is_ahead: true, ..job(1, run) };
+        let jobs = [again(&run), again(&run), job(1, &run), again(&other)];
+        let mut told = [Told::Nothing; 4];
+        let refuse_first = |_: &Job, place| if place == 0 { Err(Code::QueueFull) } else { Ok(()) };
+        assert_eq!(hand_over(&jobs, &mut told, refuse_first), Some(1));
+        assert_eq!(told, [Told::Refused(Code::QueueFull), Told::Stopped, Told::Stopped, Told::Nothing]);
+    }
+
+    #[test]
+    fn those_before_a_message_of_their_run_that_failed_are_handed_over_again() {
+        let run = Run::new();
+        run.fail();
+        let jobs = [Job { is_ahead: true, ..job(1, &run) }, job(1, &run)];
+        let mut told = [Told::Nothing; 2];
+        assert_eq!(hand_over(&jobs, &mut told, |_, _| Ok(())), Some(1));
+        assert_eq!(told, [Told::Nothing, Told::Stopped]);
     }
 }

@@ -78,30 +78,13 @@ fn transaction_of(waiting: &mut VecDeque<Job>) -> Vec<Job> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
+    use super::super::transaction::tests::job;
     use super::*;
-    use crate::message::{Envelope, MessageId};
-    use crate::store::RowKey;
-    use crate::transport::{Outcome, Receipt, ReceiptSink, Run};
-
-    struct Nobody;
-
-    impl ReceiptSink for Nobody {
-        fn settle(&self, _row: RowKey, _outcome: Outcome) {}
-    }
-
-    fn job(bytes: usize) -> Job {
-        let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
-        envelope.payload = Some(vec![0; bytes]);
-        let row = RowKey { id: 1, message_id: envelope.message_id };
-        let receipt = Receipt::new(row, Arc::new(Nobody));
-        Job { envelope, receipt, run: Run::new(), partition: None, place: None, is_ahead: false }
-    }
+    use crate::transport::Run;
 
     /// How many go with each transaction, of messages of these sizes.
     fn transactions(sizes: &[usize]) -> Vec<usize> {
-        let mut waiting: VecDeque<Job> = sizes.iter().map(|bytes| job(*bytes)).collect();
+        let mut waiting: VecDeque<Job> = sizes.iter().map(|bytes| job(*bytes, &Run::new())).collect();
         let mut counts = Vec::new();
         while !waiting.is_empty() {
             counts.push(transaction_of(&mut waiting).len());
