@@ -223,12 +223,21 @@ impl Audit {
             let (Some(key), true) = (row.key.as_deref(), seen.insert(row.name())) else { continue };
             match last.insert((row.topic, key), (row.number, record)) {
                 Some((before, earlier)) if before > row.number => {
-                    self.find(Finding::Inverted, || format!("{key}: {record:?} behind {earlier:?}"));
+                    self.find(Finding::Inverted, || inversion(evidence.records, key, [record, earlier]));
                 }
                 _ => {}
             }
         }
     }
+}
+
+/// What there is to say of a record behind a later one of its key: where all copies of both are.
+fn inversion(records: &[Record], key: &str, [record, earlier]: [&Record; 2]) -> String {
+    let copies = |of: &Record| -> Vec<(i32, i64, u64)> {
+        let copies = records.iter().filter(|copy| copy.name == of.name);
+        copies.map(|copy| (copy.partition, copy.offset, copy.at_ms)).collect()
+    };
+    format!("{key}: {record:?}, of {:?}, behind {earlier:?}, of {:?}", copies(record), copies(earlier))
 }
 
 #[cfg(test)]
@@ -251,7 +260,17 @@ mod tests {
 
     fn record(sequence: u64, at_ms: u64) -> Record {
         let message_id = Uuid::from_u128(sequence.into());
-        Record { name: Some(name(sequence)), message_id, at_ms, sent_by: Some(1), topic: ORDERED, is_whole: true }
+        let (partition, offset) = (0, at_ms.cast_signed());
+        Record {
+            name: Some(name(sequence)),
+            message_id,
+            at_ms,
+            sent_by: Some(1),
+            topic: ORDERED,
+            partition,
+            offset,
+            is_whole: true,
+        }
     }
 
     /// Three messages of one key, each arrived once.

@@ -29,6 +29,8 @@ pub(crate) struct Record {
     pub(crate) sent_by: Option<u32>,
     /// By its place in [`Topics::all`].
     pub(crate) topic: i16,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
     /// Whether its bytes are those that follow from its name.
     pub(crate) is_whole: bool,
 }
@@ -91,6 +93,8 @@ fn read_topic(bootstrap: &str, place: i16, topic: &str, records: &mut Vec<Record
             at_ms: at_ms.context("a record without a time")?,
             sent_by: header(SENT_BY).and_then(|process| process.parse().ok()),
             topic: place,
+            partition: message.partition(),
+            offset: message.offset(),
             is_whole: name.is_some_and(|name| name.payload() == payload),
         });
     }

@@ -218,7 +218,7 @@ impl Ledger {
     pub(crate) fn lanes_in_use(&self, lanes: &TopicLanes) -> HashSet<u16> {
         let books = self.lock();
         let of_topic = books.rows.values().filter_map(|entry| match &entry.holder {
-            Holder::Lane(hold) if std::ptr::eq(&*hold.lanes, lanes) => Some(hold.held.lane),
+            Holder::Lane(hold) if std::ptr::eq(&*hold.lanes, lanes) => Some(hold.tenure.lane()),
             _ => None,
         });
         of_topic.collect()

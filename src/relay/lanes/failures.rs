@@ -51,7 +51,7 @@ pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<FailedInLane>) {
 
 fn treat(engine: &Engine, hold: LaneHold, failed: FailedRow, writes: &mut Writes) {
     let topic = Arc::clone(&failed.entry.topic);
-    let fence = hold.held.fence;
+    let fence = hold.tenure.held.fence;
     match treatment(&failed) {
         Treatment::Leave => {
             engine.ledger.strike(failed.row);
@@ -98,7 +98,8 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold
 
 async fn write_dead(engine: &Engine, lanes: &TopicLanes, burials: Vec<(LaneHold, Burial)>) {
     let (holds, burials): (Vec<LaneHold>, Vec<Burial>) = burials.into_iter().unzip();
-    let in_lane = |(hold, of): (&LaneHold, Burial)| (InLane { fence: hold.held.fence, what: of.dead }, of.letter);
+    let in_lane =
+        |(hold, of): (&LaneHold, Burial)| (InLane { fence: hold.tenure.held.fence, what: of.dead }, of.letter);
     let (dead, letters): (Vec<InLane<Dead>>, Vec<GivenUp>) = holds.iter().zip(burials).map(in_lane).unzip();
     let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
     crash_point!(DYING);
@@ -137,7 +138,7 @@ pub(super) async fn give_up_poisoned(engine: &Engine, lanes: &Arc<TopicLanes>, p
     let mut dead = Vec::new();
     for (row, turn) in poisoned {
         let hold =
-            LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch: row.epoch, run: turn.run };
+            LaneHold { lanes: Arc::clone(lanes), tenure: turn.tenure, key: turn.key, epoch: row.epoch, run: turn.run };
         if goes_on {
             dead.push((hold, poisoned_to_dead(&row)));
         } else {

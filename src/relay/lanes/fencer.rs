@@ -8,6 +8,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 
 use super::lane::Lane;
+use super::tenure::Tenure;
 use super::topic::TopicLanes;
 use crate::crash_points::crash_point;
 use crate::limits::{LANE_FENCE_WAIT_MIN, LANE_FENCES_AT_ONCE_MAX};
@@ -15,7 +16,6 @@ use crate::metrics;
 use crate::relay::breaker::BreakerState;
 use crate::relay::engine::Engine;
 use crate::relay::stop::Stage;
-use crate::store::HeldLane;
 use crate::transport::{FailureClass, FencedLane, LaneName, TransportError};
 
 type Fenced = Result<Arc<dyn FencedLane>, TransportError>;
@@ -25,7 +25,7 @@ struct Asked {
     engine: Arc<Engine>,
     lanes: Arc<TopicLanes>,
     fencing: JoinSet<Fenced>,
-    of: HashMap<Id, HeldLane>,
+    of: HashMap<Id, Tenure>,
 }
 
 /// Runs until the relay drains, and what was begun has ended.
@@ -68,42 +68,42 @@ impl Asked {
         }
         // Begun while the lane is ours: later, it would fence the next owner.
         let room = LANE_FENCES_AT_ONCE_MAX.saturating_sub(self.of.len());
-        for held in lanes.to_fence(now).into_iter().take(room) {
+        for tenure in lanes.to_fence(now).into_iter().take(room) {
             let transport = Arc::clone(&engine.transport);
-            let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: held.lane };
-            lanes.with_lane(held, Lane::ask);
+            let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: tenure.lane() };
+            lanes.with_lane(tenure, Lane::ask);
             let task = self.fencing.spawn(async move { transport.fence(name).await });
-            self.of.insert(task.id(), held);
+            self.of.insert(task.id(), tenure);
         }
     }
 
     fn answered(&mut self, fenced: Result<(Id, Fenced), JoinError>) {
         let id = fenced.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(held) = self.of.remove(&id) else { return };
+        let Some(tenure) = self.of.remove(&id) else { return };
         match fenced {
-            Ok((_, fenced)) => book(&self.engine, &self.lanes, held, fenced),
-            Err(_panicked) => self.lanes.with_lane(held, |lane| lane.unfence(self.engine.clock.now())),
+            Ok((_, fenced)) => book(&self.engine, &self.lanes, tenure, fenced),
+            Err(_panicked) => self.lanes.with_lane(tenure, |lane| lane.unfence(self.engine.clock.now())),
         }
     }
 }
 
-fn book(engine: &Engine, lanes: &TopicLanes, held: HeldLane, fenced: Fenced) {
+fn book(engine: &Engine, lanes: &TopicLanes, tenure: Tenure, fenced: Fenced) {
     let now = engine.clock.now();
     match fenced {
         Ok(by) => {
             crash_point!(LANE_FENCED);
             ::metrics::counter!(metrics::LANE_FENCED, "topic" => lanes.name()).increment(1);
-            lanes.with_lane(held, |lane| lane.fence(by));
+            lanes.with_lane(tenure, |lane| lane.fence(by));
         }
         Err(error) => {
             ::metrics::counter!(metrics::LANE_FENCE_FAILED, "topic" => lanes.name()).increment(1);
-            tracing::warn!(%error, topic = %lanes.name(), lane = held.lane, "a lane could not be fenced: trying again");
+            tracing::warn!(%error, topic = %lanes.name(), lane = tenure.lane(), "a lane could not be fenced: trying again");
             match error.class() {
                 class if class.is_outage() => engine.breaker.open(class, now),
                 FailureClass::Topic => lanes.topic.park(now + engine.limits.topic_park_duration, &error),
                 _ => {}
             }
-            lanes.with_lane(held, |lane| lane.unfence(now));
+            lanes.with_lane(tenure, |lane| lane.unfence(now));
         }
     }
 }

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use super::page::KeyHash;
+use super::tenure::Tenure;
 use super::topic::TopicLanes;
 use super::way::Way;
 use crate::clock::BootInstant;
 use crate::metrics;
-use crate::store::{HeldLane, RowKey};
+use crate::store::RowKey;
 use crate::transport::{FailureClass, Run};
 
 /// A row of a lane on its way to the broker.
 #[derive(Debug, Clone)]
 pub(crate) struct LaneHold {
     pub(crate) lanes: Arc<TopicLanes>,
-    pub(crate) held: HeldLane,
+    pub(crate) tenure: Tenure,
     pub(crate) key: KeyHash,
     /// The row's epoch.
     pub(crate) epoch: i32,
@@ -25,7 +26,7 @@ pub(crate) struct LaneHold {
 impl LaneHold {
     /// The broker has the row.
     pub(crate) fn delivered(&self, row: RowKey) {
-        self.lanes.with_lane(self.held, |lane| {
+        self.lanes.with_lane(self.tenure, |lane| {
             lane.delivered();
             lane.done(self.key, row);
         });
@@ -36,13 +37,13 @@ impl LaneHold {
     pub(crate) fn failed(&self, class: Option<FailureClass>, now: BootInstant) {
         let Some(run) = &self.run else { return };
         run.fail();
-        if class == Some(FailureClass::Fenced) && self.lanes.lose(self.held, now) {
+        if class == Some(FailureClass::Fenced) && self.lanes.lose(self.tenure, now) {
             ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
-            tracing::warn!(topic = %self.lanes.name(), lane = self.held.lane,
+            tracing::warn!(topic = %self.lanes.name(), lane = self.tenure.lane(),
                 "the lane was fenced by somebody else: another node has it, or another outbox goes by the same name");
             return;
         }
-        self.lanes.with_lane(self.held, |lane| {
+        self.lanes.with_lane(self.tenure, |lane| {
             if matches!(&lane.way, Way::Fenced { by, .. } if !by.is_open()) {
                 lane.unfence(now);
             }
@@ -50,14 +51,14 @@ impl LaneHold {
     }
 
     pub(crate) fn done(&self, row: RowKey) {
-        self.lanes.with_lane(self.held, |lane| lane.done(self.key, row));
+        self.lanes.with_lane(self.tenure, |lane| lane.done(self.key, row));
     }
 
     pub(crate) fn put_back(&self, row: RowKey) {
-        self.lanes.with_lane(self.held, |lane| lane.put_back(self.key, row));
+        self.lanes.with_lane(self.tenure, |lane| lane.put_back(self.key, row));
     }
 
     pub(crate) fn block(&self, row: RowKey, until: BootInstant) {
-        self.lanes.with_lane(self.held, |lane| lane.block(self.key, row, until));
+        self.lanes.with_lane(self.tenure, |lane| lane.block(self.key, row, until));
     }
 }

@@ -129,10 +129,11 @@ fn give_up_surplus(engine: &Engine, lanes: &TopicLanes, view: &LaneView, joins: 
 fn drained(engine: &Engine, lanes: &TopicLanes) -> Vec<HeldLane> {
     let in_use: HashSet<u16> = engine.ledger.lanes_in_use(lanes);
     let owned = lanes.owned();
-    let is_free =
-        |lane: &Lane| planted(Mistake::LaneLeftInFlight) || (!lane.is_sending() && !in_use.contains(&lane.held.lane));
+    let is_free = |lane: &Lane| {
+        planted(Mistake::LaneLeftInFlight) || (!lane.is_sending() && !in_use.contains(&lane.tenure.held.lane))
+    };
     let idle = owned.values().filter(|lane| lane.is_given_up && !lane.is_asked() && is_free(lane));
-    idle.map(|lane| lane.held).collect()
+    idle.map(|lane| lane.tenure.held).collect()
 }
 
 fn needs_keeping(
@@ -163,7 +164,7 @@ async fn keep(
     joins: bool,
 ) -> Result<LaneView, StoreError> {
     let limits = &engine.limits;
-    let held: Vec<HeldLane> = lanes.owned().values().map(|lane| lane.held).collect();
+    let held: Vec<HeldLane> = lanes.owned().values().map(|lane| lane.tenure.held).collect();
     let keep = LaneKeep {
         topic: lanes.name(),
         node: engine.lanes.node,
@@ -178,7 +179,7 @@ async fn keep(
         },
     };
     // Released before the database says so: an answer that is lost must not leave us sending.
-    lanes.owned().retain(|_, lane| !keep.release.contains(&lane.held));
+    lanes.owned().retain(|_, lane| !keep.release.contains(&lane.tenure.held));
     let began_at = engine.clock.now();
     let is_handing_over = !keep.release.is_empty();
     if is_handing_over {
@@ -204,7 +205,7 @@ fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInst
     };
     let (now, is_fenced) = (engine.clock.now(), lanes.topic.topic.is_fenced());
     let ours = |lane: u16| view.lanes.iter().find(|of| of.lane == lane && of.owner == Some(engine.lanes.node));
-    lose(lanes, |lane| ours(lane.held.lane).is_none_or(|of| of.fence != lane.held.fence));
+    lose(lanes, |lane| ours(lane.tenure.held.lane).is_none_or(|of| of.fence != lane.tenure.held.fence));
     let mut owned = lanes.owned();
     for of in view.lanes.iter().filter(|of| of.owner == Some(engine.lanes.node)) {
         let held = HeldLane { lane: of.lane, fence: of.fence };

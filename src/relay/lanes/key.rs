@@ -16,10 +16,10 @@ pub(crate) struct Key {
     run: Option<Run>,
     /// Failed: what comes behind it waits until then.
     blocked: Option<(Waiting, BootInstant)>,
-    /// By id.
+    /// By id. None is behind what failed, or behind a row that was seen and not kept: those would go before it.
     waiting: VecDeque<Waiting>,
     /// Rows from this id on were seen and not kept.
-    pub(crate) skipped: Option<i64>,
+    skipped: Option<i64>,
     /// Whether it is in the lane's list.
     pub(crate) is_ready: bool,
     pub(crate) hungry_from: Option<i64>,
@@ -87,15 +87,23 @@ impl Key {
         first.map(|row| row.since).filter(|_| !self.is_blocked())
     }
 
-    /// From where its rows are to be read again, where few are left.
+    /// From where its rows are to be read again, where few are left: also while one behind these has failed.
     pub(crate) fn hungry_from(&self) -> Option<i64> {
         let is_low = self.waiting.len() <= LANE_KEY_WAITING_MAX / 4;
-        self.skipped.filter(|_| is_low && !self.is_blocked())
+        self.skipped.filter(|from| is_low && !self.is_behind_a_failure(*from))
     }
 
-    /// Rows from this id on are read again.
+    /// Its rows are read again, from where they were not kept.
+    pub(crate) fn resume(&mut self) {
+        self.skipped = None;
+    }
+
+    /// Rows from this id on are read again. Those of them that wait are read with the others.
     pub(crate) fn skip(&mut self, id: i64) {
-        self.skipped = Some(self.skipped.map_or(id, |from| from.min(id)));
+        if !self.skips(id) {
+            self.skipped = Some(id);
+            self.waiting.truncate(self.waiting.partition_point(|waiting| waiting.row.id < id));
+        }
     }
 
     /// Whether a row of this id would come before one that was seen and not kept.
@@ -103,14 +111,13 @@ impl Key {
         self.skipped.is_some_and(|from| from <= id)
     }
 
+    fn is_behind_a_failure(&self, id: i64) -> bool {
+        self.blocked.is_some_and(|(head, _)| head.row.id < id)
+    }
+
     /// Takes in a row that was read; says whether it is new and kept.
     pub(crate) fn enter(&mut self, entry: Waiting) -> bool {
-        let id = entry.row.id;
-        if self.is_blocked() || self.skips(id) {
-            self.skip(id);
-            return false;
-        }
-        let is_new = self.insert(entry);
+        let is_new = self.keep(entry);
         if self.waiting.len() > LANE_KEY_WAITING_MAX
             && let Some(dropped) = self.waiting.pop_back()
         {
@@ -119,8 +126,13 @@ impl Key {
         is_new
     }
 
-    fn insert(&mut self, entry: Waiting) -> bool {
-        let place = self.waiting.binary_search_by_key(&entry.row.id, |waiting| waiting.row.id);
+    fn keep(&mut self, entry: Waiting) -> bool {
+        let id = entry.row.id;
+        if self.is_behind_a_failure(id) || self.skips(id) {
+            self.skip(id);
+            return false;
+        }
+        let place = self.waiting.binary_search_by_key(&id, |waiting| waiting.row.id);
         let Err(place) = place else { return false };
         self.waiting.insert(place, entry);
         true
@@ -128,13 +140,7 @@ impl Key {
 
     /// A row that was under way and was not sent waits again: before whatever comes behind it.
     pub(crate) fn put_back(&mut self, back: Waiting) {
-        let id = back.row.id;
-        if self.blocked.is_some_and(|(head, _)| head.row.id < id) || self.skips(id) {
-            self.skip(id);
-        } else {
-            // A row with a lower id may have become visible meanwhile.
-            self.insert(back);
-        }
+        self.keep(back);
     }
 
     /// A row that was under way and failed: what comes behind it waits until then, and is read again. Of two, the first one
@@ -151,8 +157,7 @@ impl Key {
         // Due when it is tried again, and not overdue before.
         self.blocked = Some((Waiting { since: until, ..failed }, until));
         let behind = self.waiting.partition_point(|waiting| waiting.row.id < failed.row.id);
-        let first = self.waiting.drain(behind..).next();
-        if let Some(first) = first {
+        if let Some(first) = self.waiting.get(behind) {
             self.skip(first.row.id);
         }
         before.map(|(_, until)| until)
@@ -163,10 +168,10 @@ impl Key {
         self.blocked.map(|(_, until)| until)
     }
 
-    /// What failed tries again.
+    /// What failed tries again, or is read again with what comes before it.
     pub(crate) fn unblock(&mut self) {
         if let Some((head, _)) = self.blocked.take() {
-            self.insert(head);
+            self.keep(head);
         }
     }
 
@@ -184,12 +189,78 @@ mod tests {
     use super::*;
     use crate::message::MessageId;
 
+    const NOW: BootInstant = BootInstant::from_boot(Duration::ZERO);
+
+    fn row(id: i64) -> Waiting {
+        Waiting { row: RowKey { id, message_id: MessageId::new() }, bytes: 1, since: NOW }
+    }
+
+    /// A key with three rows under way together.
+    fn under_way() -> (Key, [Waiting; 3]) {
+        let (mut key, rows) = (Key::default(), [10, 20, 30].map(row));
+        for row in rows {
+            assert!(key.enter(row));
+        }
+        let runs = rows.map(|row| {
+            let (taken, run) = key.take(3).unwrap();
+            assert_eq!(taken, row);
+            run.unwrap()
+        });
+        runs[0].fail();
+        (key, rows)
+    }
+
+    /// The ids of what goes, one after the other, where all of these are read again.
+    fn goes(key: &mut Key, rows: &[Waiting]) -> Vec<i64> {
+        let mut gone = Vec::new();
+        loop {
+            if let Some(from) = key.hungry_from() {
+                key.resume();
+                for row in rows.iter().filter(|row| row.row.id >= from) {
+                    key.enter(*row);
+                }
+            }
+            let Some((next, _)) = key.take(1) else { return gone };
+            key.taken_back(next.row);
+            gone.push(next.row.id);
+        }
+    }
+
+    #[test]
+    fn what_is_read_beside_a_failure_hides_nothing_that_comes_back_before_it() {
+        let (mut key, rows) = under_way();
+        let [first, second, third] = rows.map(|row| key.taken_back(row.row).unwrap());
+        key.put_back(first);
+        key.block(third, NOW);
+        for row in rows {
+            assert!(key.is_known(row.row) || !key.enter(row) || row == second);
+        }
+        key.put_back(second);
+        key.unblock();
+        assert_eq!(goes(&mut key, &rows), [10, 20, 30]);
+    }
+
+    #[test]
+    fn a_failure_that_is_told_late_does_not_pass_what_is_to_be_read_again() {
+        let (mut key, rows) = under_way();
+        let [first, second, third] = rows.map(|row| key.taken_back(row.row).unwrap());
+        key.block(second, NOW);
+        key.block(first, NOW);
+        key.unblock();
+        key.block(third, NOW);
+        let (next, _) = key.take(1).unwrap();
+        assert_eq!(next.row, first.row);
+        key.taken_back(next.row);
+        key.unblock();
+        assert_eq!(goes(&mut key, &rows[1..]), [20, 30]);
+    }
+
     #[test]
     fn rows_beyond_the_bound_are_not_kept_and_are_read_again_once_few_are_left() {
         let mut key = Key::default();
-        let (most, since) = (LANE_KEY_WAITING_MAX as i64, BootInstant::from_boot(Duration::ZERO));
+        let most = LANE_KEY_WAITING_MAX as i64;
         for id in 0..2 * most {
-            key.enter(Waiting { row: RowKey { id, message_id: MessageId::new() }, bytes: 1, since });
+            key.enter(row(id));
             assert!(key.waiting() <= LANE_KEY_WAITING_MAX, "{id}");
         }
         let mut sent = 0;

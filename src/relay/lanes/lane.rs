@@ -8,6 +8,7 @@ use super::floor::{Covered, Floor};
 use super::key::Key;
 use super::page::{Found, KeyHash, Page, Scan, ScanKind, Waiting};
 use super::recent::Recent;
+use super::tenure::Tenure;
 use super::way::Way;
 use crate::clock::BootInstant;
 use crate::limits::{
@@ -22,7 +23,7 @@ mod blocked;
 
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub(crate) held: HeldLane,
+    pub(crate) tenure: Tenure,
     /// When it was this process's already: what was written since then nobody else has touched.
     taken_at: BootInstant,
     /// Until when its rows may be sent.
@@ -78,7 +79,7 @@ impl Lane {
         now: BootInstant,
     ) -> Self {
         Self {
-            held,
+            tenure: Tenure::begin(held),
             taken_at: now,
             valid_until,
             quiet_until,
@@ -110,13 +111,18 @@ impl Lane {
         if !self.may_send(now) {
             return None;
         }
-        let has_room = self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX;
         let base = self.front.min(self.floor.id());
         let scan = |kind, after| Scan { kind, after, again: 0, front: self.front, is_complete: after <= base };
-        let wants_front = self.has_more && has_room && now >= self.front_at;
+        // What is behind the front comes with a page from there, whatever else that brings.
+        let (within, beyond) = match self.hungry.first() {
+            Some(&(from, _)) if from <= self.front => (Some(from), false),
+            hungry => (None, hungry.is_some()),
+        };
+        let wants_new = self.has_more && self.keys.len() < LANE_KEYS_MAX;
+        let wants_front = (wants_new || beyond) && self.waiting < LANE_WAITING_LOW && now >= self.front_at;
         let front = wants_front.then(|| Scan { again: self.again, ..scan(ScanKind::Front, base) });
         let late = (now >= self.late_at).then(|| scan(ScanKind::Late, self.late_from));
-        let refill = self.hungry.first().map(|(from, _)| scan(ScanKind::Refill, from - 1));
+        let refill = within.map(|from| scan(ScanKind::Refill, from - 1));
         match self.last_scan {
             ScanKind::Refill => front.or(late).or(refill),
             ScanKind::Front => late.or(refill).or(front),
@@ -130,7 +136,8 @@ impl Lane {
             return None;
         }
         let retry = self.blocked.first().map_or(self.late_at, |(until, _)| *until);
-        let front = if self.has_more { self.late_at.min(self.front_at) } else { self.late_at };
+        let front =
+            if self.has_more || !self.hungry.is_empty() { self.late_at.min(self.front_at) } else { self.late_at };
         Some(front.min(retry).max(self.quiet_until))
     }
 
@@ -146,29 +153,24 @@ impl Lane {
     /// Takes in a page. Returns how many of its rows became visible behind a later one of their key
     /// that was sent already.
     pub(crate) fn note(&mut self, scan: Scan, page: &Page, late_at: BootInstant) -> usize {
-        let (end, now) = (page.end(), page.read_at.1);
-        let covered = |&&(from, _): &&(i64, KeyHash)| scan.after < from && from <= end;
-        let resumed: Vec<KeyHash> = self.hungry.iter().filter(covered).map(|(_, key)| *key).collect();
-        for key in &resumed {
-            if let Some(state) = self.keys.get_mut(key) {
-                state.skipped = None;
-            }
-        }
         let (taken, left) = page.rows.split_at(match scan.is_complete {
             true => page.rows.len(),
             false => page.rows.partition_point(|found| found.waiting.row.id <= scan.front),
         });
-        if !left.is_empty() {
-            // They come with the next page from the front, and what arrives meanwhile comes behind them.
-            (self.has_more, self.covered_at) = (true, None);
+        self.has_more |= !left.is_empty();
+        let end = if left.is_empty() { page.end() } else { page.end().min(scan.front) };
+        let has_more_behind = !left.is_empty() || end < self.read_to.max(self.arrived_to);
+        let covered = |&&(from, _): &&(i64, KeyHash)| scan.after < from && from <= end;
+        let resumed: Vec<KeyHash> = self.hungry.iter().filter(covered).map(|(_, key)| *key).collect();
+        for key in &resumed {
+            if let Some(state) = self.keys.get_mut(key) {
+                state.resume();
+            }
         }
-        let late = taken.iter().filter(|found| self.enter(**found, now)).count();
+        let late = taken.iter().filter(|found| self.enter(**found, page.read_at.1)).count();
         for key in resumed {
-            if let Some(state) = self.keys.get_mut(&key)
-                && state.skipped.is_none()
-                && end < self.read_to.max(self.arrived_to)
-            {
-                state.skipped = Some(end + 1);
+            if has_more_behind {
+                self.change(key, |state| state.skip(end + 1));
             }
             self.refresh(key);
         }
@@ -370,5 +372,7 @@ pub(crate) fn validity(began_at: BootInstant, lease: Duration, margin: Duration)
     began_at + lease - margin
 }
 
+#[cfg(test)]
+mod schedules;
 #[cfg(test)]
 mod tests;

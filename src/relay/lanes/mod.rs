@@ -28,6 +28,7 @@ pub(crate) mod load;
 pub(crate) mod page;
 pub(crate) mod reader;
 pub(crate) mod recent;
+pub(crate) mod tenure;
 pub(crate) mod topic;
 pub(crate) mod way;
 pub(crate) mod woken;

@@ -10,6 +10,7 @@ use super::failures::give_up_poisoned;
 use super::hold::LaneHold;
 use super::load::load;
 use super::page::{KeyHash, Scan};
+use super::tenure::Tenure;
 use super::topic::{TopicLanes, Turn};
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
@@ -23,7 +24,7 @@ use crate::relay::outgoing::{Offer, Offered, Outgoing, Way};
 use crate::relay::path::Path;
 use crate::relay::stop::Stage;
 use crate::relay::topics::Gate;
-use crate::store::{HeldLane, LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
+use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
 
 /// The shortest pause: what is due and cannot be done now, because another trial of the broker is under way, is no reason to
 /// spin.
@@ -119,8 +120,8 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: 
         return Ok(false);
     }
     let rows_max = page_rows(wanted.len());
-    let scan = |(held, scan): &(HeldLane, Scan)| LaneScan {
-        lane: held.lane,
+    let scan = |(tenure, scan): &(Tenure, Scan)| LaneScan {
+        lane: tenure.lane(),
         after: scan.after,
         rows_max: rows_max + scan.again,
     };
@@ -151,7 +152,7 @@ fn page_rows(lanes: usize) -> usize {
 fn note(
     engine: &Engine,
     lanes: &TopicLanes,
-    scan: (HeldLane, Scan),
+    scan: (Tenure, Scan),
     page: &[crate::store::LaneEntry],
     is_full: bool,
     read_at: (BootInstant, BootInstant),
@@ -209,7 +210,7 @@ async fn send_taken(
     let mut outgoing = Outgoing::new(engine);
     for row in loaded {
         let Some(turn) = taken.turns.remove(&row.key()) else { continue };
-        let key = (turn.held.lane, turn.key);
+        let key = (turn.tenure.lane(), turn.key);
         // Of a key that has several here none goes past one that does not.
         let goes = match row {
             row if taken.stopped.contains(&key) => {
@@ -259,7 +260,7 @@ impl<'a> Taken<'a> {
     /// it is read: settled between that and the send, it would be sent again.
     fn pass_by(&mut self, is_in_hand: impl Fn(RowKey) -> bool, until: BootInstant) {
         for (row, turn) in self.turns.extract_if(|row, _| is_in_hand(*row)) {
-            self.stopped.insert((turn.held.lane, turn.key));
+            self.stopped.insert((turn.tenure.lane(), turn.key));
             hold(self.lanes, turn, 0).block(row, until);
         }
     }
@@ -274,7 +275,7 @@ impl Drop for Taken<'_> {
 }
 
 fn hold(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> LaneHold {
-    LaneHold { lanes: Arc::clone(lanes), held: turn.held, key: turn.key, epoch, run: turn.run }
+    LaneHold { lanes: Arc::clone(lanes), tenure: turn.tenure, key: turn.key, epoch, run: turn.run }
 }
 
 /// How a row leaves; `None` where its lane has no way out now, or an earlier row of its key failed.
@@ -282,7 +283,7 @@ fn way(lanes: &TopicLanes, hold: &LaneHold) -> Option<Way> {
     match &hold.run {
         None => Some(Way::Plain),
         Some(run) if run.has_failed() => None,
-        Some(run) => lanes.fenced(hold.held).map(|by| Way::Fenced(by, run.clone())),
+        Some(run) => lanes.fenced(hold.tenure).map(|by| Way::Fenced(by, run.clone())),
     }
 }
 
@@ -304,7 +305,7 @@ fn offer(
         return false;
     };
     // Before it is sent: the answer may be there before this returns.
-    lanes.with_lane(hold.held, |lane| lane.sent(hold.key, key));
+    lanes.with_lane(hold.tenure, |lane| lane.sent(hold.key, key));
     let offer = Offer {
         row,
         topic: &lanes.topic,

@@ -13,13 +13,14 @@ use super::arrivals::Arrivals;
 use super::commits::Commits;
 use super::lane::Lane;
 use super::page::{Found, KeyHash, Page, Scan, Waiting};
+use super::tenure::Tenure;
 use super::way::Way;
 use super::woken::Woken;
 use crate::clock::BootInstant;
 use crate::limits::LANE_CARRIED_AGE_MAX;
 use crate::relay::queue::Carried;
 use crate::relay::topics::TopicState;
-use crate::store::{HeldLane, LaneCount, LaneEntry, LaneView, RowKey};
+use crate::store::{LaneCount, LaneEntry, LaneView, RowKey};
 use crate::transport::{FencedLane, Run};
 
 mod committed;
@@ -61,7 +62,7 @@ pub(crate) struct TopicLanes {
 /// A row whose turn it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
-    pub(crate) held: HeldLane,
+    pub(crate) tenure: Tenure,
     pub(crate) valid_until: BootInstant,
     pub(crate) key: KeyHash,
     pub(crate) waiting: Waiting,
@@ -138,7 +139,7 @@ impl TopicLanes {
     pub(crate) fn carried(&self, turn: &Turn, now: BootInstant) -> Option<Box<Carried>> {
         let carried = self.commits.take_row(turn.waiting.row.id)?;
         let owned = self.owned();
-        let lane = owned.get(&turn.held.lane).filter(|lane| lane.held == turn.held)?;
+        let lane = owned.get(&turn.tenure.lane()).filter(|lane| lane.tenure == turn.tenure)?;
         let key = carried.row.key;
         let is_as_written = key == turn.waiting.row && lane.is_untouched(turn.key, key, carried.inserted_at);
         (is_young(&carried, now) && is_as_written).then_some(carried)
@@ -173,18 +174,18 @@ impl TopicLanes {
     }
 
     /// What to read next, a page each of `lanes_max` lanes at most, beginning behind the lane at `turn`.
-    pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(HeldLane, Scan)> {
+    pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(Tenure, Scan)> {
         let owned = self.owned();
-        let wanted = in_turn(&owned, *turn).filter_map(|(_, lane)| Some((lane.held, lane.next_scan(now)?)));
-        let wanted: Vec<(HeldLane, Scan)> = wanted.take(lanes_max).collect();
-        *turn = wanted.last().map_or(*turn, |(held, _)| held.lane);
+        let wanted = in_turn(&owned, *turn).filter_map(|(_, lane)| Some((lane.tenure, lane.next_scan(now)?)));
+        let wanted: Vec<(Tenure, Scan)> = wanted.take(lanes_max).collect();
+        *turn = wanted.last().map_or(*turn, |(tenure, _)| tenure.lane());
         wanted
     }
 
     /// Takes in what was read of a lane; returns how many rows came late.
     pub(crate) fn note(
         &self,
-        (held, scan): (HeldLane, Scan),
+        (tenure, scan): (Tenure, Scan),
         entries: &[LaneEntry],
         is_full: bool,
         read_at: (BootInstant, BootInstant),
@@ -201,7 +202,7 @@ impl TopicLanes {
             (delivered != Some(true)).then(|| Found { key, waiting, in_hand: delivered.is_some() })
         };
         let mut owned = self.owned();
-        let Some(lane) = owned.get_mut(&held.lane).filter(|lane| lane.held == held) else { return 0 };
+        let Some(lane) = owned.get_mut(&tenure.lane()).filter(|lane| lane.tenure == tenure) else { return 0 };
         // Looked at under the lock, behind which rows become known: none is missed between the two.
         let page = Page {
             rows: entries.iter().filter_map(found).collect(),
@@ -227,7 +228,7 @@ impl TopicLanes {
                 let room = if taken.is_empty() { usize::MAX } else { bytes_max.saturating_sub(bytes) };
                 let Some((key, waiting, run)) = lane.take(room) else { break };
                 bytes = bytes.saturating_add(waiting.bytes);
-                taken.push(Turn { held: lane.held, valid_until: lane.valid_until, key, waiting, run });
+                taken.push(Turn { tenure: lane.tenure, valid_until: lane.valid_until, key, waiting, run });
             }
             if taken.len() == rows_max {
                 *turn = number;
@@ -246,9 +247,9 @@ impl TopicLanes {
         self.owned().values().filter_map(Lane::next_at).min()
     }
 
-    /// Does something to a row's lane, where it is still held under the same fence, and wakes the reader.
-    pub(crate) fn with_lane(&self, held: HeldLane, change: impl FnOnce(&mut Lane)) {
-        if let Some(lane) = self.owned().get_mut(&held.lane).filter(|lane| lane.held == held) {
+    /// Does something to a row's lane, where that is still owned as it was then, and wakes the reader.
+    pub(crate) fn with_lane(&self, tenure: Tenure, change: impl FnOnce(&mut Lane)) {
+        if let Some(lane) = self.owned().get_mut(&tenure.lane()).filter(|lane| lane.tenure == tenure) {
             change(lane);
             // Once the last of its rows is back in its place, it can be fenced anew.
             if matches!(lane.way, Way::Unfenced { .. }) {
@@ -259,15 +260,15 @@ impl TopicLanes {
     }
 
     /// The way out of a fenced lane, where it has one.
-    pub(crate) fn fenced(&self, held: HeldLane) -> Option<Arc<dyn FencedLane>> {
-        match &self.owned().get(&held.lane).filter(|lane| lane.held == held)?.way {
+    pub(crate) fn fenced(&self, tenure: Tenure) -> Option<Arc<dyn FencedLane>> {
+        match &self.owned().get(&tenure.lane()).filter(|lane| lane.tenure == tenure)?.way {
             Way::Fenced { by, .. } => Some(Arc::clone(by)),
             Way::Plain | Way::Unfenced { .. } => None,
         }
     }
 
     /// Lanes that are to be fenced now: nothing of them is under way, so that what goes next is the first of each key.
-    pub(crate) fn to_fence(&self, now: BootInstant) -> Vec<HeldLane> {
+    pub(crate) fn to_fence(&self, now: BootInstant) -> Vec<Tenure> {
         let is_due = |lane: &Lane| match lane.way {
             Way::Unfenced { from, is_asked, .. } => {
                 !is_asked && from <= now && now < lane.valid_until && !lane.is_given_up
@@ -275,7 +276,7 @@ impl TopicLanes {
             Way::Plain | Way::Fenced { .. } => false,
         };
         let owned = self.owned();
-        owned.values().filter(|lane| is_due(lane) && !lane.is_sending()).map(|lane| lane.held).collect()
+        owned.values().filter(|lane| is_due(lane) && !lane.is_sending()).map(|lane| lane.tenure).collect()
     }
 
     /// Whether a lane waits to be fenced.
@@ -284,16 +285,16 @@ impl TopicLanes {
     }
 
     /// Gives up a lane that somebody else fenced: it is theirs, or will be taken anew.
-    pub(crate) fn lose(&self, held: HeldLane, now: BootInstant) -> bool {
+    pub(crate) fn lose(&self, tenure: Tenure, now: BootInstant) -> bool {
         let lost = {
             let mut owned = self.owned();
-            let is_held = owned.get(&held.lane).is_some_and(|lane| lane.held == held);
-            is_held.then(|| owned.remove(&held.lane)).flatten()
+            let is_held = owned.get(&tenure.lane()).is_some_and(|lane| lane.tenure == tenure);
+            is_held.then(|| owned.remove(&tenure.lane())).flatten()
         };
         let Some(lost) = lost else { return false };
         // Two that fence each other would do so without a wait, if each began as if it were the first time.
         if let Some(way) = lost.way.anew(now) {
-            self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).insert(held.lane, way);
+            self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).insert(tenure.lane(), way);
         }
         self.keep.notify_one();
         true

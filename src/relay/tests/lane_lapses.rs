@@ -15,7 +15,7 @@ fn held(relay: &Relay) -> Vec<HeldLane> {
         relay.engines.all.iter().flat_map(|engine| engine.lanes.iter().map(|lanes| (engine.clock.now(), lanes)));
     let held = lanes.flat_map(|(now, lanes)| {
         let owned = lanes.owned();
-        owned.values().filter(|lane| now < lane.valid_until).map(|lane| lane.held).collect::<Vec<_>>()
+        owned.values().filter(|lane| now < lane.valid_until).map(|lane| lane.tenure.held).collect::<Vec<_>>()
     });
     held.collect()
 }

@@ -25,7 +25,7 @@ mod put_back;
 mod refused;
 mod routes;
 mod schedules;
-mod seeds;
+pub(super) mod seeds;
 mod several;
 mod times;
 mod told;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 /// Runs each seed on virtual time; the first that fails is named, and ends it.
-pub(super) fn each<F: Future<Output = ()>>(seeds: u64, schedule: impl Fn(u64) -> F + Sync) {
+pub(in crate::relay) fn each<F: Future<Output = ()>>(seeds: u64, schedule: impl Fn(u64) -> F + Sync) {
     let Range { start, end } = wanted(seeds);
     let next = AtomicU64::new(start);
     let work = || {

@@ -86,6 +86,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::lanes::key",
             "relay::lanes::recent",
             "relay::lanes::way",
+            "relay::lanes::tenure",
             "relay::lanes::lane",
             "relay::lanes::lane::arrive",
             "relay::lanes::lane::blocked",

@@ -211,28 +211,47 @@ fn what_arrived_for_a_key_that_waits_is_looked_for_behind_a_full_page() {
             lane.block(key, failed.row, later);
         }
         lane.unblock(later);
-        let refill = lane.next_scan(later).unwrap();
-        assert_eq!((refill.kind, refill.after), (ScanKind::Refill, 7));
-        note(&mut lane, refill, vec![Found { key, waiting: next, in_hand: false }], (1, 8), true);
-        assert_eq!(lane.next_scan(later).map(|scan| (scan.kind, scan.after)), Some((ScanKind::Refill, 8)));
+        let of_key = |waiting| Found { key, waiting, in_hand: false };
+        let (one, both) = (vec![of_key(next)], vec![of_key(next), of_key(last)]);
+        for (rows, last, is_full) in [(one, 8, true), (both, 10, false)] {
+            let scan = lane.next_scan(later).unwrap();
+            assert_eq!(scan.kind, ScanKind::Front, "beyond what was read");
+            let read = rows.len();
+            note(&mut lane, scan, rows, (read, last), is_full);
+        }
+        assert_eq!(goes(&mut lane), [7, 8, 10]);
     }
 }
 
-/// Read for a key beyond the front, it is left to the next page from there, and nobody else knows of it until then.
+/// Read for a key beyond the front, it is left to the next page from there, which is read at once.
 #[test]
-fn what_was_announced_does_not_pass_what_a_page_left_to_the_next() {
-    let (mut lane, announced_at) = (lane(), NOW + MILLISECOND);
-    read_to_the_end(&mut lane, NOW, 7);
+fn what_a_page_leaves_comes_with_the_next_from_the_front() {
+    let (mut lane, later) = (lane(), NOW + MILLISECOND);
+    let of_key = |id| Found { key: 1, ..found(id) };
+    let [five, six, nine] = [5, 6, 9].map(of_key);
+    let first = lane.next_scan(NOW).unwrap();
+    // So young that others may still appear before them.
+    lane.note(first, &Page { youngest: Duration::ZERO, ..page(vec![five, six], 6) }, NOW + POLL);
     assert_eq!(kind(&mut lane), None);
-    let (key, failed, _) = lane.take(usize::MAX).unwrap();
-    lane.block(key, failed.row, announced_at);
-    let behind = || vec![Found { key, ..found(9) }];
-    let late = Scan { kind: ScanKind::Late, after: 0, again: 0, front: 7, is_complete: true };
-    let page = Page { read_at: (announced_at, announced_at), ..page(behind(), 9) };
-    lane.note(late, &page, NOW + POLL);
-    lane.unblock(announced_at);
-    let refill = lane.next_scan(announced_at).unwrap();
-    assert_eq!((refill.kind, refill.after, refill.is_complete), (ScanKind::Refill, 8, false));
-    note(&mut lane, refill, behind(), (1, 9), false);
-    assert_eq!(lane.arrive(key, found(10).waiting, announced_at, announced_at), None, "behind 9");
+    lane.take(usize::MAX).unwrap();
+    lane.block(1, five.waiting.row, later);
+    lane.unblock(later);
+    let refill = lane.next_scan(later).unwrap();
+    assert_eq!((refill.kind, refill.after, refill.is_complete), (ScanKind::Refill, 5, false));
+    note(&mut lane, refill, vec![six, nine], (2, 9), false);
+    assert_eq!(goes(&mut lane), [5, 6], "one of 7 or 8 may be there by now");
+    let front = lane.next_scan(later).unwrap();
+    assert_eq!((front.kind, front.after), (ScanKind::Front, 0));
+    note(&mut lane, front, vec![of_key(7), nine], (4, 9), false);
+    assert_eq!(goes(&mut lane), [7, 9]);
+}
+
+/// The ids of what goes, one after the other.
+fn goes(lane: &mut Lane) -> Vec<i64> {
+    let mut gone = Vec::new();
+    while let Some((key, Waiting { row, .. }, _)) = lane.take(usize::MAX) {
+        lane.done(key, row);
+        gone.push(row.id);
+    }
+    gone
 }

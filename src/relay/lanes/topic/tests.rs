@@ -5,7 +5,7 @@ use super::*;
 use crate::limits::LANE_COMMITS_MAX;
 use crate::message::{Envelope, MessageId};
 use crate::relay::gauges::Gauges;
-use crate::store::Row;
+use crate::store::{HeldLane, Row};
 use crate::topic::Topic;
 
 const NOW: BootInstant = BootInstant::from_boot(Duration::from_secs(9));
@@ -26,7 +26,7 @@ fn lanes_beyond_what_one_read_takes_have_their_turn() {
     let lanes = lanes_of(200);
     // Each of them wants to be read every time, as with a backlog.
     let mut turn = 0;
-    let read: Vec<_> = (0..5).flat_map(|_| lanes.scans(&mut turn, 80, NOW)).map(|(held, _)| held.lane).collect();
+    let read: Vec<_> = (0..5).flat_map(|_| lanes.scans(&mut turn, 80, NOW)).map(|(tenure, _)| tenure.lane()).collect();
     assert_eq!(read.len(), 400);
     assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "each once before one comes twice");
 }
@@ -35,7 +35,7 @@ fn lanes_beyond_what_one_read_takes_have_their_turn() {
 #[test]
 fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
     let lanes = lanes_of(1);
-    let held = HeldLane { lane: 0, fence: 1 };
+    let tenure = lanes.owned()[&0].tenure;
     let turn = |id| {
         let row = RowKey { id, message_id: MessageId::new() };
         let envelope = Envelope::new(row.message_id, "orders".into(), SystemTime::UNIX_EPOCH);
@@ -46,17 +46,44 @@ fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
             NOW,
             Some(Box::new(Carried { row: row_itself, inserted_at: NOW, announced_at: None })),
         );
-        Turn { held, valid_until: NOW + HOUR, key: 7, waiting: Waiting { row, bytes: 0, since: NOW }, run: None }
+        Turn { tenure, valid_until: NOW + HOUR, key: 7, waiting: Waiting { row, bytes: 0, since: NOW }, run: None }
     };
     let (sent, next) = (turn(5), turn(6));
-    lanes.with_lane(held, |lane| lane.sent(7, sent.waiting.row));
+    lanes.with_lane(tenure, |lane| lane.sent(7, sent.waiting.row));
     assert!(lanes.carried(&sent, NOW).is_none());
     assert!(lanes.carried(&next, NOW).is_some() && lanes.carried(&next, NOW).is_none(), "once");
     assert!(
-        lanes.carried(&Turn { held: HeldLane { fence: 2, ..held }, ..turn(8) }, NOW).is_none(),
+        lanes.carried(&Turn { tenure: Tenure::begin(tenure.held), ..turn(8) }, NOW).is_none(),
         "the lane was taken anew"
     );
     assert!(lanes.carried(&turn(9), NOW + LANE_CARRIED_AGE_MAX).is_none(), "somebody may have deleted it by hand");
+}
+
+fn entry(id: i64) -> LaneEntry {
+    let row = RowKey { id, message_id: MessageId::new() };
+    LaneEntry { scan: 0, row, key: Some("k".into()), bytes: 1, age: Duration::ZERO, horizon: None }
+}
+
+/// Lost while the database still called it this node's, it is taken again under the same fence.
+#[test]
+fn what_was_asked_in_an_earlier_tenure_says_nothing_of_this_one() {
+    let lanes = lanes_of(1);
+    let ask = || lanes.scans(&mut 0, 1, NOW)[0];
+    let note = |scan, rows: &[LaneEntry]| lanes.note(scan, rows, true, (NOW, NOW), NOW + HOUR, |_| None);
+    let rows = [entry(5), entry(6), entry(7)];
+    let first = ask();
+    note(first, &rows[..2]);
+    let (tenure, beyond) = (first.0, ask());
+    assert!(lanes.lose(tenure, NOW));
+    lanes.owned().insert(0, Lane::new(tenure.held, Way::unfenced(NOW), NOW + HOUR, NOW, NOW));
+    note(beyond, &rows[2..]);
+    assert!(!lanes.lose(tenure, NOW), "who fenced it then did not fence it now");
+    lanes.with_lane(tenure, |lane| lane.way = Way::Plain);
+    assert!(lanes.take(&mut 0, 1, 1, NOW).is_empty(), "nor may it send by a way that was found then");
+    lanes.owned().get_mut(&0).unwrap().way = Way::Plain;
+    assert!(!lanes.ready(NOW), "5 and 6 go before 7");
+    note(ask(), &rows);
+    assert_eq!(lanes.take(&mut 0, 1, 1, NOW)[0].waiting.row, rows[0].row);
 }
 
 /// What has no room is looked for.

@@ -1,0 +1,234 @@
+//! Seeded schedules of one lane: whatever is read, fails and comes back in whatever order, no row of a key goes before an earlier one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::*;
+use crate::limits::LANE_OPEN_DURATION;
+use crate::message::MessageId;
+
+const SEEDS: u64 = 3_000;
+const STEPS: usize = 400;
+const KEYS: u64 = 3;
+
+/// The way out of a fenced lane.
+#[derive(Debug)]
+struct Out;
+
+impl FencedLane for Out {
+    fn send_all(&self, _messages: Vec<crate::transport::FencedMessage>) {}
+
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+/// A row of the database, with when it was enqueued.
+type Row = (KeyHash, RowKey, BootInstant);
+
+/// A row on its way.
+#[derive(Debug)]
+struct Sent {
+    key: KeyHash,
+    run: Option<Run>,
+    /// Whether it failed, and is to be treated.
+    has_failed: bool,
+}
+
+/// A transaction that holds its key's lock.
+#[derive(Debug)]
+struct Open {
+    row: RowKey,
+    enqueued_at: BootInstant,
+    announced_at: Option<BootInstant>,
+}
+
+#[derive(Debug)]
+struct Schedule {
+    random: fastrand::Rng,
+    now: BootInstant,
+    lane: Lane,
+    /// What the database shows.
+    rows: BTreeMap<i64, Row>,
+    delivered: HashSet<i64>,
+    open: HashMap<KeyHash, Open>,
+    last_id: i64,
+    sent: BTreeMap<i64, Sent>,
+    /// A page that was asked for, with what the database showed then.
+    asked: Option<(Scan, BootInstant, Vec<Row>, bool)>,
+}
+
+impl Schedule {
+    fn new(seed: u64) -> Self {
+        let now = BootInstant::from_boot(Duration::from_secs(9));
+        let random = fastrand::Rng::with_seed(seed);
+        let way = if seed % 3 == 0 { Way::Plain } else { Way::Fenced { by: Arc::new(Out), tries: 0 } };
+        let lane = Lane::new(HeldLane { lane: 0, fence: 1 }, way, now + Duration::from_secs(36_000), now, now);
+        let (rows, delivered, open) = (BTreeMap::new(), HashSet::new(), HashMap::new());
+        Self { random, now, lane, rows, delivered, open, last_id: 0, sent: BTreeMap::new(), asked: None }
+    }
+
+    fn step(&mut self) {
+        // No two of them at once.
+        self.now = self.now + Duration::from_micros(1);
+        match self.random.u32(..20) {
+            0..3 => self.insert(),
+            3 => self.announce(),
+            4..7 => {
+                let key = self.random.u64(..KEYS);
+                self.commit(key);
+            }
+            7..10 => self.ask(),
+            10..12 => self.note(),
+            12..14 => self.take(),
+            14..16 => self.answer(0.3),
+            16..18 => self.treat(),
+            18 => self.pass(),
+            _ => self.settle(),
+        }
+    }
+
+    fn insert(&mut self) {
+        let key = self.random.u64(..KEYS);
+        if !self.open.contains_key(&key) {
+            self.last_id += self.random.i64(1..4);
+            let row = RowKey { id: self.last_id, message_id: MessageId::new() };
+            self.open.insert(key, Open { row, enqueued_at: self.now, announced_at: None });
+        }
+    }
+
+    fn announce(&mut self) {
+        let now = self.now;
+        if let Some(open) = self.open.get_mut(&self.random.u64(..KEYS)) {
+            open.announced_at.get_or_insert(now);
+            self.lane.expect();
+        }
+    }
+
+    fn commit(&mut self, key: KeyHash) {
+        let Some(Open { row, enqueued_at, announced_at }) = self.open.remove(&key) else { return };
+        self.rows.insert(row.id, (key, row, enqueued_at));
+        let waiting = Waiting { row, bytes: 1, since: enqueued_at };
+        let arrived = announced_at.and_then(|at| self.lane.arrive(key, waiting, at, self.now));
+        if arrived.is_none() {
+            self.lane.woken(Some(row.id));
+        }
+    }
+
+    fn ask(&mut self) {
+        if self.asked.is_none()
+            && let Some(scan) = self.lane.next_scan(self.now)
+        {
+            let rows_max = scan.again + self.random.usize(1..6);
+            let page: Vec<_> = self.rows.range(scan.after + 1..).map(|(_, row)| *row).take(rows_max).collect();
+            let is_full = page.len() == rows_max;
+            self.asked = Some((scan, self.now, page, is_full));
+        }
+    }
+
+    fn note(&mut self) {
+        let Some((scan, asked_at, page, is_full)) = self.asked.take() else { return };
+        let found = |&(key, row, since): &Row| Found {
+            key,
+            waiting: Waiting { row, bytes: 1, since },
+            in_hand: self.sent.contains_key(&row.id),
+        };
+        let last = page.last().map_or(scan.after, |(_, row, _)| row.id);
+        let rows = page.iter().filter(|(_, row, _)| !self.delivered.contains(&row.id)).map(found).collect();
+        let youngest = page.iter().map(|(_, _, since)| since.until(self.now)).min().unwrap_or(Duration::MAX);
+        let read = page.len();
+        let page = Page { rows, read, youngest, horizon: None, last, is_full, read_at: (asked_at, self.now) };
+        self.lane.note(scan, &page, self.now + Duration::from_secs(1));
+    }
+
+    fn take(&mut self) {
+        for _ in 0..self.random.usize(1..5) {
+            let Some((key, Waiting { row, .. }, run)) = self.lane.take(usize::MAX) else { return };
+            if !self.rows.contains_key(&row.id) {
+                self.lane.done(key, row);
+                continue;
+            }
+            let is_before = |id: &i64, of: KeyHash| of == key && *id < row.id && !self.delivered.contains(id);
+            for (before, _) in self.rows.iter().filter(|(id, (of, ..))| is_before(id, *of)) {
+                let is_under_way = self.sent.get(before).is_some_and(|sent| run.is_some() && sent.run == run);
+                assert!(is_under_way, "{} goes before {before}: {:?}", row.id, self.lane.keys.get(&key));
+            }
+            if run.as_ref().is_some_and(Run::has_failed) {
+                self.lane.put_back(key, row);
+            } else {
+                self.lane.sent(key, row);
+                assert!(self.sent.insert(row.id, Sent { key, run, has_failed: false }).is_none(), "twice");
+            }
+        }
+    }
+
+    /// The first of a key is delivered or fails; one whose run has failed fails whenever it likes.
+    fn answer(&mut self, failures: f64) {
+        let Some(place) = (!self.sent.is_empty()).then(|| self.random.usize(..self.sent.len())) else { return };
+        let Some((&id, sent)) = self.sent.iter().nth(place).filter(|(_, sent)| !sent.has_failed) else { return };
+        let (key, run) = (sent.key, sent.run.clone());
+        let is_first = self.sent.iter().find(|(_, sent)| sent.key == key).is_some_and(|(first, _)| *first == id);
+        let run_has_failed = run.as_ref().is_some_and(Run::has_failed);
+        if run_has_failed || (is_first && self.random.f64() < failures) {
+            run.iter().for_each(Run::fail);
+            self.sent.entry(id).and_modify(|sent| sent.has_failed = true);
+        } else if is_first {
+            self.sent.remove(&id);
+            self.delivered.insert(id);
+            self.lane.done(key, self.rows[&id].1);
+        }
+    }
+
+    fn treat(&mut self) {
+        let failed: Vec<i64> = self.sent.iter().filter(|(_, sent)| sent.has_failed).map(|(id, _)| *id).collect();
+        let Some(id) = self.random.choice(failed) else { return };
+        let Some(Sent { key, .. }) = self.sent.remove(&id) else { return };
+        let row = self.rows[&id].1;
+        if self.random.bool() {
+            self.lane.put_back(key, row);
+        } else {
+            self.lane.block(key, row, self.now + Duration::from_millis(self.random.u64(..300)));
+        }
+    }
+
+    /// Time passes, and no transaction stays open longer than a lane waits for it.
+    fn pass(&mut self) {
+        let then = self.now + Duration::from_millis(self.random.u64(1..1_200));
+        let is_old = |open: &Open| open.enqueued_at + LANE_OPEN_DURATION <= then;
+        let old: Vec<KeyHash> = self.open.iter().filter(|(_, open)| is_old(open)).map(|(key, _)| *key).collect();
+        old.into_iter().for_each(|key| self.commit(key));
+        self.now = then;
+        self.lane.unblock(self.now);
+    }
+
+    fn settle(&mut self) {
+        let delivered = &self.delivered;
+        self.rows.retain(|id, _| !delivered.contains(id));
+    }
+
+    /// Everything that was committed goes, once nothing fails any more.
+    fn end(&mut self) {
+        for _ in 0..50 * STEPS {
+            if self.rows.keys().all(|id| self.delivered.contains(id)) {
+                return;
+            }
+            match self.random.u32(..6) {
+                0 => self.ask(),
+                1 => self.note(),
+                2 => self.take(),
+                3 => self.answer(0.0),
+                4 => self.treat(),
+                _ => self.pass(),
+            }
+        }
+        panic!("stuck: {self:?}");
+    }
+}
+
+#[test]
+fn no_row_goes_before_an_earlier_one_of_its_key_and_each_goes() {
+    crate::relay::tests::seeds::each(SEEDS, |seed| async move {
+        let mut schedule = Schedule::new(seed);
+        (0..STEPS).for_each(|_| schedule.step());
+        schedule.end();
+    });
+}
