@@ -28,9 +28,10 @@ use crate::store::{
 impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
     async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError> {
         let texts = &self.admin_texts;
-        let locked = Statement::new(&texts.lock_delayed, [Bind::message_id(message)]);
+        let [found, locked] =
+            [&texts.find_delayed, &texts.lock_delayed].map(|text| Statement::new(text, [Bind::message_id(message)]));
         let there = Statement::new(&texts.look_at_delayed, [Bind::message_id(message)]);
-        Ok(match self.write_one(locked, &texts.delete_one, there).await? {
+        Ok(match self.write_one([found, locked], &texts.delete_one, there).await? {
             Written::Topic(topic) => Cancellation::Cancelled { topic },
             Written::Taken => Cancellation::Taken,
             Written::NotThere => Cancellation::NotThere,
@@ -39,9 +40,10 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
 
     async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
         let texts = &self.admin_texts;
-        let locked = Statement::new(&texts.lock_waiting, [Bind::message_id(message), Bind::BigInt(micros(lease))]);
+        let binds = || [Bind::message_id(message), Bind::BigInt(micros(lease))];
+        let [found, locked] = [&texts.find_waiting, &texts.lock_waiting].map(|text| Statement::new(text, binds()));
         let there = Statement::new(&texts.look_at_one, [Bind::message_id(message)]);
-        Ok(match self.write_one(locked, &texts.make_due, there).await? {
+        Ok(match self.write_one([found, locked], &texts.make_due, there).await? {
             Written::Topic(_) => Hastening::Due,
             Written::Taken => Hastening::Soon,
             Written::NotThere => Hastening::NotThere,
@@ -157,9 +159,13 @@ enum Written {
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
     /// Locks one message and writes it by its id; where it could not be locked, looks whether it is there.
+    ///
+    /// Looked for before, without a lock: InnoDB locks a row before it knows whether the rest of the condition holds, and keeps it
+    /// locked until COMMIT. One that is under way would be passed over by whoever is to note its failure, and nobody notes that
+    /// again.
     async fn write_one(
         &self,
-        lock: Statement<Mysql>,
+        [find, lock]: [Statement<Mysql>; 2],
         write: &Arc<str>,
         look: Statement<Mysql>,
     ) -> Result<Written, StoreError> {
@@ -167,7 +173,10 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
             .within(async {
                 let mut lease = self.connections.lease().await?;
                 lease.begin(begin(SILENCE_SECS)).await?;
-                let locked: Vec<OneRow> = lease.load(lock).await?;
+                let mut locked: Vec<OneRow> = lease.load(find).await?;
+                if !locked.is_empty() {
+                    locked = lease.load(lock).await?;
+                }
                 let written = if let Some(row) = locked.into_iter().next() {
                     lease.execute(Statement::new(write, [Bind::BigInt(row.id)])).await?;
                     Written::Topic(row.topic)

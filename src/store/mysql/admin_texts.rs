@@ -6,9 +6,11 @@ use crate::store::schema::{IndexNaming, named};
 /// The statements by which people look after single messages.
 #[derive(Debug)]
 pub(super) struct AdminTexts {
+    pub(super) find_delayed: Arc<str>,
     pub(super) lock_delayed: Arc<str>,
     pub(super) look_at_delayed: Arc<str>,
     pub(super) delete_one: Arc<str>,
+    pub(super) find_waiting: Arc<str>,
     pub(super) lock_waiting: Arc<str>,
     pub(super) look_at_one: Arc<str>,
     pub(super) make_due: Arc<str>,
@@ -29,10 +31,12 @@ impl AdminTexts {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |sql: &str| named(&sql.replace("{back}", BACK), names, IndexNaming::ByTable).into();
         Self {
-            lock_delayed: text(LOCK_DELAYED),
+            find_delayed: text(FIND_DELAYED),
+            lock_delayed: text(&format!("{FIND_DELAYED}{LOCK}")),
             look_at_delayed: text(LOOK_AT_DELAYED),
             delete_one: text(DELETE_ONE),
-            lock_waiting: text(LOCK_WAITING),
+            find_waiting: text(FIND_WAITING),
+            lock_waiting: text(&format!("{FIND_WAITING}{LOCK}")),
             look_at_one: text(LOOK_AT_ONE),
             make_due: text(MAKE_DUE),
             now: text(NOW_TEXT),
@@ -62,10 +66,12 @@ pub(super) const MARKS: &str = "SELECT message_id, topic, TIMESTAMPDIFF(MICROSEC
 
 const NOW_TEXT: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))";
 
+const LOCK: &str = " FOR UPDATE SKIP LOCKED";
+
 // What a claim holds locked is passed over, and what one held before has another epoch.
-const LOCK_DELAYED: &str = "
+const FIND_DELAYED: &str = "
 SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
-WHERE message_id = UNHEX(?) AND deliver_at IS NOT NULL AND epoch = 0 FOR UPDATE SKIP LOCKED";
+WHERE message_id = UNHEX(?) AND deliver_at IS NOT NULL AND epoch = 0";
 
 const LOOK_AT_DELAYED: &str = "
 SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
@@ -75,11 +81,10 @@ const DELETE_ONE: &str = "DELETE FROM outbox_messages WHERE id = ?";
 
 // A held row is due within a lease, and so is one that will be tried again soon: nothing tells the two apart, and the first
 // must not be touched. At epoch 0 it is the relay of its process that has it, for as long as its topic says.
-const LOCK_WAITING: &str = "
+const FIND_WAITING: &str = "
 SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
 WHERE message_id = UNHEX(?) AND lane = -1 AND due_at > UTC_TIMESTAMP(6) AND
-  IF(epoch = 0, deliver_at IS NOT NULL, due_at > TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)))
-FOR UPDATE SKIP LOCKED";
+  IF(epoch = 0, deliver_at IS NOT NULL, due_at > TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)))";
 
 const LOOK_AT_ONE: &str = "
 SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)

@@ -61,7 +61,7 @@ impl Schedule {
     fn new(seed: u64) -> Self {
         let now = BootInstant::from_boot(Duration::from_secs(9));
         let random = fastrand::Rng::with_seed(seed);
-        let way = if seed % 3 == 0 { Way::Plain } else { Way::Fenced { by: Arc::new(Out), tries: 0 } };
+        let way = if seed.is_multiple_of(3) { Way::Plain } else { Way::Fenced { by: Arc::new(Out), tries: 0 } };
         let lane = Lane::new(HeldLane { lane: 0, fence: 1 }, way, now + Duration::from_secs(36_000), now, now);
         let (rows, delivered, open) = (BTreeMap::new(), HashSet::new(), HashMap::new());
         Self { random, now, lane, rows, delivered, open, last_id: 0, sent: BTreeMap::new(), asked: None }
