@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 
-use super::lane::Lane;
 use super::tenure::Tenure;
 use super::topic::TopicLanes;
 use crate::crash_points::crash_point;
@@ -31,7 +30,9 @@ struct Asked {
 /// Runs until the relay drains, and what was begun has ended.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     // Of one that panicked nothing is waited for any more.
-    lanes.owned().values_mut().filter(|lane| lane.is_asked()).for_each(|lane| lane.unfence(engine.clock.now()));
+    for lane in std::mem::take(&mut *lanes.asked()) {
+        lanes.owned().get_mut(&lane).into_iter().for_each(|lane| lane.unfence(engine.clock.now()));
+    }
     let mut asked = Asked { engine, lanes, fencing: JoinSet::new(), of: HashMap::new() };
     let (engine, lanes) = (Arc::clone(&asked.engine), Arc::clone(&asked.lanes));
     while !engine.stop.has_reached(Stage::Draining) {
@@ -71,7 +72,7 @@ impl Asked {
         for tenure in lanes.to_fence(now).into_iter().take(room) {
             let transport = Arc::clone(&engine.transport);
             let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: tenure.lane() };
-            lanes.with_lane(tenure, Lane::ask);
+            lanes.asked().insert(tenure.lane());
             let task = self.fencing.spawn(async move { transport.fence(name).await });
             self.of.insert(task.id(), tenure);
         }
@@ -80,6 +81,7 @@ impl Asked {
     fn answered(&mut self, fenced: Result<(Id, Fenced), JoinError>) {
         let id = fenced.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(tenure) = self.of.remove(&id) else { return };
+        self.lanes.asked().remove(&tenure.lane());
         match fenced {
             Ok((_, fenced)) => book(&self.engine, &self.lanes, tenure, fenced),
             Err(_panicked) => self.lanes.with_lane(tenure, |lane| lane.unfence(self.engine.clock.now())),

@@ -110,7 +110,7 @@ mod tests {
     fn a_lane_that_is_fenced_in_vain_again_and_again_is_a_failure_of_the_broker() {
         let (lanes, mut fitness) = (lanes_of(1), Fitness::default());
         for tries in 0..=LANE_FENCE_TRIES_MAX + 1 {
-            let way = Way::Unfenced { from: at(1), tries, is_asked: false };
+            let way = Way::Unfenced { from: at(1), tries };
             lanes.owned().get_mut(&0).unwrap().way = way;
             fitness.look(&lanes, false, at(1));
             assert_eq!(fitness.unfenced_since.is_some(), tries >= LANE_FENCE_TRIES_MAX, "{tries}");

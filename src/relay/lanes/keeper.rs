@@ -128,11 +128,11 @@ fn give_up_surplus(engine: &Engine, lanes: &TopicLanes, view: &LaneView, joins: 
 /// puts nothing out of order.
 fn drained(engine: &Engine, lanes: &TopicLanes) -> Vec<HeldLane> {
     let in_use: HashSet<u16> = engine.ledger.lanes_in_use(lanes);
-    let owned = lanes.owned();
+    let (owned, asked) = (lanes.owned(), lanes.asked());
     let is_free = |lane: &Lane| {
         planted(Mistake::LaneLeftInFlight) || (!lane.is_sending() && !in_use.contains(&lane.tenure.held.lane))
     };
-    let idle = owned.values().filter(|lane| lane.is_given_up && !lane.is_asked() && is_free(lane));
+    let idle = owned.values().filter(|lane| lane.is_given_up && !asked.contains(&lane.tenure.lane()) && is_free(lane));
     idle.map(|lane| lane.tenure.held).collect()
 }
 

@@ -77,6 +77,11 @@ impl Key {
         self.is_free() && self.waiting.is_empty() && self.skipped.is_none()
     }
 
+    /// Whether nothing of it is left but rows behind this one, which were seen and not kept.
+    pub(crate) fn is_only_behind(&self, id: i64) -> bool {
+        self.is_free() && self.waiting.is_empty() && !self.is_ready && self.skipped.is_some_and(|from| from > id)
+    }
+
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -113,21 +113,23 @@ impl Lane {
         }
         let base = self.front.min(self.floor.id());
         let scan = |kind, after| Scan { kind, after, again: 0, front: self.front, is_complete: after <= base };
-        // What is behind the front comes with a page from there, whatever else that brings.
-        let (within, beyond) = match self.hungry.first() {
-            Some(&(from, _)) if from <= self.front => (Some(from), false),
-            hungry => (None, hungry.is_some()),
-        };
-        let wants_new = self.has_more && self.keys.len() < LANE_KEYS_MAX;
-        let wants_front = (wants_new || beyond) && self.waiting < LANE_WAITING_LOW && now >= self.front_at;
+        let wants_front = self.wants_front() && now >= self.front_at;
         let front = wants_front.then(|| Scan { again: self.again, ..scan(ScanKind::Front, base) });
         let late = (now >= self.late_at).then(|| scan(ScanKind::Late, self.late_from));
-        let refill = within.map(|from| scan(ScanKind::Refill, from - 1));
+        // What is beyond the front comes with a page from there.
+        let within = self.hungry.first().filter(|(from, _)| *from <= self.front);
+        let refill = within.map(|(from, _)| scan(ScanKind::Refill, from - 1));
         match self.last_scan {
             ScanKind::Refill => front.or(late).or(refill),
             ScanKind::Front => late.or(refill).or(front),
             ScanKind::Late => refill.or(front).or(late),
         }
+    }
+
+    /// Whether more is to be read from the front, for a key that is known or for others, and there is room.
+    fn wants_front(&self) -> bool {
+        let is_beyond = self.hungry.last().is_some_and(|(from, _)| *from > self.front);
+        (self.has_more || is_beyond) && self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX
     }
 
     /// When there is something to do although nobody wakes.
@@ -136,8 +138,7 @@ impl Lane {
             return None;
         }
         let retry = self.blocked.first().map_or(self.late_at, |(until, _)| *until);
-        let front =
-            if self.has_more || !self.hungry.is_empty() { self.late_at.min(self.front_at) } else { self.late_at };
+        let front = if self.wants_front() { self.late_at.min(self.front_at) } else { self.late_at };
         Some(front.min(retry).max(self.quiet_until))
     }
 
@@ -274,13 +275,6 @@ impl Lane {
         }
     }
 
-    /// Notes that the broker is asked to fence the lane.
-    pub(crate) fn ask(&mut self) {
-        if let Way::Unfenced { is_asked, .. } = &mut self.way {
-            *is_asked = true;
-        }
-    }
-
     /// Notes that the way out works.
     pub(crate) fn delivered(&mut self) {
         if let Way::Fenced { tries, .. } = &mut self.way {
@@ -342,6 +336,23 @@ impl Lane {
         }
     }
 
+    /// Makes room where there is none for other keys, and keys of which only more is to be read beyond the front would hold it for ever:
+    /// that comes with the next page from there, as of a key that nobody has seen. Not while a page is read, which may begin
+    /// behind it.
+    pub(crate) fn forget(&mut self) {
+        if self.keys.len() < LANE_KEYS_MAX {
+            return;
+        }
+        let is_only_behind = |key: &KeyHash| self.keys.get(key).is_some_and(|state| state.is_only_behind(self.front));
+        let beyond = self.hungry.range((self.front + 1, KeyHash::MIN)..);
+        let forgotten: Vec<(i64, KeyHash)> = beyond.filter(|(_, key)| is_only_behind(key)).copied().collect();
+        for (from, key) in forgotten {
+            self.hungry.remove(&(from, key));
+            self.keys.remove(&key);
+            (self.has_more, self.covered_at) = (true, None);
+        }
+    }
+
     /// Since when the oldest row waits that no failed one is in the way of.
     pub(crate) fn oldest(&self) -> Option<BootInstant> {
         self.keys.values().filter_map(Key::oldest).min()
@@ -350,11 +361,6 @@ impl Lane {
     /// Whether a row is under way: being read, sent, or its failure is being written.
     pub(crate) fn is_sending(&self) -> bool {
         self.keys.values().any(Key::is_sending)
-    }
-
-    /// Whether the broker may still fence the lane on this node's behalf.
-    pub(crate) fn is_asked(&self) -> bool {
-        matches!(self.way, Way::Unfenced { is_asked: true, .. })
     }
 
     /// Whether everything that was committed before was read, sent and answered, but for keys that are blocked.

@@ -1,7 +1,7 @@
 //! The lanes of one ordered topic as this process sees them.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +31,9 @@ pub(crate) struct TopicLanes {
     owned: Mutex<BTreeMap<u16, Lane>>,
     /// How lanes go on that somebody else fenced, should they be taken anew.
     fenced_out: Mutex<BTreeMap<u16, Way>>,
+    /// Lanes that the broker is asked to fence, in this tenure or the one before. Until that has ended none of them is asked for again,
+    /// nor handed over: it would fence whoever comes next.
+    asked: Mutex<BTreeSet<u16>>,
     /// What was committed, here or elsewhere. Apart from the lanes, because it is written by whoever commits.
     woken: Woken,
     /// What was committed here and its owners elsewhere were not told yet.
@@ -75,6 +78,7 @@ impl TopicLanes {
             topic,
             owned: Mutex::default(),
             fenced_out: Mutex::default(),
+            asked: Mutex::default(),
             woken: Woken::default(),
             untold: Woken::default(),
             commits: Commits::default(),
@@ -270,13 +274,16 @@ impl TopicLanes {
     /// Lanes that are to be fenced now: nothing of them is under way, so that what goes next is the first of each key.
     pub(crate) fn to_fence(&self, now: BootInstant) -> Vec<Tenure> {
         let is_due = |lane: &Lane| match lane.way {
-            Way::Unfenced { from, is_asked, .. } => {
-                !is_asked && from <= now && now < lane.valid_until && !lane.is_given_up
-            }
+            Way::Unfenced { from, .. } => from <= now && now < lane.valid_until && !lane.is_given_up,
             Way::Plain | Way::Fenced { .. } => false,
         };
-        let owned = self.owned();
-        owned.values().filter(|lane| is_due(lane) && !lane.is_sending()).map(|lane| lane.tenure).collect()
+        let (owned, asked) = (self.owned(), self.asked());
+        let due = owned.values().filter(|lane| is_due(lane) && !lane.is_sending()).map(|lane| lane.tenure);
+        due.filter(|tenure| !asked.contains(&tenure.lane())).collect()
+    }
+
+    pub(crate) fn asked(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a lane waits to be fenced.

@@ -16,9 +16,8 @@ const FENCE_RETRY: Exponential = Exponential::new(LANE_FENCE_WAIT_MIN, LANE_FENC
 pub(crate) enum Way {
     /// One of a key after the other; what an earlier owner sends late may come in between.
     Plain,
-    /// Nothing leaves before the lane is fenced; not to be tried before then, after so many times in vain. What is asked of the broker
-    /// ends before the lane is handed over: later, it would fence the next owner.
-    Unfenced { from: BootInstant, tries: u32, is_asked: bool },
+    /// Nothing leaves before the lane is fenced; not to be tried before then, after so many times in vain.
+    Unfenced { from: BootInstant, tries: u32 },
     /// Several of a key at once.
     Fenced { by: Arc<dyn FencedLane>, tries: u32 },
 }
@@ -26,14 +25,14 @@ pub(crate) enum Way {
 impl Way {
     /// To be fenced.
     pub(crate) fn unfenced(now: BootInstant) -> Self {
-        Self::Unfenced { from: now, tries: 0, is_asked: false }
+        Self::Unfenced { from: now, tries: 0 }
     }
 
     /// To be fenced anew after a while, where it is of those that are.
     pub(crate) fn anew(&self, now: BootInstant) -> Option<Self> {
         let (Self::Unfenced { tries, .. } | Self::Fenced { tries, .. }) = *self else { return None };
         let wait = if tries == 0 { Duration::ZERO } else { FENCE_RETRY.wait(tries) };
-        Some(Self::Unfenced { from: now + wait, tries: tries.saturating_add(1), is_asked: false })
+        Some(Self::Unfenced { from: now + wait, tries: tries.saturating_add(1) })
     }
 }
 

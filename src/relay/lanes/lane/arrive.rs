@@ -8,7 +8,7 @@ impl Lane {
     /// Something of the lane was committed, where it is known under this id. Its transaction may have been slower than
     /// that of a higher id, so reading goes back to it.
     pub(crate) fn woken(&mut self, id: Option<i64>) {
-        let before = id.map_or(self.front.saturating_sub(LANE_WAKE_SLACK_IDS), |id| id.saturating_sub(1));
+        let before = id.map_or(self.read_to.saturating_sub(LANE_WAKE_SLACK_IDS), |id| id.saturating_sub(1));
         self.front = self.front.min(before.max(0));
         (self.has_more, self.covered_at) = (true, None);
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::*;
-use crate::limits::LANE_OPEN_DURATION;
+use crate::limits::{LANE_KEY_WAITING_MAX, LANE_OPEN_DURATION};
 use crate::message::MessageId;
 
 const SEEDS: u64 = 3_000;
@@ -71,6 +71,7 @@ impl Schedule {
         // No two of them at once.
         self.now = self.now + Duration::from_micros(1);
         match self.random.u32(..20) {
+            0 if self.random.u32(..8) == 0 => self.batch(),
             0..3 => self.insert(),
             3 => self.announce(),
             4..7 => {
@@ -96,6 +97,20 @@ impl Schedule {
         }
     }
 
+    /// A transaction of many rows of a key.
+    fn batch(&mut self) {
+        let key = self.random.u64(..KEYS);
+        if self.open.contains_key(&key) {
+            return;
+        }
+        for _ in 0..self.random.i64(..2 * LANE_KEY_WAITING_MAX as i64) {
+            self.last_id += 1;
+            let row = RowKey { id: self.last_id, message_id: MessageId::new() };
+            self.rows.insert(row.id, (key, row, self.now));
+        }
+        self.lane.woken(None);
+    }
+
     fn announce(&mut self) {
         let now = self.now;
         if let Some(open) = self.open.get_mut(&self.random.u64(..KEYS)) {
@@ -110,7 +125,7 @@ impl Schedule {
         let waiting = Waiting { row, bytes: 1, since: enqueued_at };
         let arrived = announced_at.and_then(|at| self.lane.arrive(key, waiting, at, self.now));
         if arrived.is_none() {
-            self.lane.woken(Some(row.id));
+            self.lane.woken(self.random.bool().then_some(row.id));
         }
     }
 
@@ -118,7 +133,7 @@ impl Schedule {
         if self.asked.is_none()
             && let Some(scan) = self.lane.next_scan(self.now)
         {
-            let rows_max = scan.again + self.random.usize(1..6);
+            let rows_max = scan.again + self.random.usize(1..6) * self.random.usize(1..20);
             let page: Vec<_> = self.rows.range(scan.after + 1..).map(|(_, row)| *row).take(rows_max).collect();
             let is_full = page.len() == rows_max;
             self.asked = Some((scan, self.now, page, is_full));

@@ -91,6 +91,8 @@ fn a_commit_without_an_id_has_the_last_ids_read_again_and_no_more() {
     assert_eq!(kind(&mut lane), None);
     lane.woken(None);
     assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKE_SLACK_IDS));
+    lane.woken(None);
+    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKE_SLACK_IDS), "however many");
     let known = last - LANE_WAKE_SLACK_IDS * 2;
     lane.woken(Some(known));
     assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(known - 1), "to an id that is told it goes back");
@@ -221,6 +223,31 @@ fn what_arrived_for_a_key_that_waits_is_looked_for_behind_a_full_page() {
         }
         assert_eq!(goes(&mut lane), [7, 8, 10]);
     }
+}
+
+/// Remembered for what it cannot read for want of room, a lane of such keys would have none for ever.
+#[test]
+fn a_key_of_which_only_more_is_to_be_read_makes_room() {
+    let (mut lane, mut head, later) = (lane(), None, NOW + MILLISECOND);
+    for first in (1..=LANE_KEYS_MAX as i64).step_by(LANE_PAGE_ROWS_MAX) {
+        read(&mut lane, first..first + LANE_PAGE_ROWS_MAX as i64);
+        while let Some((key, sending, _)) = lane.take(usize::MAX) {
+            head = head.or((key == 1).then_some(sending.row));
+        }
+    }
+    let behind = Found { key: 1, ..found(2 * LANE_KEYS_MAX as i64) };
+    lane.block(1, head.unwrap(), later);
+    let late = Scan { kind: ScanKind::Late, after: 0, again: 0, front: lane.front, is_complete: true };
+    note(&mut lane, late, vec![behind], (1, behind.waiting.row.id), true);
+    lane.unblock(later);
+    assert_eq!(goes(&mut lane), [1]);
+    assert_eq!((lane.keys.len(), kind(&mut lane)), (LANE_KEYS_MAX, None));
+    lane.forget();
+    assert_eq!((lane.keys.len(), kind(&mut lane)), (LANE_KEYS_MAX - 1, Some(ScanKind::Front)));
+    assert!(
+        lane.hungry.is_empty() && lane.covered_at.is_none(),
+        "what comes next of the key is not taken for its first"
+    );
 }
 
 /// Read for a key beyond the front, it is left to the next page from there, which is read at once.

@@ -73,6 +73,7 @@ impl TopicLanes {
         }
         for lane in owned.values_mut() {
             lane.unblock(now);
+            lane.forget();
         }
         late
     }
