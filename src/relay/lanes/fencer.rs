@@ -30,9 +30,7 @@ struct Asked {
 /// Runs until the relay drains, and what was begun has ended.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     // Of one that panicked nothing is waited for any more.
-    for lane in std::mem::take(&mut *lanes.asked()) {
-        lanes.owned().get_mut(&lane).into_iter().for_each(|lane| lane.unfence(engine.clock.now()));
-    }
+    lanes.forget_asked(engine.clock.now());
     let mut asked = Asked { engine, lanes, fencing: JoinSet::new(), of: HashMap::new() };
     let (engine, lanes) = (Arc::clone(&asked.engine), Arc::clone(&asked.lanes));
     while !engine.stop.has_reached(Stage::Draining) {
@@ -69,10 +67,9 @@ impl Asked {
         }
         // Begun while the lane is ours: later, it would fence the next owner.
         let room = LANE_FENCES_AT_ONCE_MAX.saturating_sub(self.of.len());
-        for tenure in lanes.to_fence(now).into_iter().take(room) {
+        for tenure in lanes.to_fence(room, now) {
             let transport = Arc::clone(&engine.transport);
             let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: tenure.lane() };
-            lanes.asked().insert(tenure.lane());
             let task = self.fencing.spawn(async move { transport.fence(name).await });
             self.of.insert(task.id(), tenure);
         }
@@ -81,7 +78,7 @@ impl Asked {
     fn answered(&mut self, fenced: Result<(Id, Fenced), JoinError>) {
         let id = fenced.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(tenure) = self.of.remove(&id) else { return };
-        self.lanes.asked().remove(&tenure.lane());
+        self.lanes.note_asked(tenure);
         match fenced {
             Ok((_, fenced)) => book(&self.engine, &self.lanes, tenure, fenced),
             Err(_panicked) => self.lanes.with_lane(tenure, |lane| lane.unfence(self.engine.clock.now())),

@@ -138,7 +138,8 @@ impl Lane {
             return None;
         }
         let retry = self.blocked.first().map_or(self.late_at, |(until, _)| *until);
-        let front = if self.wants_front() { self.late_at.min(self.front_at) } else { self.late_at };
+        let wants_more = self.wants_front() || self.hungry.first().is_some_and(|(from, _)| *from <= self.front);
+        let front = if wants_more { self.late_at.min(self.front_at) } else { self.late_at };
         Some(front.min(retry).max(self.quiet_until))
     }
 
@@ -336,13 +337,16 @@ impl Lane {
         }
     }
 
-    /// Makes room where there is none for other keys, and keys of which only more is to be read beyond the front would hold it for ever:
-    /// that comes with the next page from there, as of a key that nobody has seen. Not while a page is read, which may begin
-    /// behind it.
-    pub(crate) fn forget(&mut self) {
-        if self.keys.len() < LANE_KEYS_MAX {
-            return;
+    /// Makes room where there is none for other keys. Not while a page is read, which may begin behind what is forgotten.
+    pub(crate) fn make_room(&mut self) {
+        if self.keys.len() >= LANE_KEYS_MAX {
+            self.forget();
         }
+    }
+
+    /// Forgets keys of which only more is to be read beyond the front, and which would hold their place for ever where that is for want
+    /// of room: it comes with the next page from there, as of a key that nobody has seen.
+    fn forget(&mut self) {
         let is_only_behind = |key: &KeyHash| self.keys.get(key).is_some_and(|state| state.is_only_behind(self.front));
         let beyond = self.hungry.range((self.front + 1, KeyHash::MIN)..);
         let forgotten: Vec<(i64, KeyHash)> = beyond.filter(|(_, key)| is_only_behind(key)).copied().collect();

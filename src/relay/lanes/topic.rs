@@ -271,19 +271,35 @@ impl TopicLanes {
         }
     }
 
-    /// Lanes that are to be fenced now: nothing of them is under way, so that what goes next is the first of each key.
-    pub(crate) fn to_fence(&self, now: BootInstant) -> Vec<Tenure> {
+    /// Lanes that are to be fenced now, of which the broker counts as asked from here on: nothing of them is under way, so that what
+    /// goes next is the first of each key.
+    pub(crate) fn to_fence(&self, lanes_max: usize, now: BootInstant) -> Vec<Tenure> {
         let is_due = |lane: &Lane| match lane.way {
             Way::Unfenced { from, .. } => from <= now && now < lane.valid_until && !lane.is_given_up,
             Way::Plain | Way::Fenced { .. } => false,
         };
-        let (owned, asked) = (self.owned(), self.asked());
+        // Under both: who hands lanes over sees each of them owned and asked for, or neither.
+        let (owned, mut asked) = (self.owned(), self.asked());
         let due = owned.values().filter(|lane| is_due(lane) && !lane.is_sending()).map(|lane| lane.tenure);
-        due.filter(|tenure| !asked.contains(&tenure.lane())).collect()
+        due.filter(|tenure| asked.insert(tenure.lane())).take(lanes_max).collect()
     }
 
+    /// Lanes that the broker is asked to fence. Locked after the lanes themselves where both are.
     pub(crate) fn asked(&self) -> MutexGuard<'_, BTreeSet<u16>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was asked of the broker has ended.
+    pub(crate) fn note_asked(&self, tenure: Tenure) {
+        self.asked().remove(&tenure.lane());
+    }
+
+    /// Nobody waits any more for what was asked of the broker; it is asked again after a while.
+    pub(crate) fn forget_asked(&self, now: BootInstant) {
+        let (mut owned, mut asked) = (self.owned(), self.asked());
+        for lane in std::mem::take(&mut *asked) {
+            owned.get_mut(&lane).into_iter().for_each(|lane| lane.unfence(now));
+        }
     }
 
     /// Whether a lane waits to be fenced.

@@ -130,6 +130,9 @@ impl Schedule {
     }
 
     fn ask(&mut self) {
+        if self.asked.is_none() && self.random.bool() {
+            self.lane.forget();
+        }
         if self.asked.is_none()
             && let Some(scan) = self.lane.next_scan(self.now)
         {

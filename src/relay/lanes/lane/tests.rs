@@ -242,7 +242,7 @@ fn a_key_of_which_only_more_is_to_be_read_makes_room() {
     lane.unblock(later);
     assert_eq!(goes(&mut lane), [1]);
     assert_eq!((lane.keys.len(), kind(&mut lane)), (LANE_KEYS_MAX, None));
-    lane.forget();
+    lane.make_room();
     assert_eq!((lane.keys.len(), kind(&mut lane)), (LANE_KEYS_MAX - 1, Some(ScanKind::Front)));
     assert!(
         lane.hungry.is_empty() && lane.covered_at.is_none(),

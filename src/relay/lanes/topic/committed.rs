@@ -73,7 +73,7 @@ impl TopicLanes {
         }
         for lane in owned.values_mut() {
             lane.unblock(now);
-            lane.forget();
+            lane.make_room();
         }
         late
     }
