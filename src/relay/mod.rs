@@ -36,6 +36,7 @@ mod outgoing;
 mod pace;
 mod panicked;
 mod parked;
+mod passes;
 mod path;
 mod preparation;
 mod prober;

@@ -7,10 +7,10 @@ use tokio::time::{Instant, sleep};
 use super::engine::Engine;
 use super::round::Round;
 use super::stop::Stage;
-use super::topics::{ClaimFrom, TopicState};
+use super::topics::TopicState;
 use crate::crash_points::crash_point;
 use crate::metrics;
-use crate::store::{Claim, ClaimSpec, StoreError, Term};
+use crate::store::{ClaimSpec, StoreError, Term};
 
 /// One claim worker. It is never cancelled in the middle of a claim: it ends by itself when the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>) {
@@ -63,7 +63,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     let from = topic.claim_from(engine.clock.now(), limits.full_sweep_interval, limits.poll_interval);
     let spec = ClaimSpec {
         topic: topic.name(),
-        after: from.after,
+        after: from.start.after,
         rows_max: admission.rows(),
         bytes_max: room.bytes(),
         term_duration: limits.claim_term_duration,
@@ -81,11 +81,11 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         Term::Locked => began_at + limits.claim_term_duration,
         Term::Leased => began_at + limits.lease_duration - limits.term_margin_duration,
     };
-    note_range(engine, topic, from, &claim);
+    topic.note_range(from, &claim, engine.clock.now());
     let mut round = Round::new(engine, topic, claim.term, term_ends_at);
     let found = claim.rows.len();
     round.send(claim.rows, &mut room);
-    if claim.found_all && !from.in_pass && round.sent() > 0 {
+    if claim.found_all && !from.start.in_pass && round.sent() > 0 {
         // The last look saw only the first due row, and rows fall due one after the other: those of one burst of
         // enqueues within milliseconds. Not where nothing was found: what another node holds locked is due as well.
         engine.wakes.scout.notify_one();
@@ -109,18 +109,6 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         rest(engine).await;
     }
     Ok(())
-}
-
-/// Notes what the claim says of its range. The end of a pass is no end of the topic: what it went by comes next.
-fn note_range(engine: &Engine, topic: &TopicState, from: ClaimFrom, claim: &Claim) {
-    if !from.in_pass {
-        topic.set_watermark(claim.watermark);
-    }
-    match (claim.found_all, from.in_pass) {
-        (true, true) => topic.end_pass(from),
-        (true, false) => topic.note_swept(from),
-        (false, _) => topic.pass_to(from, claim.reached, engine.clock.now()),
-    }
 }
 
 /// Until the breaker moves, or a trial has had its time.

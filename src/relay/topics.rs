@@ -12,9 +12,10 @@ use super::claim_size::ClaimSize;
 use super::gauges::Gauges;
 use super::meters::TopicMeters;
 use super::parked::Parked;
+use super::passes::{Passes, Start};
 use crate::clock::BootInstant;
 use crate::metrics;
-use crate::store::DueMark;
+use crate::store::Claim;
 use crate::topic::Topic;
 use crate::transport::TransportError;
 
@@ -76,39 +77,16 @@ struct Memory {
     /// `None` until the first look at the database.
     paused: Option<bool>,
     parked: Parked,
-    watermark: Option<DueMark>,
-    pass: Option<Pass>,
+    passes: Passes,
     claim_size: ClaimSize,
-    /// Raised when a pass is over: claims of an earlier one have no say in the next.
-    passes: u64,
-    swept_fully_at: Option<BootInstant>,
-}
-
-/// Claims one after the other through a backlog, each beginning where the last one ended: none walks over what the
-/// others hold and have removed.
-#[derive(Debug, Clone, Copy)]
-struct Pass {
-    reached: DueMark,
-    began_at: BootInstant,
 }
 
 /// Where a claim begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimFrom {
-    pub(crate) after: Option<DueMark>,
-    /// In the middle of a pass: below are rows that it went by, or that came late.
-    pub(crate) in_pass: bool,
-    /// Which pass, under way or to begin.
-    pass: u64,
+    pub(crate) start: Start,
     /// How often rows had been seen due when it began.
     seen_due: u64,
-}
-
-impl Memory {
-    fn end_pass(&mut self) {
-        self.pass = None;
-        self.passes += 1;
-    }
 }
 
 impl TopicState {
@@ -151,7 +129,7 @@ impl TopicState {
     }
 
     /// A claim found all that was due. What was seen since it began, it may have missed.
-    pub(crate) fn note_swept(&self, from: ClaimFrom) {
+    fn note_swept(&self, from: ClaimFrom) {
         self.swept_due.fetch_max(from.seen_due, Ordering::AcqRel);
     }
 
@@ -264,32 +242,18 @@ impl TopicState {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Where to claim from: where the pass is, for `pass_max` at most; else the watermark, and the beginning whenever
-    /// `full_sweep_interval` has passed.
+    /// Where to claim from. A pass lasts for `pass_max` at most, and a claim begins at the beginning whenever `full_sweep_interval`
+    /// has passed.
     pub(crate) fn claim_from(&self, now: BootInstant, full_sweep_interval: Duration, pass_max: Duration) -> ClaimFrom {
         let seen_due = self.seen_due();
-        let mut memory = self.memory();
-        if memory.pass.is_some_and(|pass| now >= pass.began_at + pass_max) {
-            memory.end_pass();
-        }
-        if let Some(pass) = memory.pass {
-            let after = memory.watermark.max(Some(pass.reached));
-            return ClaimFrom { after, in_pass: true, pass: memory.passes, seen_due };
-        }
-        let fresh = memory.swept_fully_at.is_some_and(|at| now < at + full_sweep_interval);
-        if !fresh {
-            memory.watermark = None;
-            memory.swept_fully_at = Some(now);
-        }
-        ClaimFrom { after: memory.watermark, in_pass: false, pass: memory.passes, seen_due }
+        ClaimFrom { start: self.memory().passes.start(now, full_sweep_interval, pass_max), seen_due }
     }
 
-    /// Notes how far a claim came that did not find all there is.
-    pub(crate) fn pass_to(&self, from: ClaimFrom, reached: Option<DueMark>, now: BootInstant) {
-        let mut memory = self.memory();
-        if let Some(reached) = reached.filter(|_| from.pass == memory.passes) {
-            let pass = memory.pass.get_or_insert(Pass { reached, began_at: now });
-            pass.reached = pass.reached.max(reached);
+    /// Notes what a claim says of its range.
+    pub(crate) fn note_range(&self, from: ClaimFrom, claim: &Claim, now: BootInstant) {
+        self.memory().passes.note(from.start, claim, now);
+        if claim.found_all && !from.start.in_pass {
+            self.note_swept(from);
         }
     }
 
@@ -301,7 +265,7 @@ impl TopicState {
     /// where there is none.
     pub(crate) fn claimed_late(&self, rows_max: usize) -> bool {
         // A pass would go by what was not sent.
-        self.memory().end_pass();
+        self.memory().passes.stop();
         self.note_due();
         self.read_late(rows_max)
     }
@@ -324,25 +288,9 @@ impl TopicState {
         self.memory().claim_size.in_time(read, term);
     }
 
-    /// The pass came to the end of what is due.
-    pub(crate) fn end_pass(&self, from: ClaimFrom) {
-        let mut memory = self.memory();
-        if from.pass == memory.passes {
-            memory.end_pass();
-        }
-    }
-
-    pub(crate) fn set_watermark(&self, mark: Option<DueMark>) {
-        if let Some(mark) = mark {
-            self.memory().watermark = Some(mark);
-        }
-    }
-
     /// Forgets the watermark and the pass: rows may have come back below them.
     pub(crate) fn forget_watermark(&self) {
-        let mut memory = self.memory();
-        memory.watermark = None;
-        memory.end_pass();
+        self.memory().passes.forget();
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

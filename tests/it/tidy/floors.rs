@@ -70,6 +70,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::pace",
             "relay::panicked",
             "relay::parked",
+            "relay::passes",
             "relay::path",
             "relay::gauges",
             "relay::meters",

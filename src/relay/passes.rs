@@ -1,0 +1,252 @@
+//! Where the claims of a topic begin: at the watermark, or in the middle of a pass. All of it may be lost without harm.
+
+use std::time::Duration;
+
+use crate::clock::BootInstant;
+use crate::store::{Claim, DueMark};
+
+/// Claims one after the other through a backlog, each beginning where the last one ended: none walks over what the
+/// others hold and have removed.
+///
+/// A pass is over after a while, and what it went by is found by a claim that begins at the watermark. That claim walks over the traces of
+/// every row that is gone since, and begins the next pass. Only one does: the others go on in the old pass until it is back. When
+/// each of them began anew, all workers walked the same way at the same time, 130 ms of each second, and nothing was sent.
+#[derive(Debug, Default)]
+pub(super) struct Passes {
+    watermark: Option<DueMark>,
+    swept_fully_at: Option<BootInstant>,
+    pass: Option<Pass>,
+    /// Of the pass under way, or the lowest that may come. A claim of a lower one has no say.
+    number: u64,
+    /// Of the pass that is begun next, or that a claim from the watermark is about to begin.
+    next: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    reached: DueMark,
+    began_at: BootInstant,
+}
+
+/// Where a claim begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start {
+    pub(crate) after: Option<DueMark>,
+    /// In the middle of a pass: below are rows that it went by, or that came late.
+    pub(crate) in_pass: bool,
+    /// Which pass, under way or to begin.
+    number: u64,
+}
+
+impl Passes {
+    /// Where to claim from: where the pass is, for `pass_max` at most; else the watermark, and the beginning whenever
+    /// `full_sweep_interval` has passed.
+    pub(super) fn start(&mut self, now: BootInstant, full_sweep_interval: Duration, pass_max: Duration) -> Start {
+        if let Some(pass) = &mut self.pass {
+            if now < pass.began_at + pass_max {
+                let after = self.watermark.max(Some(pass.reached));
+                return Start { after, in_pass: true, number: self.number };
+            }
+            pass.began_at = now;
+            self.next += 1;
+        }
+        let fresh = self.swept_fully_at.is_some_and(|at| now < at + full_sweep_interval);
+        if !fresh {
+            self.watermark = None;
+            self.swept_fully_at = Some(now);
+        }
+        Start { after: self.watermark, in_pass: false, number: self.next }
+    }
+
+    /// Notes what a claim says of its range.
+    pub(super) fn note(&mut self, from: Start, claim: &Claim, now: BootInstant) {
+        if !from.in_pass {
+            self.watermark = claim.watermark.or(self.watermark);
+        }
+        match claim.reached {
+            _ if claim.found_all => self.end(from),
+            Some(reached) => self.reach(from, reached, now),
+            None => {}
+        }
+    }
+
+    fn reach(&mut self, from: Start, reached: DueMark, now: BootInstant) {
+        match &mut self.pass {
+            _ if from.number < self.number => {}
+            Some(pass) if from.number == self.number => pass.reached = pass.reached.max(reached),
+            _ => {
+                self.pass = Some(Pass { reached, began_at: now });
+                self.number = from.number;
+            }
+        }
+    }
+
+    /// A claim came to the end of what is due. The end of a pass is no end of the topic: what it went by comes next.
+    fn end(&mut self, from: Start) {
+        if from.in_pass && from.number == self.number {
+            self.pass = None;
+            self.number += 1;
+            self.next = self.next.max(self.number);
+        } else if from.number > self.number {
+            self.pass = None;
+            self.number = from.number;
+        }
+    }
+
+    /// Ends the pass: it would go by rows that were given back.
+    pub(super) fn stop(&mut self) {
+        self.pass = None;
+        self.next += 1;
+        self.number = self.next;
+    }
+
+    /// Forgets watermark and pass: rows may have come back below them.
+    pub(super) fn forget(&mut self) {
+        self.watermark = None;
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{Clock as _, SystemClock};
+    use crate::store::{ClaimBatch, Closed, RowKey, StoreError, Term};
+
+    const FULL: Duration = Duration::from_secs(60);
+    const PASS_MAX: Duration = Duration::from_secs(1);
+
+    #[derive(Debug)]
+    struct NoBatch;
+
+    #[async_trait::async_trait]
+    impl ClaimBatch for NoBatch {
+        async fn close(self: Box<Self>, _: &[RowKey], _: &[RowKey]) -> Result<Closed, StoreError> {
+            Ok(Closed::default())
+        }
+    }
+
+    struct World {
+        passes: Passes,
+        now: BootInstant,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { passes: Passes::default(), now: SystemClock.now() }
+        }
+
+        fn from(&mut self) -> Start {
+            self.passes.start(self.now, FULL, PASS_MAX)
+        }
+
+        fn reached(&mut self, from: Start, watermark: i64, reached: i64) {
+            self.note(from, Some(watermark), Some(reached));
+        }
+
+        fn found_all(&mut self, from: Start) {
+            self.note(from, None, None);
+        }
+
+        fn note(&mut self, from: Start, watermark: Option<i64>, reached: Option<i64>) {
+            let claim = Claim {
+                rows: Vec::new(),
+                term: Term::Locked,
+                watermark: watermark.map(DueMark),
+                reached: reached.map(DueMark),
+                found_all: reached.is_none(),
+                batch: Box::new(NoBatch),
+            };
+            self.passes.note(from, &claim, self.now);
+        }
+
+        /// In the middle of a pass that is over, with the watermark at 10 and the pass at 1,000.
+        fn at_the_end_of_a_pass() -> Self {
+            let mut world = Self::new();
+            let first = world.from();
+            assert_eq!((first.after, first.in_pass), (None, false));
+            world.reached(first, 10, 1_000);
+            world.now = world.now + PASS_MAX;
+            world
+        }
+
+        fn is_at(&mut self, after: i64, in_pass: bool) -> Start {
+            let from = self.from();
+            assert_eq!((from.after, from.in_pass), (Some(DueMark(after)), in_pass));
+            from
+        }
+    }
+
+    /// With two workers, one is usually in the middle of a claim when the pass is over.
+    #[test]
+    fn one_claim_begins_the_next_pass_and_the_others_go_on_in_the_old_one() {
+        let mut world = World::at_the_end_of_a_pass();
+        let next = world.is_at(10, false);
+        let straggler = world.is_at(1_000, true);
+        world.reached(straggler, 11, 1_040);
+        let straggler = world.is_at(1_040, true);
+        world.reached(next, 12, 900);
+        world.is_at(900, true);
+        world.reached(straggler, 11, 1_080);
+        world.found_all(straggler);
+        world.is_at(900, true);
+    }
+
+    #[test]
+    fn a_pass_that_ends_while_the_next_is_begun_leaves_it_its_say() {
+        let mut world = World::at_the_end_of_a_pass();
+        let next = world.is_at(10, false);
+        let straggler = world.is_at(1_000, true);
+        let another = world.is_at(1_000, true);
+        world.found_all(straggler);
+        world.is_at(10, false);
+        world.reached(another, 11, 2_000);
+        world.is_at(10, false);
+        world.reached(next, 12, 900);
+        world.is_at(900, true);
+    }
+
+    #[test]
+    fn a_claim_from_the_watermark_that_finds_all_ends_the_old_pass() {
+        let mut world = World::at_the_end_of_a_pass();
+        let next = world.is_at(10, false);
+        let straggler = world.is_at(1_000, true);
+        world.found_all(next);
+        world.reached(straggler, 11, 1_040);
+        world.is_at(10, false);
+    }
+
+    #[test]
+    fn a_claim_that_is_slower_than_a_pass_keeps_its_say() {
+        let mut world = World::at_the_end_of_a_pass();
+        let slow = world.is_at(10, false);
+        world.now = world.now + PASS_MAX;
+        let second = world.is_at(10, false);
+        world.is_at(1_000, true);
+        world.reached(slow, 12, 900);
+        world.is_at(900, true);
+        world.reached(second, 12, 800);
+        world.is_at(800, true);
+    }
+
+    #[test]
+    fn what_may_have_come_back_is_looked_for_from_the_beginning() {
+        let mut world = World::at_the_end_of_a_pass();
+        let (next, straggler) = (world.from(), world.from());
+        world.passes.forget();
+        world.reached(straggler, 11, 2_000);
+        assert_eq!(world.from().after, None);
+        world.reached(next, 12, 2_000);
+        // Its watermark holds for what was locked as well; its pass may have gone by what came back.
+        world.is_at(12, false);
+    }
+
+    #[test]
+    fn once_in_a_while_a_claim_begins_at_the_beginning() {
+        let mut world = World::at_the_end_of_a_pass();
+        let next = world.is_at(10, false);
+        world.found_all(next);
+        world.now = world.now + FULL;
+        assert_eq!((world.from().after, world.from().in_pass), (None, false));
+    }
+}
