@@ -9,8 +9,9 @@ use crate::store::{Claim, DueMark};
 /// others hold and have removed.
 ///
 /// A pass is over after a while, and what it went by is found by a claim that begins at the watermark. That claim walks over the traces of
-/// every row that is gone since, and begins the next pass. Only one does: the others go on in the old pass until it is back. When
-/// each of them began anew, all workers walked the same way at the same time, 130 ms of each second, and nothing was sent.
+/// every row that is gone since, and begins the next pass. Only one does: the others go on in the old pass until it is back, for
+/// another `pass_max` at most, should it never be. When each of them began anew, all workers walked the same way at the same time, and for
+/// 130 ms of each second nothing was sent.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
     watermark: Option<DueMark>,
@@ -66,6 +67,8 @@ impl Passes {
         match claim.reached {
             _ if claim.found_all => self.end(from),
             Some(reached) => self.reach(from, reached, now),
+            // The next one goes from the watermark again, and not on in a pass that is over.
+            None if !from.in_pass => self.end(from),
             None => {}
         }
     }
@@ -81,7 +84,8 @@ impl Passes {
         }
     }
 
-    /// A claim came to the end of what is due. The end of a pass is no end of the topic: what it went by comes next.
+    /// A claim came to the end of what is due, or of what can be said of it. The end of a pass is no end of the topic: what it went by
+    /// comes next.
     fn end(&mut self, from: Start) {
         if from.in_pass && from.number == self.number {
             self.pass = None;
@@ -108,7 +112,7 @@ impl Passes {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::clock::{Clock as _, SystemClock};
     use crate::store::{ClaimBatch, Closed, RowKey, StoreError, Term};
@@ -123,6 +127,18 @@ mod tests {
     impl ClaimBatch for NoBatch {
         async fn close(self: Box<Self>, _: &[RowKey], _: &[RowKey]) -> Result<Closed, StoreError> {
             Ok(Closed::default())
+        }
+    }
+
+    /// What a claim says of its range.
+    pub(crate) fn told(watermark: Option<i64>, reached: Option<i64>, found_all: bool) -> Claim {
+        Claim {
+            rows: Vec::new(),
+            term: Term::Locked,
+            watermark: watermark.map(DueMark),
+            reached: reached.map(DueMark),
+            found_all,
+            batch: Box::new(NoBatch),
         }
     }
 
@@ -141,23 +157,11 @@ mod tests {
         }
 
         fn reached(&mut self, from: Start, watermark: i64, reached: i64) {
-            self.note(from, Some(watermark), Some(reached));
+            self.passes.note(from, &told(Some(watermark), Some(reached), false), self.now);
         }
 
         fn found_all(&mut self, from: Start) {
-            self.note(from, None, None);
-        }
-
-        fn note(&mut self, from: Start, watermark: Option<i64>, reached: Option<i64>) {
-            let claim = Claim {
-                rows: Vec::new(),
-                term: Term::Locked,
-                watermark: watermark.map(DueMark),
-                reached: reached.map(DueMark),
-                found_all: reached.is_none(),
-                batch: Box::new(NoBatch),
-            };
-            self.passes.note(from, &claim, self.now);
+            self.passes.note(from, &told(None, None, true), self.now);
         }
 
         /// In the middle of a pass that is over, with the watermark at 10 and the pass at 1,000.
@@ -242,11 +246,44 @@ mod tests {
     }
 
     #[test]
-    fn once_in_a_while_a_claim_begins_at_the_beginning() {
+    fn a_pass_that_came_to_the_end_is_followed_by_another() {
+        let mut world = World::new();
+        let first = world.from();
+        world.reached(first, 10, 1_000);
+        let last = world.is_at(1_000, true);
+        world.found_all(last);
+        let next = world.is_at(10, false);
+        world.reached(next, 12, 2_000);
+        world.is_at(2_000, true);
+    }
+
+    #[test]
+    fn a_claim_that_was_cut_and_cannot_tell_where_ends_the_old_pass() {
         let mut world = World::at_the_end_of_a_pass();
         let next = world.is_at(10, false);
-        world.found_all(next);
+        world.passes.note(next, &told(Some(12), None, false), world.now);
+        world.is_at(12, false);
+    }
+
+    #[test]
+    fn what_is_given_back_ends_the_pass_and_leaves_the_watermark() {
+        let mut world = World::at_the_end_of_a_pass();
+        let (_, straggler) = (world.from(), world.from());
+        world.passes.stop();
+        world.reached(straggler, 11, 2_000);
+        world.is_at(10, false);
+    }
+
+    #[test]
+    fn once_in_a_while_a_claim_begins_at_the_beginning() {
+        let mut world = World::at_the_end_of_a_pass();
         world.now = world.now + FULL;
-        assert_eq!((world.from().after, world.from().in_pass), (None, false));
+        let full = world.from();
+        assert_eq!((full.after, full.in_pass), (None, false));
+        world.is_at(1_000, true);
+        world.reached(full, 12, 900);
+        world.is_at(900, true);
+        world.now = world.now + PASS_MAX;
+        world.is_at(12, false);
     }
 }

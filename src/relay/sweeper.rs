@@ -29,7 +29,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
             topic.forget_watermark();
             if matches!(error, StoreError::TimedOut { .. }) {
-                topic.read_late(topic.claim_size().of(engine.limits.claim_rows_max));
+                topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));
             }
             rest(&engine).await;
         }
@@ -50,7 +50,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     let limits = &engine.limits;
     let size = topic.claim_size();
     let mut room = tokio::select! {
-        room = engine.ledger.reserve(size.of(limits.claim_rows_max), size.of(limits.claim_bytes_max)) => room,
+        room = engine.ledger.reserve(size.rows_of(limits.claim_rows_max), size.of(limits.claim_bytes_max)) => room,
         () = engine.stop.reached(Stage::Draining) => return Ok(()),
     };
     let wanted = if topic.is_on_trial() { 1 } else { room.rows() };
@@ -81,7 +81,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         Term::Locked => began_at + limits.claim_term_duration,
         Term::Leased => began_at + limits.lease_duration - limits.term_margin_duration,
     };
-    topic.note_range(from, &claim, engine.clock.now());
+    topic.note_range(from, spec.rows_max, &claim, engine.clock.now());
     let mut round = Round::new(engine, topic, claim.term, term_ends_at);
     let found = claim.rows.len();
     round.send(claim.rows, &mut room);
@@ -103,6 +103,11 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     };
     let came_to_nothing = found > 0 && round.came_to_nothing() && !shrinks;
     round.close(claim.batch).await?;
+    if !claim.found_all {
+        // What it left it may have had locked until now, and who looked meanwhile found nothing.
+        topic.note_due();
+        engine.wakes.sweepers.notify_waiters();
+    }
     if came_to_nothing {
         // What it found is still due. A claim that may take one row, as in a trial, would find the same one again at once, and so
         // on until somebody else has settled it.

@@ -249,10 +249,13 @@ impl TopicState {
         ClaimFrom { start: self.memory().passes.start(now, full_sweep_interval, pass_max), seen_due }
     }
 
-    /// Notes what a claim says of its range.
-    pub(crate) fn note_range(&self, from: ClaimFrom, claim: &Claim, now: BootInstant) {
-        self.memory().passes.note(from.start, claim, now);
-        if claim.found_all && !from.start.in_pass {
+    /// Notes what a claim of at most `rows_max` rows says of its range.
+    pub(crate) fn note_range(&self, from: ClaimFrom, rows_max: usize, claim: &Claim, now: BootInstant) {
+        let mut memory = self.memory();
+        memory.passes.note(from.start, claim, now);
+        if !claim.found_all {
+            memory.claim_size.took(claim.rows.len(), rows_max);
+        } else if !from.start.in_pass {
             self.note_swept(from);
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{World, envelope, handed_over};
 use crate::limits::{ATTEMPTS_MAX, ERROR_TEXT_BYTES_MAX, Limits, STALENESS, TEMPORARY_WAIT_MAX};
 use crate::retry::Fixed;
@@ -53,6 +55,24 @@ async fn a_claim_takes_no_more_bytes_than_it_may_but_always_a_row() {
     world.drained().await;
     assert!(world.store.calls(Call::Claim) >= 10, "one row each");
     assert_eq!(world.broker.sends(), 10);
+}
+
+/// The claim has locked them all, so that the other worker, which looks meanwhile, finds nothing.
+#[tokio::test(start_paused = true)]
+async fn what_a_claim_leaves_for_its_bytes_waits_for_no_look() {
+    let mut world = World::new();
+    world.limits = Limits { claim_bytes_max: 10_000, claim_workers: 2, ..world.limits };
+    world.broker.hold();
+    for _ in 0..10 {
+        commit_large(&world, 5_000);
+    }
+    let _relay = world.start().await;
+    world.until("a claim is under way", || world.broker.unanswered() == 2).await;
+    world.until("the other worker found nothing", || world.store.calls(Call::Claim) >= 2).await;
+    let began = Instant::now();
+    world.broker.release();
+    world.drained().await;
+    assert!(began.elapsed() < world.limits.poll_interval / 2, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::clock::{Clock as _, SystemClock};
+use crate::relay::passes::tests::told;
 
 const FULL: Duration = Duration::from_secs(60);
 const PASS_MAX: Duration = Duration::from_secs(1);
@@ -17,11 +18,26 @@ fn what_is_seen_due_during_a_claim_is_claimed_next() {
     topic.note_due();
     let (first, second) = (claim_from(&topic, now), claim_from(&topic, now));
     topic.note_due();
-    topic.note_swept(first);
+    topic.note_range(first, 10, &told(None, None, true), now);
     assert!(topic.is_claimable(now), "seen since it began");
-    topic.note_swept(claim_from(&topic, now));
+    topic.note_range(claim_from(&topic, now), 10, &told(None, None, true), now);
     assert!(!topic.is_claimable(now));
     topic.note_due();
-    topic.note_swept(second);
+    topic.note_range(second, 10, &told(None, None, true), now);
     assert!(topic.is_claimable(now), "an earlier claim has no say any more");
+}
+
+/// It may have gone by rows.
+#[test]
+fn the_end_of_a_pass_is_no_end_of_the_topic() {
+    let (topic, now) = (TopicState::new(Topic::new("orders"), Gauges::default()), SystemClock.now());
+    topic.set_paused(false);
+    topic.note_due();
+    topic.note_range(claim_from(&topic, now), 10, &told(Some(10), Some(1_000), false), now);
+    let last = claim_from(&topic, now);
+    assert!(last.start.in_pass);
+    topic.note_range(last, 10, &told(Some(11), None, true), now);
+    assert!(topic.is_claimable(now));
+    topic.note_range(claim_from(&topic, now), 10, &told(Some(12), None, true), now);
+    assert!(!topic.is_claimable(now));
 }

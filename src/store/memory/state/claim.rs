@@ -32,22 +32,26 @@ pub(in crate::store::memory) struct SessionGone;
 impl State {
     pub(in crate::store::memory) fn claim(&mut self, spec: &ClaimSpec, term: Term) -> Taken {
         let now = self.clock.now();
-        let (keys, found_all) = self.select_due(spec, now);
+        let (mut keys, fitting) = self.select_due(spec, now);
+        let found_all = fitting == keys.len() && fitting < spec.rows_max;
         // A plain read of the same range: it sees what others hold locked, and may give back.
         let first = self.due(spec, now).map(|row| row.due_at).min();
         let horizon = now.minus(spec.watermark_slack_duration);
         let watermark = first.map_or(horizon, |first| horizon.min(Micros(first.0 - 1)));
-        let last = keys.last().and_then(|&key| self.row(key)).map(|row| row.due_at);
+        let last = fitting.checked_sub(1).and_then(|at| self.row(keys[at])).map(|row| row.due_at);
         let reached = last.map(|last| DueMark(last.0 - 1));
         let hold = match term {
             Term::Locked => {
                 let session = self.begin(Some(now.plus(spec.term_duration + TERM_MARGIN)));
+                // Those beyond the bytes as well, as databases do that lock what they read.
                 for &key in &keys {
                     assert!(self.lock(key, session), "the row was free a moment ago, under this same lock");
                 }
+                keys.truncate(fitting);
                 Hold::Locks(session)
             }
             Term::Leased => {
+                keys.truncate(fitting);
                 let due_at = now.plus(spec.lease_duration);
                 Hold::Leases(keys.iter().filter_map(|&key| self.lease(key, due_at)).collect())
             }
@@ -56,19 +60,18 @@ impl State {
         Taken { rows, hold, watermark: DueMark(watermark.0), reached, found_all }
     }
 
-    /// The keys to take, and whether nothing more was free.
-    fn select_due(&self, spec: &ClaimSpec, now: Micros) -> (Vec<RowKey>, bool) {
+    /// The first rows that are free, and how many of them are within the bytes.
+    fn select_due(&self, spec: &ClaimSpec, now: Micros) -> (Vec<RowKey>, usize) {
         let mut free: Vec<_> = self.due(spec, now).filter(|row| !self.is_locked(row, now)).collect();
         free.sort_unstable_by_key(|row| (row.due_at, row.key.id));
+        free.truncate(spec.rows_max);
         let mut bytes = 0;
-        let fits = |&(position, row): &(usize, &MemoryRow)| {
+        let fits = |&(position, row): &(usize, &&MemoryRow)| {
             bytes += row.envelope.payload.as_ref().map_or(0, Vec::len);
             position == 0 || bytes <= spec.bytes_max
         };
-        let taken = free.iter().copied().take(spec.rows_max).enumerate().take_while(fits);
-        let keys: Vec<_> = taken.map(|(_, row)| row.key).collect();
-        let is_under_full = keys.len() == free.len() && keys.len() < spec.rows_max;
-        (keys, is_under_full)
+        let fitting = free.iter().enumerate().take_while(fits).count();
+        (free.iter().map(|row| row.key).collect(), fitting)
     }
 
     fn due<'a>(&'a self, spec: &'a ClaimSpec, now: Micros) -> impl Iterator<Item = &'a MemoryRow> {
