@@ -102,9 +102,10 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         _ => topic.claimed_late(spec.rows_max),
     };
     let came_to_nothing = found > 0 && round.came_to_nothing() && !shrinks;
+    let gives_back = !claim.found_all || round.late() > 0;
     round.close(claim.batch).await?;
-    if !claim.found_all {
-        // What it left it may have had locked until now, and who looked meanwhile found nothing.
+    if gives_back {
+        // It may have had that locked until now, and who looked meanwhile found nothing.
         topic.note_due();
         engine.wakes.sweepers.notify_waiters();
     }

@@ -269,7 +269,6 @@ impl TopicState {
     pub(crate) fn claimed_late(&self, rows_max: usize) -> bool {
         // A pass would go by what was not sent.
         self.memory().passes.stop();
-        self.note_due();
         self.read_late(rows_max)
     }
 
