@@ -174,6 +174,13 @@ pub(super) mod tests {
             world
         }
 
+        /// With a claim that begins the next pass, and one that goes on in the old one.
+        fn between_two_passes() -> (Self, Start, Start) {
+            let mut world = Self::at_the_end_of_a_pass();
+            let (next, straggler) = (world.is_at(10, false), world.is_at(1_000, true));
+            (world, next, straggler)
+        }
+
         fn is_at(&mut self, after: i64, in_pass: bool) -> Start {
             let from = self.from();
             assert_eq!((from.after, from.in_pass), (Some(DueMark(after)), in_pass));
@@ -184,9 +191,7 @@ pub(super) mod tests {
     /// With two workers, one is usually in the middle of a claim when the pass is over.
     #[test]
     fn one_claim_begins_the_next_pass_and_the_others_go_on_in_the_old_one() {
-        let mut world = World::at_the_end_of_a_pass();
-        let next = world.is_at(10, false);
-        let straggler = world.is_at(1_000, true);
+        let (mut world, next, straggler) = World::between_two_passes();
         world.reached(straggler, 11, 1_040);
         let straggler = world.is_at(1_040, true);
         world.reached(next, 12, 900);
@@ -198,9 +203,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_pass_that_ends_while_the_next_is_begun_leaves_it_its_say() {
-        let mut world = World::at_the_end_of_a_pass();
-        let next = world.is_at(10, false);
-        let straggler = world.is_at(1_000, true);
+        let (mut world, next, straggler) = World::between_two_passes();
         let another = world.is_at(1_000, true);
         world.found_all(straggler);
         world.is_at(10, false);
@@ -212,9 +215,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_claim_from_the_watermark_that_finds_all_ends_the_old_pass() {
-        let mut world = World::at_the_end_of_a_pass();
-        let next = world.is_at(10, false);
-        let straggler = world.is_at(1_000, true);
+        let (mut world, next, straggler) = World::between_two_passes();
         world.found_all(next);
         world.reached(straggler, 11, 1_040);
         world.is_at(10, false);
@@ -235,8 +236,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_may_have_come_back_is_looked_for_from_the_beginning() {
-        let mut world = World::at_the_end_of_a_pass();
-        let (next, straggler) = (world.from(), world.from());
+        let (mut world, next, straggler) = World::between_two_passes();
         world.passes.forget();
         world.reached(straggler, 11, 2_000);
         assert_eq!(world.from().after, None);
@@ -267,8 +267,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_given_back_ends_the_pass_and_leaves_the_watermark() {
-        let mut world = World::at_the_end_of_a_pass();
-        let (_, straggler) = (world.from(), world.from());
+        let (mut world, _, straggler) = World::between_two_passes();
         world.passes.stop();
         world.reached(straggler, 11, 2_000);
         world.is_at(10, false);

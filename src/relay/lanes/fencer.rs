@@ -78,7 +78,7 @@ impl Asked {
     fn answered(&mut self, fenced: Result<(Id, Fenced), JoinError>) {
         let id = fenced.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(tenure) = self.of.remove(&id) else { return };
-        self.lanes.note_asked(tenure);
+        self.lanes.note_answered(tenure);
         match fenced {
             Ok((_, fenced)) => book(&self.engine, &self.lanes, tenure, fenced),
             Err(_panicked) => self.lanes.with_lane(tenure, |lane| lane.unfence(self.engine.clock.now())),

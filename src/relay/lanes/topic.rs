@@ -290,7 +290,7 @@ impl TopicLanes {
     }
 
     /// What was asked of the broker has ended.
-    pub(crate) fn note_asked(&self, tenure: Tenure) {
+    pub(crate) fn note_answered(&self, tenure: Tenure) {
         self.asked().remove(&tenure.lane());
     }
 

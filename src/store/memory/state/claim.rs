@@ -32,26 +32,25 @@ pub(in crate::store::memory) struct SessionGone;
 impl State {
     pub(in crate::store::memory) fn claim(&mut self, spec: &ClaimSpec, term: Term) -> Taken {
         let now = self.clock.now();
-        let (mut keys, fitting) = self.select_due(spec, now);
-        let found_all = fitting == keys.len() && fitting < spec.rows_max;
+        let (looked_at, fitting) = self.select_due(spec, now);
+        let keys = &looked_at[..fitting];
+        let found_all = fitting == looked_at.len() && fitting < spec.rows_max;
         // A plain read of the same range: it sees what others hold locked, and may give back.
         let first = self.due(spec, now).map(|row| row.due_at).min();
         let horizon = now.minus(spec.watermark_slack_duration);
         let watermark = first.map_or(horizon, |first| horizon.min(Micros(first.0 - 1)));
-        let last = fitting.checked_sub(1).and_then(|at| self.row(keys[at])).map(|row| row.due_at);
+        let last = keys.last().and_then(|&key| self.row(key)).map(|row| row.due_at);
         let reached = last.map(|last| DueMark(last.0 - 1));
         let hold = match term {
             Term::Locked => {
                 let session = self.begin(Some(now.plus(spec.term_duration + TERM_MARGIN)));
                 // Those beyond the bytes as well, as databases do that lock what they read.
-                for &key in &keys {
+                for &key in &looked_at {
                     assert!(self.lock(key, session), "the row was free a moment ago, under this same lock");
                 }
-                keys.truncate(fitting);
                 Hold::Locks(session)
             }
             Term::Leased => {
-                keys.truncate(fitting);
                 let due_at = now.plus(spec.lease_duration);
                 Hold::Leases(keys.iter().filter_map(|&key| self.lease(key, due_at)).collect())
             }
