@@ -24,8 +24,8 @@ use crate::{broker, database};
 const DELAY: Duration = Duration::from_micros(500);
 /// What the distance may be, in microseconds, for a leg to count.
 const DISTANCE: std::ops::RangeInclusive<f64> = 1_000.0..=1_300.0;
-/// How often a leg is tried.
-const TRIES: usize = 4;
+/// How often a leg is tried: a host that others use wakes the proxy late for a minute at a time.
+const TRIES: usize = 12;
 /// How often the distance is measured for one figure.
 const PINGS: usize = 300;
 
@@ -83,14 +83,18 @@ async fn at_a_distance(
     let mut seen = Vec::new();
     for _ in 0..TRIES {
         let distance_before_us = distance(&place.postgres, &away).await?;
+        if !DISTANCE.contains(&distance_before_us) {
+            seen.push((distance_before_us, None));
+            continue;
+        }
         proxy.take_lateness();
         let (throughput, cpu) = load::run(load, &away, place, recorder, duration).await?;
         let late_us = Waits::of(&proxy.take_lateness());
         let distance_after_us = distance(&place.postgres, &away).await?;
-        if DISTANCE.contains(&distance_before_us) && DISTANCE.contains(&distance_after_us) {
+        if DISTANCE.contains(&distance_after_us) {
             return Ok((Leg { throughput, distance_before_us, distance_after_us, late_us }, cpu));
         }
-        seen.push((distance_before_us, distance_after_us));
+        seen.push((distance_before_us, Some(distance_after_us)));
     }
     bail!("the distance was never {DISTANCE:?} microseconds before and after a leg, but {seen:?}")
 }
