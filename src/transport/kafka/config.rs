@@ -3,7 +3,7 @@ use std::fmt;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::config::{NativeClientConfig, RDKafkaLogLevel};
 use rdkafka::error::KafkaError;
 
 use super::secrets::{REDACTED, Secrets, is_secret};
@@ -93,20 +93,22 @@ impl KafkaConfig {
     }
 
     pub(super) fn check(&self) -> Result<Checked, KafkaConfigError> {
-        self.refuse_what_breaks_a_promise()?;
         let mut client = ClientConfig::new();
         client.extend(self.settings.clone());
         // What is logged is decided by the subscriber; the client says nothing of level debug unless `debug` is set.
         client.set_log_level(RDKafkaLogLevel::Debug);
         let invalid = |error| KafkaConfigError::from_client(error, &self.secrets());
         let native = client.create_native_config().map_err(invalid)?;
+        self.refuse_what_breaks_a_promise(&native)?;
         let timeout_ms = native.get("message.timeout.ms").map_err(invalid)?;
         let timeout_ms = timeout_ms.parse().unwrap_or_else(|_| unreachable!("the client checked that it is a number"));
         Ok(Checked { client, delivery_timeout: Duration::from_millis(timeout_ms) + KAFKA_TIMEOUT_SLACK })
     }
 
-    fn refuse_what_breaks_a_promise(&self) -> Result<(), KafkaConfigError> {
-        let is = |name, value| self.get(name).is_some_and(|given| given.eq_ignore_ascii_case(value));
+    /// Looks at what the client understood: `f`, `0` and `FALSE` are all `false` to it, and `00` is a zero.
+    fn refuse_what_breaks_a_promise(&self, native: &NativeClientConfig) -> Result<(), KafkaConfigError> {
+        let understood = |name| self.get(name).and_then(|_| native.get(name).ok());
+        let is = |name, value: &str| understood(name).is_some_and(|of| of == value);
         let refused = |name: &'static str, reason| {
             let value = self.get(name).unwrap_or_default().to_owned();
             Err(KafkaConfigError::Refused { name, value, reason })
@@ -114,9 +116,9 @@ impl KafkaConfig {
         let cluster = self.get("bootstrap.servers").unwrap_or_default();
         if cluster.trim().is_empty() && self.get("test.mock.num.brokers").is_none() {
             refused("bootstrap.servers", "without an address nothing is ever sent; give host:port of a broker")
-        } else if !is("acks", "all") && !is("acks", "-1") {
+        } else if !is("acks", "-1") {
             refused("acks", "a message that not every in-sync replica has is lost with its leader; use acks=all")
-        } else if is("enable.idempotence", "false") && self.get(IN_FLIGHT) != Some("1") {
+        } else if is("enable.idempotence", "false") && !is(IN_FLIGHT, "1") {
             let reason = "a retried request overtakes later ones, and messages of a key change their order; leave it \
                           at true, or set max.in.flight.requests.per.connection=1 as well";
             refused("enable.idempotence", reason)

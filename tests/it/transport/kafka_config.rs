@@ -15,13 +15,18 @@ fn made(settings: &[(&str, &str)]) -> Result<KafkaTransport, KafkaConfigError> {
 
 #[test]
 fn what_would_break_a_promise_is_refused_with_its_remedy() {
-    let cases: [(&[(&str, &str)], &str); 10] = [
+    let cases: [(&[(&str, &str)], &str); 15] = [
         (&[("acks", "1")], "acks=1 is refused: a message that not every in-sync replica has"),
         (&[("request.required.acks", "0")], "acks=0 is refused"),
         (&[("enable.idempotence", "false")], "set max.in.flight.requests.per.connection=1 as well"),
+        (&[("enable.idempotence", "f")], "enable.idempotence=f is refused"),
+        (&[("enable.idempotence", "0")], "enable.idempotence=0 is refused"),
         (&[("message.timeout.ms", "0")], "message.timeout.ms=0 is refused: a message without time-out"),
+        (&[("message.timeout.ms", "00")], "message.timeout.ms=00 is refused"),
         (&[("delivery.timeout.ms", "0")], "message.timeout.ms=0 is refused"),
         (&[("delivery.report.only.error", "true")], "no row is ever removed"),
+        (&[("delivery.report.only.error", "1")], "no row is ever removed"),
+        (&[("delivery.report.only.error", "T")], "no row is ever removed"),
         (&[("queuing.strategy", "LIFO")], "would change their order"),
         (&[("enable.gapless.guarantee", "true")], "every refused message would end the client"),
         (&[("transactional.id", "shop")], "transactional.id=shop is refused"),
@@ -37,6 +42,7 @@ fn what_would_break_a_promise_is_refused_with_its_remedy() {
 fn what_keeps_the_promises_is_taken() {
     for settings in [
         &[("acks", "-1")][..],
+        &[("acks", "ALL"), ("enable.idempotence", "1"), ("delivery.report.only.error", "0")],
         &[("enable.idempotence", "false"), ("max.in.flight", "1")],
         &[("queuing.strategy", "fifo"), ("linger.ms", "5"), ("compression.type", "lz4")],
         &[("delivery.timeout.ms", "1000"), ("retries", "3"), ("partitioner", "consistent_random")],
