@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use super::{Delivery, Headers, OutboxMessage};
@@ -15,7 +16,7 @@ use crate::codec::CodecError;
 /// let raw = Message::to("images").kind("image.stored").payload_bytes(vec![0xff, 0xd8]);
 /// assert_eq!(raw.topic(), "images");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     topic: String,
     kind: String,
@@ -121,5 +122,19 @@ impl OutboxMessage for Message {
 
     fn delivery(&self) -> Delivery {
         self.delivery
+    }
+}
+
+// As an envelope: the payload is the application's data and has no place in a log.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("topic", &self.topic)
+            .field("key", &self.key)
+            .field("kind", &self.kind)
+            .field("headers", &self.headers)
+            .field("payload_bytes", &self.payload.as_ref().map(Vec::len))
+            .field("delivery", &self.delivery)
+            .finish()
     }
 }

@@ -74,9 +74,15 @@ impl Headers {
         if column == "[]" {
             return Ok(Self::new());
         }
-        let column: Vec<(String, Value)> = serde_json::from_str(column).map_err(HeaderError::Json)?;
+        let column: Vec<(String, Value)> =
+            serde_json::from_str(column).map_err(|error| HeaderError::Json { column: error.column() })?;
         let headers = column.into_iter().map(|(name, value)| Ok((name, value.into_bytes()?)));
         headers.collect::<Result<_, HeaderError>>().map(Self)
+    }
+
+    /// What may be shown of a column: the names, or how large what is no headers is.
+    pub(crate) fn shown(column: &str) -> Result<Self, String> {
+        Self::from_json(column).map_err(|_| format!("{} bytes that are no headers", column.len()))
     }
 }
 
@@ -84,9 +90,12 @@ impl Headers {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// It is no JSON array of pairs.
-    #[error("the headers column is no JSON array of [name, value]: {0}")]
-    Json(#[source] serde_json::Error),
+    /// It is no JSON array of pairs. What the JSON library says of it would hold a value, which has no place in a log.
+    #[error("the headers column is no JSON array of [name, value]: something else is at or before byte {column}")]
+    Json {
+        /// Up to where it was read, in bytes from 1.
+        column: usize,
+    },
     /// A value under `b64` is no base64.
     #[error("a header's b64 value is no base64: {0}")]
     Base64(#[source] base64::DecodeError),

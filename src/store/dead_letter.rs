@@ -1,5 +1,6 @@
 //! A dead letter as people look at it, and how they look for it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,7 +10,7 @@ use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, Message, MessageId};
 
 /// A message that was given up, with everything that is known of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
     /// Its message id.
@@ -93,6 +94,27 @@ impl DeadLetter {
     /// Behind which letters a next page begins.
     pub fn mark(&self) -> DeadMark {
         DeadMark { topic: Arc::clone(&self.topic), dead_at: self.dead_at, message_id: self.message_id }
+    }
+}
+
+// Without payload and without the values of headers, as everywhere. Headers that are none may be anything, so only their size is shown.
+impl fmt::Debug for DeadLetter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadLetter")
+            .field("message_id", &self.message_id)
+            .field("topic", &self.topic)
+            .field("lane", &self.lane)
+            .field("key", &self.key)
+            .field("kind", &self.kind)
+            .field("headers", &Headers::shown(&self.headers_json))
+            .field("payload_bytes", &self.payload.as_ref().map(Vec::len))
+            .field("created_at", &self.created_at)
+            .field("dead_at", &self.dead_at)
+            .field("attempts", &self.attempts)
+            .field("failures", &self.failures)
+            .field("errors", &self.errors)
+            .field("reason", &self.reason)
+            .finish()
     }
 }
 
@@ -203,4 +225,59 @@ pub struct DeadCount {
     pub reason: String,
     /// How many.
     pub letters: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::store::SentMessage;
+
+    const SECRETS: [&str; 3] = ["swordfish", "115, 119", "c3dvcmRmaXNo"];
+
+    #[test]
+    fn payloads_and_values_of_headers_are_in_no_debug_and_in_no_error() {
+        for headers_json in [r#"[["token","swordfish"]]"#, r#"["swordfish"]"#, r#"[["token",{"b64":"c3dvcmRmaXNo"}]]"#]
+        {
+            let (message_id, now) = (Uuid::nil().into(), SystemTime::UNIX_EPOCH);
+            let (headers_json, payload) = (headers_json.to_owned(), Some(b"swordfish".to_vec()));
+            let letter = DeadLetter {
+                message_id,
+                topic: "orders".into(),
+                lane: None,
+                key: None,
+                kind: String::new(),
+                headers_json: headers_json.clone(),
+                payload: payload.clone(),
+                created_at: now,
+                dead_at: now,
+                attempts: 0,
+                failures: 0,
+                errors: Vec::new(),
+                reason: String::new(),
+            };
+            let sent = SentMessage {
+                message_id,
+                topic: "orders".into(),
+                lane: None,
+                key: None,
+                kind: String::new(),
+                headers_json,
+                payload,
+                created_at: now,
+                sent_at: now,
+                attempts: 0,
+                failures: 0,
+                awaits_processing: false,
+                processed_at: None,
+            };
+            let message = Message::to("orders").header("token", "swordfish").payload_bytes(b"swordfish".to_vec());
+            let error = letter.headers().err().map(|error| format!("{error} {error:?}"));
+            for shown in [format!("{letter:?}"), format!("{sent:?}"), format!("{message:?}"), error.unwrap_or_default()]
+            {
+                assert!(SECRETS.iter().all(|secret| !shown.contains(secret)), "{shown}");
+            }
+        }
+    }
 }

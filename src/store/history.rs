@@ -17,6 +17,9 @@ use crate::retention::Keep;
 /// A message moves: in the transaction that takes it out of the live table it enters the history, so that it is in one of the two
 /// at any time. There it says itself until which day it is kept, so that whoever removes old ones needs to know no topic.
 ///
+/// # Errors
+/// As for [`Store`](super::Store).
+///
 /// # Cancel safety
 /// As for [`Store`](super::Store): every call may be repeated.
 #[async_trait]
@@ -129,7 +132,7 @@ pub enum Marking {
 }
 
 /// A message that was sent, with everything that is known of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SentMessage {
     /// Its message id.
@@ -180,6 +183,27 @@ impl SentMessage {
     /// Behind which message a next page begins.
     pub fn mark(&self) -> SentMark {
         SentMark { sent_at: self.sent_at, message_id: self.message_id }
+    }
+}
+
+// Without payload and without the values of headers, as everywhere.
+impl fmt::Debug for SentMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentMessage")
+            .field("message_id", &self.message_id)
+            .field("topic", &self.topic)
+            .field("lane", &self.lane)
+            .field("key", &self.key)
+            .field("kind", &self.kind)
+            .field("headers", &Headers::shown(&self.headers_json))
+            .field("payload_bytes", &self.payload.as_ref().map(Vec::len))
+            .field("created_at", &self.created_at)
+            .field("sent_at", &self.sent_at)
+            .field("attempts", &self.attempts)
+            .field("failures", &self.failures)
+            .field("awaits_processing", &self.awaits_processing)
+            .field("processed_at", &self.processed_at)
+            .finish()
     }
 }
 
