@@ -16,6 +16,7 @@ use crate::store::{Claim, DueMark};
 pub(super) struct Passes {
     watermark: Option<DueMark>,
     swept_fully_at: Option<BootInstant>,
+    looked_back_at: Option<BootInstant>,
     pass: Option<Pass>,
     /// Of the pass under way, or the lowest that may come. A claim of a lower one has no say.
     number: u64,
@@ -102,6 +103,14 @@ impl Passes {
         self.pass = None;
         self.next += 1;
         self.number = self.next;
+    }
+
+    /// Forgets both where the last time is an `interval` ago: something is due below them, and may stay so because another holds it.
+    pub(super) fn look_back(&mut self, now: BootInstant, interval: Duration) {
+        if self.looked_back_at.is_none_or(|at| now >= at + interval) {
+            self.looked_back_at = Some(now);
+            self.forget();
+        }
     }
 
     /// Forgets watermark and pass: rows may have come back below them.

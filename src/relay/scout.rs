@@ -63,6 +63,7 @@ pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
         }
         match next {
             Some(next) if next.due_in.is_zero() => {
+                topic.note_overdue(next.overdue_by, engines.limits.watermark_slack_duration, engines.clock.now());
                 topic.note_due();
                 any_due = true;
             }

@@ -124,6 +124,18 @@ impl TopicState {
         self.seen_due.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// A row has been due for so long. Where claims have found all that they could since rows were last seen due, and the watermark has
+    /// passed it, the next claim goes back to the beginning: it was committed late, or the database's clock went back.
+    pub(crate) fn note_overdue(&self, overdue_by: Duration, slack: Duration, now: BootInstant) {
+        if overdue_by > slack && self.is_swept() {
+            self.memory().passes.look_back(now, slack);
+        }
+    }
+
+    fn is_swept(&self) -> bool {
+        self.swept_due.load(Ordering::Acquire) >= self.seen_due()
+    }
+
     fn seen_due(&self) -> u64 {
         self.seen_due.load(Ordering::Acquire)
     }
@@ -134,8 +146,7 @@ impl TopicState {
     }
 
     fn is_claimable(&self, now: BootInstant) -> bool {
-        let is_due = self.swept_due.load(Ordering::Acquire) < self.seen_due();
-        is_due && !self.is_gated() && self.may_begin(now)
+        !self.is_swept() && !self.is_gated() && self.may_begin(now)
     }
 
     /// Whether messages of the topic may be read in order to be sent.
