@@ -6,6 +6,15 @@ use std::time::Duration;
 /// is not long kept back: the books of a hundred rows take a third of a millisecond.
 pub const SEND_GROUP_ROWS_MAX: usize = 100;
 
+/// The longest grace of a shutdown: more counts as this. A day, so that `Duration::MAX` is an instant of this century.
+pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The deadline of each call of a store, where it is given no other; then its connection is discarded. Longer than a failover in one
+/// place, short enough that a relay notices a database that says nothing before half of its leases are over.
+///
+/// No bound of the relay's: a store may be asked by several, and by an [`Admin`](crate::Admin).
+pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Bounds and times of one relay.
 ///
 /// ```
@@ -70,15 +79,13 @@ pub struct Limits {
     /// The longest sleep of the sweeper while nothing is due: bounds how late a row written by another node is seen. 1.1 s: an idle
     /// relay then sends less than one statement a second, with what it removes and renews each minute.
     pub poll_interval: Duration,
-    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. 5 s: to wait for
-    /// a full sweep a row has to be committed that long after it was due, which is t behind its enqueue, and to have lost
-    /// its process, too. While somebody's old snapshot keeps what was deleted, the first claim of each pass goes over the
-    /// rows of this time: of 10 s at 8,000 a second, 2.6 times the pages of the claim itself.
+    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. 5 s: later is a row
+    /// that commits that long after it was due, which is t behind its enqueue. A look finds that it is due and no claim does, so the next
+    /// claim reads from the beginning, as often as the slack is long. While somebody's old snapshot keeps what was deleted, the first claim
+    /// of each pass goes over the rows of this time: of 10 s at 8,000 a second, 2.6 times the pages of the claim itself.
     pub watermark_slack_duration: Duration,
-    /// How often the sweeper forgets its watermark and reads from the beginning, for what the slack did not cover.
+    /// How often the sweeper forgets its watermark and reads from the beginning in any case, for what even a look did not show.
     pub full_sweep_interval: Duration,
-    /// Client-side deadline of each statement; then its connection is discarded.
-    pub statement_timeout: Duration,
     /// How often held rows are looked through for leases near their end.
     pub extend_interval: Duration,
     /// First wait of a probe after the breaker opened; doubles up to [`probe_interval_max`](Self::probe_interval_max).
@@ -126,7 +133,6 @@ impl Default for Limits {
             poll_interval: Duration::from_millis(1_100),
             watermark_slack_duration: Duration::from_secs(5),
             full_sweep_interval: Duration::from_secs(60),
-            statement_timeout: Duration::from_secs(5),
             extend_interval: Duration::from_millis(250),
             probe_interval_min: Duration::from_millis(100),
             probe_interval_max: Duration::from_secs(1),

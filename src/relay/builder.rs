@@ -15,7 +15,7 @@ use super::ledger::Ledger;
 use super::meters::BacklogMeters;
 use super::notices::{crier, hearer};
 use super::preparation::{
-    accept, check_delivery_timeout, check_fences, check_limits, prepare, prepare_history, prepare_lanes,
+    accept, check_delivery_timeout, check_fences, check_leases, check_limits, prepare, prepare_history, prepare_lanes,
 };
 use super::queue::{Link, Queue, Queues};
 use super::routes::{Route, Transports, shares};
@@ -129,6 +129,10 @@ impl RelayBuilder {
     ///
     /// # Panics
     /// Outside a tokio runtime with time enabled.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future leaves no relay behind, and the outbox may start another. Topics, lanes and partitions that it has made
+    /// by then stay.
     pub async fn start(self) -> Result<Relay, StartError> {
         let store = self.store.ok_or(StartError::NoStore)?;
         if self.transports.is_empty() {
@@ -137,6 +141,7 @@ impl RelayBuilder {
         let routes = self.transports.route(self.topics)?;
         check_limits(&self.limits, &self.listeners)?;
         routes.iter().try_for_each(|route| check_delivery_timeout(&self.limits, route))?;
+        routes.iter().try_for_each(|route| check_leases(&self.limits, route))?;
         routes.iter().try_for_each(check_fences)?;
         metrics::describe();
         let found = store.check().await;

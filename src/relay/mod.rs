@@ -149,8 +149,8 @@ impl Relay {
         backlog::of(&self.engines).await
     }
 
-    /// Ends: takes nothing new, sends and settles what is here, at most for `grace` (at least for the claim window), and
-    /// reports what was left. What was left is found again by a sweeper.
+    /// Ends: takes nothing new, sends and settles what is here, at most for `grace` (at least for the claim window, and for
+    /// a day at most), and reports what was left. What was left is found again by a sweeper.
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relay.

@@ -127,7 +127,6 @@ pub(super) fn check_limits(limits: &Limits, listeners: &Listeners) -> Result<(),
         ("claim_term_duration", limits.claim_term_duration),
         ("poll_interval", limits.poll_interval),
         ("extend_interval", limits.extend_interval),
-        ("statement_timeout", limits.statement_timeout),
         ("probe_interval_min", limits.probe_interval_min),
         ("lane_lease_duration", limits.lane_lease_duration),
         ("prune_interval", limits.prune_interval),
@@ -138,8 +137,48 @@ pub(super) fn check_limits(limits: &Limits, listeners: &Listeners) -> Result<(),
     ];
     let zero_count = counts.iter().find(|(_, count)| *count == 0).map(|(name, _)| *name);
     let zero_duration = durations.iter().find(|(_, duration)| duration.is_zero()).map(|(name, _)| *name);
-    match zero_count.or(zero_duration) {
-        Some(name) => Err(StartError::Limits(LimitsProblem { name })),
+    if let Some(name) = zero_count.or(zero_duration) {
+        let problem = "is 0: what it bounds would never be done; give at least 1".into();
+        return Err(StartError::Limits(LimitsProblem { name, problem }));
+    }
+    check_order(limits)
+}
+
+/// Times that have to be longer than others, and what would happen if they were not.
+fn check_order(limits: &Limits) -> Result<(), StartError> {
+    let rules = [
+        (
+            ("claim_term_duration", limits.claim_term_duration),
+            ("claim_window_duration", limits.claim_window_duration),
+            "the database would end a claim that waits for its outcomes, and the next one would send the same messages",
+        ),
+        (
+            ("lane_lease_duration", limits.lane_lease_duration),
+            ("term_margin_duration", limits.term_margin_duration),
+            "no lane would ever be owned for long enough to send from it",
+        ),
+    ];
+    match rules.into_iter().find(|((_, longer), (_, shorter), _)| longer <= shorter) {
+        Some(((name, longer), (than, shorter), why)) => {
+            let problem = format!("is {longer:?}, and has to be longer than {than}, which is {shorter:?}: {why}");
+            Err(StartError::Limits(LimitsProblem { name, problem: problem.into() }))
+        }
         None => Ok(()),
     }
+}
+
+/// Leases are prolonged once less than a third of them is left, the first of them being as long as the staleness of its topic: a
+/// look has to fall into that third.
+pub(super) fn check_leases(limits: &Limits, route: &Route) -> Result<(), StartError> {
+    let needed = limits.term_margin_duration + limits.extend_interval * 3;
+    let of_topics = route.topics.iter().map(|topic| (topic.name(), "staleness", topic.staleness_duration()));
+    let mut leases = of_topics.chain([("", "lease_duration", limits.lease_duration)]);
+    let Some((topic, what, lease)) = leases.find(|(_, _, lease)| *lease <= needed) else { return Ok(()) };
+    let of = if topic.is_empty() { String::new() } else { format!(" of the topic {topic:?}") };
+    let problem = format!(
+        "is {:?}, and three times that and term_margin_duration ({:?}) have to fit into the {what}{of}, which is {lease:?}: \
+         a lease would end before anybody looks whether to prolong it",
+        limits.extend_interval, limits.term_margin_duration
+    );
+    Err(StartError::Limits(LimitsProblem { name: "extend_interval", problem: problem.into() }))
 }

@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::engines::Engines;
 use super::stop::Stage;
+use crate::limits::SHUTDOWN_GRACE_MAX;
 
 /// What a relay left behind when it ended. Everything left is found again by a sweeper, here or elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(super) async fn drain(
     grace: Duration,
 ) -> ShutdownReport {
     let grace = grace.max(engines.limits.claim_window_duration + engines.limits.term_margin_duration);
-    let deadline = Instant::now() + grace;
+    let deadline = Instant::now() + grace.min(SHUTDOWN_GRACE_MAX);
     engines.stop.advance(Stage::Draining);
     let drained = async {
         while sweepers.join_next().await.is_some() {}

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,9 +83,10 @@ pub enum StartError {
     Panicked(RelayPanicked),
 }
 
-/// A limit of zero, with which nothing would ever happen.
+/// A limit with which nothing would ever happen, or too much: zero, or one that another limit or a topic does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the limit {name} is 0: what it bounds would never be done; give at least 1")]
+#[error("the limit {name} {problem}")]
 pub struct LimitsProblem {
     pub(super) name: &'static str,
+    pub(super) problem: Cow<'static, str>,
 }

@@ -15,6 +15,9 @@ use crate::message::{Envelope, MessageId};
 ///
 /// Every write is safe beside running relays: it takes what nobody holds, and says where somebody does.
 ///
+/// # Errors
+/// As for [`Store`](super::Store).
+///
 /// # Cancel safety
 /// A dropped future may or may not have had its effect.
 #[async_trait]

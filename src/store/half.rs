@@ -14,6 +14,9 @@ use crate::message::MessageId;
 /// The transaction of a half message writes a **mark**: a row under the message's id, which is there when it committed and
 /// at no other time. Whoever finds none writes a **void** one, so that the transaction can commit no more.
 ///
+/// # Errors
+/// As for [`Store`](super::Store).
+///
 /// # Cancel safety
 /// As for [`Store`](super::Store): every call may be repeated.
 #[async_trait]

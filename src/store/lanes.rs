@@ -15,6 +15,9 @@ use crate::lane::NodeId;
 /// written about a lane's rows, except that they were delivered, names owner and fence, and changes nothing where they are
 /// others by now.
 ///
+/// # Errors
+/// As for [`Store`](super::Store).
+///
 /// # Cancel safety
 /// As for [`Store`](super::Store): every call may be repeated.
 #[async_trait]

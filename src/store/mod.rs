@@ -79,7 +79,10 @@ use crate::naming::TableNames;
 ///
 /// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it, and hold it to the
 /// public conformance suite (feature `testing`). Every method is bounded in time by the
-/// implementation (`Limits::statement_timeout`); after a time-out the connection is discarded, never reused.
+/// implementation ([`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT)); after a time-out the connection is discarded, never reused.
+///
+/// # Errors
+/// Where a method says nothing else, that the database could not be asked, did not answer in time, or refused ([`StoreError`]).
 ///
 /// # Cancel safety
 /// A dropped future may or may not have had its effect: all statements are written so that repeating them is harmless.
@@ -227,6 +230,9 @@ pub trait ClaimBatch: fmt::Debug + Send {
     ///
     /// # Errors
     /// Nothing may be assumed of any row then: what was delivered must be settled outside, by id.
+    ///
+    /// # Cancel safety
+    /// As after an error.
     async fn close(self: Box<Self>, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError>;
 }
 

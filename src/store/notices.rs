@@ -10,13 +10,22 @@ use super::StoreError;
 ///
 /// Notices may be lost, doubled or delayed: whoever hears one looks for itself, and whoever hears none looks at its poll.
 /// They never stand in a transaction of the application.
+///
+/// # Cancel safety
+/// Every call may be repeated: a dropped [`tell`](Self::tell) may have passed its notices on or not.
 #[async_trait]
 pub trait NoticeStore: fmt::Debug + Send + Sync {
     /// Passes on `notices`, each of [`NOTICE_BYTES_MAX`](crate::limits::NOTICE_BYTES_MAX) bytes at most, to every relay that
     /// listens, the caller's own included.
+    ///
+    /// # Errors
+    /// The database could not be asked: some may be passed on, or all.
     async fn tell(&self, notices: &[String]) -> Result<(), StoreError>;
 
     /// Listens from now on, over a connection of its own.
+    ///
+    /// # Errors
+    /// There is no such connection now; the caller tries again later.
     async fn listen(&self) -> Result<Box<dyn Notices>, StoreError>;
 }
 

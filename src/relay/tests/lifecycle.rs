@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::World;
 use crate::clock::{BootInstant, Clock, SystemClock};
-use crate::limits::{BLOCKING_CALLS_MAX, Limits, STALENESS};
+use crate::limits::{BLOCKING_CALLS_MAX, Limits, SHUTDOWN_GRACE_MAX, STALENESS};
 use crate::naming::TableNames;
 use crate::relay::blocking::{Question, Request};
 use crate::relay::{BacklogError, RelayBuilder, RelayPanicked, StartError, TransportStatus};
@@ -22,6 +22,20 @@ async fn shutdown_drains_what_was_handed_over() {
     assert_eq!(world.broker.delivered().len(), 100);
     assert!(world.store.live_rows().is_empty());
     assert!(world.link.now().is_none());
+}
+
+/// No instant is that far away.
+#[tokio::test(start_paused = true)]
+async fn shutdown_takes_any_grace_and_waits_for_a_day_at_most() {
+    let world = World::new();
+    assert!(world.start().await.shutdown(Duration::MAX).await.is_clean());
+    world.broker.hold();
+    let relay = world.start().await;
+    world.commit_and_hand_over("orders");
+    world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(relay.shutdown(Duration::MAX).await.in_flight, 1);
+    assert!(began.elapsed() >= SHUTDOWN_GRACE_MAX, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,6 +82,41 @@ async fn a_limit_of_zero_is_refused_by_name() {
     assert!(error.to_string().contains("settle_workers"), "{error}");
     let no_store = RelayBuilder::new(Vec::new(), TableNames::default(), Arc::default());
     assert!(matches!(no_store.start().await, Err(StartError::NoStore)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_that_do_not_fit_together_are_refused_with_what_would_happen() {
+    let usual = Limits::default;
+    let second = Duration::from_secs(1);
+    let cases = [
+        (
+            Limits { claim_window_duration: 3 * second, ..usual() },
+            "claim_term_duration is 2s",
+            "send the same messages",
+        ),
+        (
+            Limits { lane_lease_duration: second / 2, ..usual() },
+            "lane_lease_duration is 500ms",
+            "owned for long enough",
+        ),
+        (
+            Limits { extend_interval: second, ..usual() },
+            "extend_interval is 1s",
+            "of the topic \"orders\", which is 3s",
+        ),
+        (
+            Limits { term_margin_duration: 3 * second, ..usual() },
+            "extend_interval is 250ms",
+            "would end before anybody looks",
+        ),
+    ];
+    for (limits, names, says) in cases {
+        let error = World::new().relay().limits(limits).start().await.unwrap_err().to_string();
+        assert!(error.contains(names) && error.contains(says), "{error}");
+    }
+    let most =
+        Limits { claim_window_duration: usual().claim_term_duration / 2, extend_interval: second * 3 / 4, ..usual() };
+    assert!(World::new().relay().limits(most).start().await.is_ok());
 }
 
 /// The relay dies between COMMIT and settle; the next one finds what it left.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::MemoryStore;
 use super::faults::Call;
 use super::state::{Hold, Settled, State};
-use crate::limits::Limits;
+use crate::limits::STATEMENT_TIMEOUT;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::retention::Keep;
@@ -38,7 +38,7 @@ impl MemoryStore {
     where
         T: Copy + Send + Sync,
     {
-        let timeout = Limits::default().statement_timeout;
+        let timeout = STATEMENT_TIMEOUT;
         let deadline = tokio::time::Instant::now() + timeout;
         let mut changed = self.inner.changed.notified();
         let mut settled = self.call(Call::Settle, |state| settle(state, rows)).await?;

@@ -32,7 +32,7 @@ use self::texts::Texts;
 use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
-use crate::limits::Limits;
+use crate::limits::STATEMENT_TIMEOUT;
 use crate::naming::TableNames;
 
 /// An outbox in MySQL (8.0.13 or later) or MariaDB (10.6 or later).
@@ -67,14 +67,14 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
-        let set_up = set_up(Limits::default().statement_timeout);
+        let set_up = set_up(STATEMENT_TIMEOUT);
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
         let (admin_texts, history_texts) = (AdminTexts::new(&names), Arc::new(HistoryTexts::new(&names)));
         let (connections, pause_table) = (Connections::new(pool, Some(set_up)), PauseTable::default());
         Self { connections, texts, lane_texts, half_texts, admin_texts, history_texts, pause_table, names }
     }
 
-    /// Bounds each call, by default to [`Limits::statement_timeout`].
+    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`].
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.connections = self.connections.with_deadline(timeout).with_set_up(set_up(timeout));

@@ -109,7 +109,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         self
     }
 
-    /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout).
+    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT).
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.connections = self.connections.with_deadline(timeout);

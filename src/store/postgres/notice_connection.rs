@@ -57,7 +57,11 @@ impl NoticeConnection {
     /// A connection of diesel-async that `open` makes, with TLS for instance. Called again after each loss.
     ///
     /// It has to be one that diesel-async drives itself (`establish`, `try_from_client_and_connection`): of others it passes no
-    /// notices on. What it says where it fails is logged.
+    /// notices on.
+    ///
+    /// # Errors
+    /// None here. Where `open` fails, or takes longer than the store's `statement_timeout`, nothing is heard until a later call: after
+    /// a second, and up to a minute. What it says is logged as it stands, so it should name no password.
     #[cfg(feature = "async")]
     pub fn opened_by<F>(open: impl Fn() -> F + Send + Sync + 'static) -> Self
     where

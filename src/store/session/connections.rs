@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::Sessions;
 use super::failure::within;
 use super::lease::{Kept, Lease, Shelf};
-use crate::limits::Limits;
+use crate::limits::STATEMENT_TIMEOUT;
 use crate::store::StoreError;
 use crate::store::statement::{Dialect, Statement};
 
@@ -38,7 +38,7 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     /// Connections from `pool`, on each of which `set_up` runs once. What it sets is not undone: they are closed in
     /// the end, and never go back to the pool.
     pub(crate) fn new(pool: P, set_up: Option<Arc<str>>) -> Self {
-        let deadline = Limits::default().statement_timeout;
+        let deadline = STATEMENT_TIMEOUT;
         Self {
             shelf: Arc::new(Shelf::new()),
             pool: Arc::new(pool),

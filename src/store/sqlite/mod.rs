@@ -33,7 +33,7 @@ use self::texts::Texts;
 use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
-use crate::limits::Limits;
+use crate::limits::STATEMENT_TIMEOUT;
 use crate::naming::TableNames;
 
 /// Sets up a connection of an application whose database a relay works on, too. Run it on each one, before anything else:
@@ -128,11 +128,11 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             pause_table: PauseTable::default(),
             history_texts: Arc::new(HistoryTexts::new(&names)),
             names,
-            deadline: Limits::default().statement_timeout,
+            deadline: STATEMENT_TIMEOUT,
         }
     }
 
-    /// Bounds each call, by default to [`Limits::statement_timeout`](crate::Limits::statement_timeout). A statement whose
+    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). A statement whose
     /// caller gave up ends by itself.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
