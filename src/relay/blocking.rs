@@ -71,6 +71,10 @@ impl RelayBuilder {
     ///
     /// # Errors
     /// As [`start`](Self::start).
+    ///
+    /// # Panics
+    /// On a thread that runs async tasks, because it has to wait: use [`start`](Self::start) there. What has begun by then ends by
+    /// itself.
     pub fn start_blocking(self) -> Result<BlockingRelay, StartError> {
         BlockingRelay::start(self)
     }

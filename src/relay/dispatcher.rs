@@ -213,7 +213,6 @@ fn offer(
 /// A row that nobody can decode becomes a dead letter on its own, under the epoch it was read with.
 pub(crate) fn give_up(row: &Poisoned) -> Burial {
     tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error, "a row cannot be decoded");
-    ::metrics::counter!(metrics::GIVEN_UP, "topic" => Arc::clone(&row.topic), "reason" => "poisoned").increment(1);
     let reason = format!("poisoned: {}", row.error);
     let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
     let letter = GivenUp { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };

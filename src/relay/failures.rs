@@ -132,7 +132,6 @@ async fn write_given_up(engine: &Arc<Engine>, given_up: Vec<(FailedRow, &'static
 pub(crate) fn give_up(failed: &FailedRow, reason: &'static str) -> Burial {
     let topic = failed.entry.topic.topic.name();
     tracing::error!(message_id = %failed.row.message_id, topic, reason, error = %failed.error, "a message is given up");
-    ::metrics::counter!(metrics::GIVEN_UP, "topic" => failed.entry.topic.name(), "reason" => reason).increment(1);
     let reason = shortened(format!("{reason}: {}", failed.error));
     let letter = GivenUp {
         topic: failed.entry.topic.name(),

@@ -15,6 +15,7 @@ use crate::clock::{BootInstant, Clock};
 use crate::limits::{DEAD_LETTER_QUEUE_MAX, DEAD_LETTER_TURN_MAX};
 use crate::message::MessageId;
 use crate::metrics;
+use crate::store::dead_letter::reason_word;
 
 /// A message that a relay gave up. Told by [`RelayBuilder::on_dead_letter`](super::RelayBuilder::on_dead_letter).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,10 +96,11 @@ impl Teller {
         self.listeners.on_letter.is_some() || self.listeners.alert.is_some()
     }
 
-    /// Messages were given up. Never waits.
+    /// Messages were given up, and are among the dead letters. Counts them. Never waits.
     pub(crate) fn tell(&self, letters: impl IntoIterator<Item = GivenUp>) {
+        let letters = letters.into_iter().inspect(count);
         if !self.has_listeners() {
-            return;
+            return letters.for_each(drop);
         }
         let now = self.clock.now();
         let mut state = self.state();
@@ -243,6 +245,11 @@ impl fmt::Debug for Listeners {
         let alert = self.alert.as_ref().map(|of| (of.letters_max, of.window_duration));
         f.debug_struct("Listeners").field("on_letter", &self.on_letter.is_some()).field("alert", &alert).finish()
     }
+}
+
+fn count(letter: &GivenUp) {
+    let reason = reason_word(&letter.reason).to_owned();
+    ::metrics::counter!(metrics::GIVEN_UP, "topic" => Arc::clone(&letter.topic), "reason" => reason).increment(1);
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use super::{World, lanes};
 use crate::limits::LANES;
@@ -15,7 +15,7 @@ use crate::transport::{Answer, FailureClass};
 type Figures = HashMap<String, f64>;
 
 /// The sum of each metric, and of each metric with one of its labels as `name/value`.
-fn figures(recorder: &metrics_util::debugging::Snapshotter) -> Figures {
+fn figures(recorder: &Snapshotter) -> Figures {
     let mut figures = Figures::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
         let value = match value {
@@ -31,15 +31,19 @@ fn figures(recorder: &metrics_util::debugging::Snapshotter) -> Figures {
     figures
 }
 
-/// Runs a scenario on virtual time, and returns what it left in the metrics.
-fn measured(scenario: impl AsyncFnOnce()) -> Figures {
+/// Runs a scenario on virtual time, and returns what recorded it.
+pub(super) fn recorded(scenario: impl AsyncFnOnce()) -> Snapshotter {
     let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
     ::metrics::with_local_recorder(&recorder, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(scenario());
     });
-    figures(&snapshotter)
+    recorder.snapshotter()
+}
+
+/// Runs a scenario on virtual time, and returns what it left in the metrics.
+fn measured(scenario: impl AsyncFnOnce()) -> Figures {
+    figures(&recorded(scenario))
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod backlog;
 mod bounds;
 mod claims;
+mod counted;
 mod delayed;
 mod direct;
 mod failures;
@@ -10,6 +11,7 @@ mod fenced;
 mod history;
 mod lane_announced;
 mod lane_carried;
+mod lane_counted;
 mod lane_lapses;
 mod lane_order;
 mod lane_reads;

@@ -30,8 +30,9 @@ struct Schedule {
     /// Messages of which a second copy is explained: their process died with them, or the broker stored them and said
     /// that it failed.
     excused: Arc<Mutex<HashSet<MessageId>>>,
-    /// A claim, lease or settle was lost while another relay ran, which may have taken any row.
-    all_excused: bool,
+    /// Whether claims, leases and settles may get lost. With another relay beside, which may have taken any row meanwhile, no
+    /// second copy is told from one without a reason; so in most schedules of two relays they do not.
+    leases_fail: bool,
 }
 
 impl Schedule {
@@ -49,7 +50,7 @@ impl Schedule {
             rolled_back: HashSet::new(),
             two_relays: seed % 2 == 1,
             excused: Arc::default(),
-            all_excused: false,
+            leases_fail: seed.is_multiple_of(2) || seed % 8 == 1,
         }
     }
 
@@ -174,14 +175,14 @@ impl Schedule {
 
     fn let_a_call_fail(&mut self) {
         let call = match self.rng.u32(..8) {
-            0 => Call::Confirm,
-            1 => Call::Claim,
-            2 => Call::Close,
-            3 => Call::Settle,
-            4 => Call::Extend,
-            5 => Call::Fail,
-            6 => Call::Dead,
-            _ => Call::Look,
+            0 if self.leases_fail => Call::Close,
+            1 if self.leases_fail => Call::Settle,
+            2 if self.leases_fail => Call::Extend,
+            3 => Call::Claim,
+            4 => Call::Fail,
+            5 => Call::Dead,
+            6 => Call::Look,
+            _ => Call::Confirm,
         };
         let error = match self.rng.u32(..3) {
             0 => StoreError::Conflict("scheduled".into()),
@@ -190,7 +191,6 @@ impl Schedule {
             _ => StoreError::TimedOut { after: Duration::from_secs(5) },
         };
         let fault = if self.rng.bool() { Fault::Refused(error) } else { Fault::AnswerLost(error) };
-        self.all_excused |= self.two_relays && matches!(call, Call::Close | Call::Extend | Call::Settle);
         self.nodes[0].store.inject(call, fault);
     }
 
@@ -221,8 +221,7 @@ impl Schedule {
 
     fn database_outage(&mut self) {
         let down = self.rng.bool();
-        self.all_excused |= self.two_relays;
-        self.nodes[0].store.set_down(down);
+        self.nodes[0].store.set_down(down && self.leases_fail);
     }
 
     fn hold(&mut self) {
@@ -259,8 +258,9 @@ impl Schedule {
             assert!(!self.rolled_back.contains(id), "seed {seed}: rolled back {id}");
         }
         let excused = self.excused.lock().unwrap();
+        let all_excused = self.two_relays && self.leases_fail;
         for (id, copies) in copies {
-            let explained = copies == 1 || self.all_excused || excused.contains(&id);
+            let explained = copies == 1 || all_excused || excused.contains(&id);
             assert!(explained, "seed {seed}: {id} came {copies} times without a reason");
         }
     }
