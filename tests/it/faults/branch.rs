@@ -1,5 +1,6 @@
 //! A shop on any of the databases, whose orders are placed one after the other.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use diesel::connection::SimpleConnection as _;
@@ -11,6 +12,7 @@ use diesel::sqlite::SqliteConnection;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_outbox::relay::RelayBuilder;
 use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::transport::Transport;
 use diesel_outbox::{Message, Outbox};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -18,7 +20,7 @@ use xtask::parts;
 use xtask::servers::Part;
 
 use super::audit::{Audit, audit, compare};
-use super::shop::{DEADLINE, Shop, order};
+use super::shop::{DEADLINE, Shop, limits, order};
 use crate::outbox::databases::{SqliteFile, fresh_mariadb, pool};
 
 const LANES_SCHEMA: &str = include_str!("../../../migrations/postgres/0000outbox02_lanes/up.sql");
@@ -56,6 +58,22 @@ impl Branch {
             On::Postgres => Some(Self::on_postgres(Shop::open().await?).await),
             On::Mariadb => Some(Self::on_mariadb(fresh_mariadb()?, parts::require(Part::Kafka)?)),
             On::Sqlite => Some(Self::on_sqlite(SqliteFile::fresh(), parts::require(Part::Kafka)?)),
+        }
+    }
+
+    /// One that is there.
+    pub(super) fn existing(on: On, at: Shop) -> Self {
+        Self { on, at, _file: None }
+    }
+
+    pub(super) fn relay(&self, outbox: &Outbox, transport: impl Transport) -> RelayBuilder {
+        self.on.store(outbox.relay().transport(transport).limits(limits()), &self.at)
+    }
+
+    pub(super) async fn place_all(&self, outbox: &Outbox, numbers: Range<i32>) {
+        let mut till = self.connect().await;
+        for number in numbers {
+            till.place(outbox, &self.at.topic, number).await;
         }
     }
 

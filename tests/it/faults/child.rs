@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::audit::audit;
+use super::branch::{Branch, On};
 use super::shop::{DEADLINE, Shop};
 use super::troubled::Troubled;
 
@@ -18,6 +19,7 @@ const CONFIG: &str = "OUTBOX_TEST_CHILD";
 /// What a shop process does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Script {
+    pub(super) on: On,
     pub(super) database_url: String,
     pub(super) bootstrap: String,
     pub(super) topic: String,
@@ -35,8 +37,10 @@ pub(super) struct Script {
 }
 
 impl Script {
+    /// On PostgreSQL.
     pub(super) fn new(shop: &Shop) -> Self {
         Self {
+            on: On::Postgres,
             database_url: shop.database_url.clone(),
             bootstrap: shop.bootstrap.clone(),
             topic: shop.topic.clone(),
@@ -48,6 +52,11 @@ impl Script {
             refusals: 0,
             acknowledged_after_ms: 0,
         }
+    }
+
+    /// On the database of a branch.
+    pub(super) fn of(branch: &Branch) -> Self {
+        Self { on: branch.on, ..Self::new(&branch.at) }
     }
 
     pub(super) fn spawn(&self) -> ShopProcess {
@@ -146,16 +155,17 @@ async fn a_shop_process_ends_by_itself() {
 
 async fn run(script: Script) {
     let shop = Shop { database_url: script.database_url, bootstrap: script.bootstrap, topic: script.topic };
-    let outbox = shop.outbox();
-    shop.place_all(&outbox, 0..script.backlog).await;
+    let branch = Branch::existing(script.on, shop);
+    let outbox = branch.at.outbox();
+    branch.place_all(&outbox, 0..script.backlog).await;
     if let Some(step) = script.crash_at {
         arm(step, script.passage, script.stops_until);
     }
     let late = Duration::from_millis(script.acknowledged_after_ms);
-    let transport = Troubled::new(shop.kafka(), script.refusals, late);
-    let relay = shop.relay(&outbox, transport).start().await.unwrap();
-    shop.place_all(&outbox, script.backlog..script.backlog + script.orders).await;
-    shop.drained().await;
+    let transport = Troubled::new(branch.at.kafka(), script.refusals, late);
+    let relay = branch.relay(&outbox, transport).start().await.unwrap();
+    branch.place_all(&outbox, script.backlog..script.backlog + script.orders).await;
+    branch.drained().await;
     let report = relay.shutdown(Duration::from_secs(10)).await;
     assert!(report.is_clean(), "{report:?}");
 }

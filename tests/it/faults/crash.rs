@@ -1,18 +1,17 @@
-//! kill -9 at every step between COMMIT and settle.
+//! kill -9 at every step between COMMIT and settle, on every database.
 
 use std::collections::BTreeSet;
 
 use diesel_outbox::crash_points;
 
-use super::audit::audit;
+use super::branch::{Branch, On};
 use super::child::Script;
 use super::crash_ordered::TESTED as ORDERED_TESTED;
-use super::shop::Shop;
 use crate::transport::half_rocketmq::crash::TESTED as HALF_TESTED;
 
 /// What a process must do to pass a step, for the steps that a healthy send does not pass.
-fn script_for(step: &str, shop: &Shop) -> Script {
-    let script = Script { crash_at: Some(step.to_owned()), passage: 3, ..Script::new(shop) };
+fn script_for(step: &str, branch: &Branch) -> Script {
+    let script = Script { crash_at: Some(step.to_owned()), passage: 3, ..Script::of(branch) };
     match step {
         "sweeper::claimed" | "sweeper::closing" | "sweeper::closed" => {
             Script { backlog: 50, orders: 0, passage: 1, ..script }
@@ -27,14 +26,14 @@ fn script_for(step: &str, shop: &Shop) -> Script {
 }
 
 /// Kills a shop at a step, lets another relay take over, and audits.
-async fn dies_at(step: &str) {
-    let Some(shop) = Shop::open().await else { return };
-    let mut process = script_for(step, &shop).spawn();
+async fn dies_at(step: &str, on: On) {
+    let Some(branch) = Branch::open(on).await else { return };
+    let mut process = script_for(step, &branch).spawn();
     process.killed().await;
-    let relay = shop.start_relay(&shop.outbox()).await;
-    shop.drained().await;
+    let relay = branch.relay(&branch.at.outbox(), branch.at.kafka()).start().await.unwrap();
+    branch.drained().await;
     drop(relay);
-    let audit = audit(&shop).await;
+    let audit = branch.audit().await;
     assert!(audit.committed > 0, "at {step}: {audit:?}");
     assert_eq!(audit.delivered + audit.dead, audit.committed, "at {step}: {audit:?}");
 }
@@ -43,8 +42,23 @@ macro_rules! at_each_step {
     ($($test:ident = $step:literal;)+) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $test() {
-            dies_at($step).await;
+            dies_at($step, On::Postgres).await;
         })+
+
+        mod on_mariadb {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::dies_at($step, super::On::Mariadb).await;
+            })+
+        }
+
+        /// Whose claims hold leases and no locks.
+        mod on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::dies_at($step, super::On::Sqlite).await;
+            })+
+        }
 
         const TESTED: &[&str] = &[$($step,)+];
     };
