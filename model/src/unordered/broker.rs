@@ -71,6 +71,9 @@ pub(super) fn refuse(state: &mut State, relay: RelayId, message: usize) {
 /// An open claim learns it at its close; otherwise the row is left to the end of its lease at once.
 pub(super) fn disconnect(model: &Unordered, state: &mut State, relay: RelayId, message: usize) {
     state.messages[message].excused |= state.messages[message].of(relay).progress() == Some(Progress::Stored);
+    if model.has(Bug::TimeOutIsDelivery) {
+        return progress(state, relay, message, Progress::Delivered);
+    }
     progress(state, relay, message, Progress::Failed(Class::Outage));
     let known = state.messages[message].of_mut(relay);
     if known.entry.is_some_and(|entry| entry.holder != Holder::Batch) && !model.has(Bug::AttemptSpentInOutage) {

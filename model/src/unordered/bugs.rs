@@ -39,4 +39,10 @@ pub enum Bug {
     ClaimIgnoresDelay,
     /// A redrive removes the dead letter and writes no row.
     RedriveLosesRow,
+    /// A row is removed when the client has its message.
+    SettleOnSend,
+    /// A message that the client gave up in an outage counts as delivered.
+    TimeOutIsDelivery,
+    /// A message that is given up is removed and not kept.
+    LetterNotKept,
 }

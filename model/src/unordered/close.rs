@@ -49,6 +49,7 @@ fn fate(model: &Unordered, it: &Message, relay: RelayId, claimed: Claimed) -> Fa
     let is_batch = |entry: &Entry| entry.holder == Holder::Batch;
     match (claimed.stage, it.of(relay).entry.filter(is_batch).map(|entry| entry.progress)) {
         (_, Some(Progress::Delivered)) => Fate::Settle,
+        (_, Some(Progress::InClient)) if model.has(Bug::SettleOnSend) => Fate::Settle,
         (_, Some(Progress::Failed(Class::Outage))) => Fate::GiveBack,
         (Stage::Sent, _) if model.has(Bug::ReleaseBeforeFlush) => Fate::GiveBack,
         // Also what failed: the failure is written after this, under the new epoch.

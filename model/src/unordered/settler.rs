@@ -16,6 +16,9 @@ pub(super) fn offer(model: &Unordered, state: &State, actions: &mut Vec<Action>)
                 // The statement waits for the lock of an open claim.
                 (_, Progress::Delivered) if it.live().is_some_and(|live| live.locked_by.is_some()) => {}
                 (_, Progress::Delivered) => actions.push(Action::Settle { relay, message }),
+                (_, Progress::InClient) if model.has(Bug::SettleOnSend) => {
+                    actions.push(Action::Settle { relay, message });
+                }
                 (_, Progress::Failed(class)) => {
                     actions.push(Action::NoteFailure { relay, message });
                     if matches!(holder, Holder::Lease(_)) && class != Class::Outage && state.faults_left > 0 {
@@ -72,7 +75,7 @@ pub(super) fn note_failure(model: &Unordered, state: &mut State, relay: RelayId,
         return;
     }
     if spends && live.attempts + 1 >= ATTEMPTS_MAX {
-        it.row = Row::Dead;
+        it.row = if model.has(Bug::LetterNotKept) { Row::Settled } else { Row::Dead };
         return;
     }
     live.attempts += u8::from(spends);

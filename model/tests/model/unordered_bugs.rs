@@ -120,3 +120,18 @@ fn redrive_that_loses_the_row() {
         assert_breaks(&format!("RedriveLosesRow, {term:?}"), model, keep::NOTHING_LOST);
     }
 }
+
+#[test]
+fn settle_on_send() {
+    breaks_both(Bug::SettleOnSend, keep::NOTHING_LOST, 1, 0);
+}
+
+#[test]
+fn time_out_that_counts_as_delivery() {
+    breaks_both(Bug::TimeOutIsDelivery, keep::NOTHING_LOST, 1, 1);
+}
+
+#[test]
+fn message_given_up_and_not_kept() {
+    breaks_both(Bug::LetterNotKept, keep::NOTHING_LOST, 1, 2);
+}
