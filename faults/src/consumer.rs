@@ -31,6 +31,7 @@ pub(crate) struct Record {
     pub(crate) topic: i16,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
+    pub(crate) key: Option<String>,
     /// Whether its bytes are those that follow from its name.
     pub(crate) is_whole: bool,
 }
@@ -39,7 +40,7 @@ impl Record {
     /// Whether it is what was committed.
     pub(crate) fn is_of(&self, row: &Committed) -> bool {
         let is_its = row.message_id.is_none_or(|message_id| message_id == self.message_id);
-        self.is_whole && is_its && self.topic == row.topic
+        self.is_whole && is_its && self.topic == row.topic && self.key == row.key
     }
 }
 
@@ -95,6 +96,7 @@ fn read_topic(bootstrap: &str, place: i16, topic: &str, records: &mut Vec<Record
             topic: place,
             partition: message.partition(),
             offset: message.offset(),
+            key: message.key().map(|key| String::from_utf8_lossy(key).into_owned()),
             is_whole: name.is_some_and(|name| name.payload() == payload),
         });
     }

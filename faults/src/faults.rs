@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::Fleet;
+use crate::fleet::{END_MAX, Fleet};
 use crate::journal::Journal;
 use crate::schedule::{Fault, Kind, Phase};
 use crate::truth;
@@ -28,11 +28,16 @@ const SETTLE_AT: Duration = Duration::from_millis(7_500);
 /// So far ids go back: further than those that wait to be settled.
 const REUSED: i64 = 700;
 
+/// How often it is looked whether an application that was told to end has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// What is to be done at a time; the place is that in the journal.
 #[derive(Debug, Clone, Copy)]
 enum Action {
     Begin(Fault),
     End(Fault, usize),
+    /// An application that was told to end does so; the moment is the last.
+    AwaitEnd(Fault, usize, Instant),
     /// Rows that wait to be settled cannot be.
     CutOff(Fault),
     /// Ids from here on are given again, to rows that wait for their broker.
@@ -87,11 +92,24 @@ impl<'a> Faults<'a> {
 
     async fn act(&mut self, action: Action, fleet: &mut Fleet) -> Result<()> {
         match action {
+            // It has to run to hear anything, and the schedule lags behind.
+            Action::Begin(fault) if fault.application.is_some_and(|of| fleet.is_stopped(of)) => {
+                self.plan(Instant::now() + LOOK, action);
+                Ok(())
+            }
             Action::Begin(fault) => {
                 let place = self.journal.begin(fault, self.times.delivery_ms);
                 let ends_at = Instant::now() + Duration::from_millis(fault.for_ms);
                 if self.begin(fault, place, fleet).await? {
                     self.plan(ends_at, Action::End(fault, place));
+                }
+                Ok(())
+            }
+            // Everything else goes on beside it: what is cut off is to be healed, who is stopped is to go on.
+            Action::AwaitEnd(fault, place, until) => {
+                match fleet.has_ended(fault.application.unwrap_or(0), until)? {
+                    true => self.plan(Instant::now(), Action::End(fault, place)),
+                    false => self.plan(Instant::now() + LOOK, action),
                 }
                 Ok(())
             }
@@ -124,9 +142,15 @@ impl<'a> Faults<'a> {
         match fault.kind {
             Kind::KillApplication => fleet.kill(application).await?,
             Kind::Pause => fleet.signal(application, Signal::STOP)?,
-            Kind::Restart => fleet.end(application).await?,
+            Kind::Restart => {
+                fleet.tell_to_end(application).await?;
+                self.plan(Instant::now(), Action::AwaitEnd(fault, place, Instant::now() + END_MAX));
+                return Ok(false);
+            }
             Kind::KillBroker => return Ok(self.restart(self.world.broker_killer(), place)),
             Kind::KillDatabase => return Ok(self.restart(self.world.database_killer(), place)),
+            Kind::DatabaseAhead => self.world.set_database_ahead(fault.amount.cast_signed())?,
+            Kind::DatabaseBehind => self.world.set_database_ahead(-fault.amount.cast_signed())?,
             Kind::CutDatabase => self.ways_of(fault).for_each(|way| way.database.cut(true)),
             Kind::CutBroker => self.ways_of(fault).for_each(|way| way.broker.cut(true)),
             Kind::DelayDatabase => self.ways_of(fault).for_each(|way| way.database.delay(slow)),
@@ -166,6 +190,7 @@ impl<'a> Faults<'a> {
             Kind::ReuseIds => self.world.heal(),
             Kind::LoseAcks | Kind::LateAcks | Kind::FailSends | Kind::Jump | Kind::Burst | Kind::Redrive => {}
             Kind::KillBroker | Kind::KillDatabase => {}
+            Kind::DatabaseAhead | Kind::DatabaseBehind => self.world.set_database_ahead(0)?,
         }
         Ok(())
     }

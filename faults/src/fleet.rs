@@ -11,14 +11,14 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use crate::journal::Journal;
 use crate::wire::{CONFIG, Command, Config, Report};
 use xtask::stop::Stop;
 
 /// The longest that an application may take for its orderly end: its transactions, its relay's grace, and some.
-const END: Duration = Duration::from_secs(60);
+pub(crate) const END_MAX: Duration = Duration::from_secs(60);
 
 /// How often it is looked whether everything still runs.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,6 +40,9 @@ struct Running {
     process: u32,
     child: Child,
     orders: ChildStdin,
+    is_stopped: bool,
+    /// It was told to end.
+    ends: bool,
 }
 
 /// The applications of a run; killed when it is dropped.
@@ -89,7 +92,8 @@ impl Fleet {
                 }
             }
         });
-        self.running[application] = Some(Running { process: self.lives, child, orders });
+        self.running[application] =
+            Some(Running { process: self.lives, child, orders, is_stopped: false, ends: false });
         Ok(())
     }
 
@@ -107,24 +111,55 @@ impl Fleet {
         running.child.kill().await.context("kill an application")
     }
 
-    pub(crate) fn signal(&self, application: usize, signal: Signal) -> Result<()> {
-        let id = self.running[application].as_ref().and_then(|running| running.child.id());
-        let Some(pid) = id.and_then(|id| Pid::from_raw(id.cast_signed())) else { return Ok(()) };
+    /// SIGSTOP or SIGCONT.
+    pub(crate) fn signal(&mut self, application: usize, signal: Signal) -> Result<()> {
+        let Some(running) = &mut self.running[application] else { return Ok(()) };
+        let Some(pid) = running.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return Ok(()) };
+        running.is_stopped = signal == Signal::STOP;
         kill_process(pid, signal).context("signal an application")
+    }
+
+    pub(crate) fn is_stopped(&self, application: usize) -> bool {
+        self.running[application].as_ref().is_some_and(|running| running.is_stopped)
+    }
+
+    /// Tells an application to end.
+    pub(crate) async fn tell_to_end(&mut self, application: usize) -> Result<()> {
+        self.tell(application, Command::End).await?;
+        if let Some(running) = &mut self.running[application] {
+            running.ends = true;
+        }
+        Ok(())
+    }
+
+    /// Whether one that was told to has ended.
+    ///
+    /// # Errors
+    /// It ended otherwise than in order, or it is there still after `until`.
+    pub(crate) fn has_ended(&mut self, application: usize, until: Instant) -> Result<bool> {
+        let Some(running) = &mut self.running[application] else { return Ok(true) };
+        let Some(status) = running.child.try_wait()? else {
+            ensure!(Instant::now() < until, "an application does not end within {END_MAX:?}");
+            return Ok(false);
+        };
+        self.running[application] = None;
+        ensure!(status.success(), "an application ended with {status}: see its log");
+        Ok(true)
     }
 
     /// Tells an application to end and waits for it.
     pub(crate) async fn end(&mut self, application: usize) -> Result<()> {
-        self.tell(application, Command::End).await?;
-        let Some(mut running) = self.running[application].take() else { return Ok(()) };
-        let status = timeout(END, running.child.wait()).await.context("an application does not end")??;
-        ensure!(status.success(), "an application ended with {status}: see its log");
+        self.tell_to_end(application).await?;
+        let until = Instant::now() + END_MAX;
+        while !self.has_ended(application, until)? {
+            sleep(LOOK).await;
+        }
         Ok(())
     }
 
     /// Fails where an application ended that nobody had ended.
     pub(crate) fn check(&mut self) -> Result<()> {
-        for running in self.running.iter_mut().flatten() {
+        for running in self.running.iter_mut().flatten().filter(|running| !running.ends) {
             if let Some(status) = running.child.try_wait()? {
                 anyhow::bail!("an application ended by itself with {status}: see its log");
             }

@@ -18,6 +18,8 @@ pub(crate) struct Window {
     pub(crate) until_ms: u64,
     /// For how long behind its end a message may still be sent that comes twice by it.
     pub(crate) lasts_ms: u64,
+    /// The last moment of a copy that it explains: by then nothing of its time was left. Far away until that is known.
+    pub(crate) explains_until_ms: u64,
     /// Whether a message may come twice by it.
     pub(crate) doubles: bool,
     /// Which explanation is the better one, where there are two.
@@ -28,8 +30,29 @@ impl Window {
     /// A moment of a fault that doubles.
     #[cfg(test)]
     pub(crate) fn at(name: &'static str, application: usize, at_ms: u64) -> Self {
-        let application = Some(application);
-        Self { name, application, from_ms: at_ms, until_ms: at_ms, lasts_ms: 0, doubles: true, kind: None }
+        Self::unplanned(name, application, [at_ms, at_ms], 0)
+    }
+
+    /// What happened to an application although nobody planned it.
+    fn unplanned(name: &'static str, application: usize, [from_ms, until_ms]: [u64; 2], lasts_ms: u64) -> Self {
+        let (application, explains_until_ms) = (Some(application), NEVER);
+        Self { name, application, from_ms, until_ms, lasts_ms, explains_until_ms, doubles: true, kind: None }
+    }
+
+    /// Whether a copy at `copy_ms` of a message that was first there at `first_ms` may come of it, if it concerned a sender.
+    pub(crate) fn explains(&self, first_ms: u64, copy_ms: u64) -> bool {
+        let is_between = self.from_ms <= copy_ms && self.until_ms + self.lasts_ms >= first_ms;
+        self.doubles && is_between && copy_ms <= self.explains_until_ms
+    }
+
+    /// How long after its end a copy came.
+    pub(crate) fn lag_ms(&self, copy_ms: u64) -> u64 {
+        copy_ms.saturating_sub(self.until_ms)
+    }
+
+    /// Whether the database's clock was not the machine's between these moments, or came back to it just before.
+    pub(crate) fn skews(&self, from_ms: u64, until_ms: u64) -> bool {
+        self.kind.is_some_and(Kind::is_of_clock) && self.from_ms <= until_ms && self.until_ms + self.lasts_ms >= from_ms
     }
 
     pub(crate) fn rank(&self) -> (bool, Option<Kind>) {
@@ -37,6 +60,9 @@ impl Window {
         (self.kind.is_none(), self.kind)
     }
 }
+
+/// Later than everything.
+const NEVER: u64 = u64::MAX / 2;
 
 /// Every fault so far.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +76,8 @@ impl Journal {
         // A message that timed out at the end of an outage is sent again, and with it whatever the client had beside it.
         let lasts_ms = match fault.kind {
             Kind::KillBroker | Kind::CutBroker | Kind::Pause => delivery_ms + 1_000,
+            // What was due by another clock is under way when the clock is right again.
+            Kind::DatabaseAhead | Kind::DatabaseBehind => delivery_ms + 1_000,
             _ => 500,
         };
         let now = now_ms();
@@ -58,8 +86,9 @@ impl Journal {
             name: fault.kind.name(),
             application: fault.application,
             from_ms: now,
-            until_ms: u64::MAX / 2,
+            until_ms: NEVER,
             lasts_ms,
+            explains_until_ms: NEVER,
             doubles: fault.kind.doubles(),
             kind: Some(fault.kind),
         });
@@ -70,6 +99,13 @@ impl Journal {
         if let Some(window) = self.lock().get_mut(place) {
             window.until_ms = now_ms();
         }
+    }
+
+    /// Nothing is left of what was there by now, but for what clients have under way: for so much longer.
+    pub(crate) fn recovered(&self, delivery_ms: u64) {
+        let now = now_ms();
+        let open = |window: &&mut Window| window.explains_until_ms == NEVER && window.until_ms <= now;
+        self.lock().iter_mut().filter(open).for_each(|window| window.explains_until_ms = now + delivery_ms + 1_000);
     }
 
     /// A process did not run, and nobody had stopped it.
@@ -83,16 +119,14 @@ impl Journal {
                 && window.until_ms >= from_ms
         });
         if !is_known {
-            let (name, application) = ("machine too busy", Some(application));
             // As long as behind a stop by us: what the client had is sent when it runs again.
-            windows.push(Window { name, application, from_ms, until_ms, lasts_ms: 3_000, doubles: true, kind: None });
+            windows.push(Window::unplanned("machine too busy", application, [from_ms, until_ms], 3_000));
         }
     }
 
     /// A client said that messages failed, the first of which it had for as long as it may.
     pub(crate) fn failed(&self, application: usize, from_ms: u64, until_ms: u64) {
-        let (name, application) = ("client gave up", Some(application));
-        self.lock().push(Window { name, application, from_ms, until_ms, lasts_ms: 3_000, doubles: true, kind: None });
+        self.lock().push(Window::unplanned("client gave up", application, [from_ms, until_ms], 3_000));
     }
 
     pub(crate) fn windows(&self) -> Vec<Window> {
@@ -101,5 +135,25 @@ impl Journal {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Window>> {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_explains_what_comes_between_it_and_the_recovery() {
+        let (journal, fault) =
+            (Journal::default(), Fault { kind: Kind::LoseAcks, application: Some(1), for_ms: 0, amount: 0 });
+        let place = journal.begin(fault, 2_000);
+        journal.recovered(2_000);
+        journal.end(place);
+        let ended = journal.windows()[0].until_ms;
+        assert!(journal.windows()[0].explains(ended, ended + 60_000), "it went on while something else recovered");
+        journal.recovered(2_000);
+        let window = &journal.windows()[0];
+        assert!(window.explains(window.from_ms, ended + 2_500) && !window.explains(window.from_ms, ended + 60_000));
+        assert!(!window.explains(ended + 5_000, ended + 5_100), "the first copy came long behind it");
     }
 }

@@ -82,7 +82,7 @@ async fn drive(arguments: &Arguments) -> Result<ExitCode> {
     }
     let stop = Stop::on_signals()?;
     fs::create_dir_all(&arguments.results).context("make the folder of the results")?;
-    let world = World::start().await?;
+    let world = World::start(plan.is_skewed).await?;
     if arguments.run.plants {
         return spring_traps(&world, arguments, &stop).await;
     }
@@ -103,7 +103,7 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
         (None, Some(mistake)) => of(mistake, false),
         (None, None) => {
             let consumed_min = if arguments.run.smoke { SMOKE_CONSUMED_MIN } else { CONSUMED_MIN };
-            Ok(plans::long(arguments.run.seed, arguments.run.minutes, consumed_min))
+            Ok(plans::long(arguments.run.seed, arguments.run.minutes, arguments.run.skew, consumed_min))
         }
     }
 }
@@ -129,8 +129,20 @@ async fn spring_traps(world: &World, arguments: &Arguments, stop: &Stop) -> Resu
     println!("{:<24} {:<28} without it", "mistake", "found as");
     for (number, trap) in TRAPS.iter().enumerate() {
         let (control, planted) = (trap.plan(arguments.run.seed, false), trap.plan(arguments.run.seed, true));
-        let without = one(world, &control, &format!("control_{number}"), arguments, stop).await?;
-        let with = one(world, &planted, &format!("plant_{number}"), arguments, stop).await?;
+        let runs = async {
+            let without = one(world, &control, &format!("control_{number}"), arguments, stop).await?;
+            anyhow::Ok((without, one(world, &planted, &format!("plant_{number}"), arguments, stop).await?))
+        };
+        let (without, with) = match runs.await {
+            Ok(outcomes) => outcomes,
+            Err(error) if stop.requested() => return Err(error),
+            // The others are to be seen all the same.
+            Err(error) => {
+                failed += 1;
+                println!("{:<24} NOT RUN: {error:#}", trap.mistake);
+                continue;
+            }
+        };
         let found: Vec<_> = trap.shows.iter().filter(|finding| with.audit.count(**finding) > 0).collect();
         let names: Vec<_> = found.iter().map(|of| format!("{} {}", with.audit.count(**of), of.name())).collect();
         let excess = report::failures(&without, &control);

@@ -4,6 +4,9 @@ use crate::audit::Finding;
 use crate::schedule::{self, APPLICATIONS, Fault, Kind, Phase, Step};
 use crate::wire::{Load, Times};
 
+/// As many phases as have every fault against every application, about.
+const LONG_PHASES: usize = 5;
+
 /// Everything that decides a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -12,8 +15,17 @@ pub(crate) struct Plan {
     pub(crate) times: Times,
     pub(crate) load: Load,
     pub(crate) mistake: Option<String>,
+    /// Whether the database has a clock of its own, which is not always right.
+    pub(crate) is_skewed: bool,
     /// An audit that consumed fewer fails.
     pub(crate) consumed_min: usize,
+}
+
+impl Plan {
+    /// Whether it has every fault often enough for each to show.
+    pub(crate) fn is_long(&self) -> bool {
+        self.mistake.is_none() && self.phases.len() >= LONG_PHASES
+    }
 }
 
 /// A planted mistake, what shows it, and as what.
@@ -42,14 +54,16 @@ struct Batch {
 }
 
 /// The schedule of a run for its own sake.
-pub(crate) fn long(seed: u64, minutes: f64, consumed_min: usize) -> Plan {
+pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, consumed_min: usize) -> Plan {
     let times = Times::default();
+    let deck = if is_skewed { schedule::SKEWED } else { schedule::DECK };
     Plan {
         seed,
-        phases: schedule::of(seed, minutes, times.lease_ms),
+        phases: schedule::of(deck, seed, minutes, times.lease_ms),
         times,
         load: Load { pause_ms: 40, ordered: true, whole_life: true },
         mistake: None,
+        is_skewed,
         consumed_min,
     }
 }
@@ -69,6 +83,7 @@ impl Trap {
             times,
             load: Load { pause_ms: 40, ordered, whole_life },
             mistake: with_mistake.then(|| self.mistake.to_owned()),
+            is_skewed: false,
             consumed_min: 500,
         }
     }

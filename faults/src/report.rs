@@ -7,11 +7,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use diesel_outbox::metrics::{HOOK_LOST, LANE_LOST, RESENT};
 use serde_json::{Value, json};
 
 use crate::audit::Finding;
 use crate::plans::Plan;
 use crate::run::{Outcome, Passed};
+
+/// What the faults of a long run cannot but cause: a queue that overflows or a broker that is away, lanes whose owner stood still, and
+/// messages that have to be sent again.
+const MET: [&str; 3] = [HOOK_LOST, LANE_LOST, RESENT];
 
 /// Why a run fails; nothing where it passes.
 pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
@@ -22,6 +27,12 @@ pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     }
     if audit.consumed < plan.consumed_min {
         failures.push(format!("only {} messages were consumed, of at least {}", audit.consumed, plan.consumed_min));
+    }
+    let has_met = |metric: &&str| outcome.metrics.get(*metric).is_some_and(|count| *count > 0);
+    for metric in MET.iter().filter(|metric| plan.is_long() && !has_met(metric)) {
+        failures.push(format!(
+            "{metric} is 0: the faults that it counts did not reach the library, and the run says nothing of them"
+        ));
     }
     failures
 }
@@ -75,7 +86,7 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
         counts.iter().map(|(name, count)| (name.clone(), count.to_string())).collect::<Vec<_>>()
     };
     section("transactions", told(&outcome.transactions));
-    section("terms that were over before a send, and claims that failed", told(&outcome.metrics));
+    section("what the library counted", told(&outcome.metrics));
     section("copies beyond the first, by what explains them", counted(&audit.duplicates));
     let mut rows = vec![
         ("committed".to_owned(), audit.committed.to_string()),
@@ -102,6 +113,7 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
     let seconds = |duration: Duration| format!("{:.1} s", duration.as_secs_f64());
     let (_, running) = extremes(outcome.phases.iter().filter_map(|phase| phase.running));
     let time = [
+        ("from a fault to a copy it explains, longest", Duration::from_millis(audit.lag_ms)),
         ("until all ran again, longest", running),
         ("to recover, median", median),
         ("to recover, longest", longest),
@@ -135,6 +147,7 @@ pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
         "in_time": audit.in_time,
         "kept": audit.kept,
         "duplicates": audit.duplicates,
+        "lag_seconds": audit.lag_ms as f64 / 1e3,
         "findings": findings,
         "recovery_seconds": { "median": median.as_secs_f64(), "longest": longest.as_secs_f64() },
         "seconds": outcome.took.as_secs_f64(),

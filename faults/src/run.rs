@@ -158,6 +158,9 @@ async fn go_through(
         };
         eprintln!("phase {} of {}: {one}", number + 1, plan.phases.len());
         passed.push(one);
+        if recovered.is_ok() {
+            journal.recovered(plan.times.delivery_ms);
+        }
         if let Err(what) = recovered {
             return Ok((passed, Some(format!("behind phase {}: {what}", number + 1))));
         }

@@ -36,6 +36,10 @@ pub(crate) enum Kind {
     PauseTopic,
     /// Dead letters go back.
     Redrive,
+    /// The database's clock is ahead of the machine's for a while.
+    DatabaseAhead,
+    /// The same, behind it.
+    DatabaseBehind,
 }
 
 impl Kind {
@@ -58,6 +62,8 @@ impl Kind {
             Self::ReuseIds => "ids given twice",
             Self::PauseTopic => "topic paused",
             Self::Redrive => "redrive",
+            Self::DatabaseAhead => "database's clock ahead",
+            Self::DatabaseBehind => "database's clock behind",
         }
     }
 
@@ -81,8 +87,15 @@ impl Kind {
             | Self::CutBroker
             | Self::LoseAcks
             | Self::Jump
+            | Self::DatabaseAhead
+            | Self::DatabaseBehind
             | Self::ReuseIds => true,
         }
+    }
+
+    /// Whether it is the database's clock that is not right.
+    pub(crate) fn is_of_clock(self) -> bool {
+        matches!(self, Self::DatabaseAhead | Self::DatabaseBehind)
     }
 
     fn is_of_server(self) -> bool {
@@ -140,14 +153,42 @@ pub(crate) const DECK: &[Kind] = &[
     Kind::Redrive,
 ];
 
-/// How long a phase of [`DECK`] takes with its calm, about.
+/// The same for a run in which the database's clock goes ahead and back. By that alone most second copies are explained, so these
+/// faults are not among the others.
+pub(crate) const SKEWED: &[Kind] = &[
+    Kind::DatabaseAhead,
+    Kind::DatabaseAhead,
+    Kind::DatabaseAhead,
+    Kind::DatabaseAhead,
+    Kind::DatabaseBehind,
+    Kind::DatabaseBehind,
+    Kind::DatabaseBehind,
+    Kind::DatabaseBehind,
+    Kind::KillBroker,
+    Kind::KillDatabase,
+    Kind::Pause,
+    Kind::Pause,
+    Kind::Pause,
+    Kind::KillApplication,
+    Kind::KillApplication,
+    Kind::CutDatabase,
+    Kind::CutBroker,
+    Kind::LoseAcks,
+    Kind::FailSends,
+    Kind::Restart,
+    Kind::Burst,
+    Kind::PauseTopic,
+    Kind::Redrive,
+];
+
+/// How long a phase takes with its calm, about.
 const PHASE_MS: u64 = 54_000;
 
-/// The schedule of a long run.
-pub(crate) fn of(seed: u64, minutes: f64, lease_ms: u64) -> Vec<Phase> {
+/// The schedule of a long run with phases of these faults.
+pub(crate) fn of(deck: &[Kind], seed: u64, minutes: f64, lease_ms: u64) -> Vec<Phase> {
     let phases = ((minutes * 60_000.0) as u64).div_ceil(PHASE_MS).max(1);
     let mut random = fastrand::Rng::with_seed(seed);
-    let phases: Vec<Phase> = (0..phases).map(|_| shuffled(DECK, &mut random, lease_ms)).collect();
+    let phases: Vec<Phase> = (0..phases).map(|_| shuffled(deck, &mut random, lease_ms)).collect();
     assert_shares(&phases);
     phases
 }
@@ -159,10 +200,11 @@ pub(crate) fn shuffled(deck: &[Kind], random: &mut fastrand::Rng, lease_ms: u64)
     in_order(&deck, random, lease_ms)
 }
 
-/// A phase of these faults in this order. An application has one fault at a time, and so has each server.
+/// A phase of these faults in this order. An application has one fault at a time, and so have the servers, and
+/// the clock.
 pub(crate) fn in_order(deck: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) -> Phase {
     let mut busy_until = [0; APPLICATIONS];
-    let mut server_busy_until = 0;
+    let (mut server_busy_until, mut clock_busy_until) = (0, 0);
     let mut now = 0;
     let mut phase = Phase::new();
     for &kind in deck {
@@ -171,6 +213,10 @@ pub(crate) fn in_order(deck: &[Kind], random: &mut fastrand::Rng, lease_ms: u64)
         let application = if kind.is_of_server() {
             now = now.max(server_busy_until);
             server_busy_until = now + 6_000;
+            None
+        } else if kind.is_of_clock() {
+            now = now.max(clock_busy_until);
+            clock_busy_until = now + for_ms + 500;
             None
         } else {
             let (free, until) = freest(&busy_until, random);
@@ -208,6 +254,8 @@ fn extent(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) -> (u64, u64) {
         Kind::Burst => (1_000, random.u64(1_500..3_000)),
         Kind::ReuseIds => (14_000, 0),
         Kind::PauseTopic => (random.u64(1_000..4_000), random.u64(0..3)),
+        // From less than a look takes to more than every lease.
+        Kind::DatabaseAhead | Kind::DatabaseBehind => (random.u64(300..6_000), random.u64(500..12_000)),
         Kind::Restart | Kind::KillBroker | Kind::KillDatabase | Kind::Redrive => (0, 0),
     }
 }
@@ -244,19 +292,21 @@ mod tests {
 
     #[test]
     fn the_same_seed_is_the_same_schedule() {
-        assert_eq!(of(7, 3.0, 5_000), of(7, 3.0, 5_000));
-        assert_ne!(of(7, 3.0, 5_000), of(8, 3.0, 5_000));
+        for deck in [DECK, SKEWED] {
+            assert_eq!(of(deck, 7, 3.0, 5_000), of(deck, 7, 3.0, 5_000));
+            assert_ne!(of(deck, 7, 3.0, 5_000), of(deck, 8, 3.0, 5_000));
+        }
     }
 
     #[test]
     fn an_hour_holds_a_thousand_faults() {
-        let phases = of(1, 60.0, 5_000);
+        let phases = of(DECK, 1, 60.0, 5_000);
         assert!(phases.iter().map(Vec::len).sum::<usize>() >= 1_000);
     }
 
     #[test]
     fn no_application_has_two_faults_at_once() {
-        for phase in of(3, 30.0, 5_000) {
+        for phase in of(DECK, 3, 30.0, 5_000) {
             let mut free_at = [0; APPLICATIONS];
             for step in phase {
                 let Some(application) = step.fault.application else { continue };

@@ -8,7 +8,7 @@ use diesel_async::{AsyncConnection as _, AsyncMigrationHarness, AsyncPgConnectio
 use diesel_migrations::MigrationHarness as _;
 use diesel_outbox::migrations::MIGRATIONS;
 use tokio::task::spawn_blocking;
-use xtask::servers::{Kafka, Postgres, kafka, postgres};
+use xtask::servers::{Kafka, Postgres, ServerClock, kafka, postgres};
 
 use crate::proxy::Proxy;
 use crate::schedule::APPLICATIONS;
@@ -25,12 +25,15 @@ pub(crate) struct Way {
 #[derive(Debug)]
 pub(crate) struct World {
     database: Arc<Mutex<Postgres>>,
+    /// Not behind the lock of the database: it is set while that is killed and started.
+    clock: Option<ServerClock>,
     broker: Arc<Mutex<Kafka>>,
     pub(crate) ways: Vec<Way>,
 }
 
 impl World {
-    pub(crate) async fn start() -> Result<Self> {
+    /// With a clock of the database's own, where that is asked for.
+    pub(crate) async fn start(own_clock: bool) -> Result<Self> {
         let mut ways = Vec::new();
         for _ in 0..APPLICATIONS {
             ways.push(Way { database: Proxy::start().await?, broker: Proxy::start().await? });
@@ -40,14 +43,16 @@ impl World {
         let behind_proxies = ways.iter().map(|way| way.broker.port()).collect();
         let options = kafka::Options { behind_proxies, settings, ..kafka::Options::default() };
         let (database, broker) = spawn_blocking(move || {
-            anyhow::Ok((Postgres::start(&postgres::Options::default())?, Kafka::start(&options)?))
+            let of_database = postgres::Options { own_clock, ..postgres::Options::default() };
+            anyhow::Ok((Postgres::start(&of_database)?, Kafka::start(&options)?))
         })
         .await??;
         for (way, port) in ways.iter().zip(broker.proxied_ports()) {
             way.database.set_target(database.port());
             way.broker.set_target(*port);
         }
-        Ok(Self { database: Arc::new(Mutex::new(database)), broker: Arc::new(Mutex::new(broker)), ways })
+        let clock = database.clock();
+        Ok(Self { database: Arc::new(Mutex::new(database)), clock, broker: Arc::new(Mutex::new(broker)), ways })
     }
 
     /// The broker without a proxy.
@@ -104,6 +109,11 @@ impl World {
             broker.kill9()?;
             broker.start_again()
         }
+    }
+
+    /// The database's clock is so many milliseconds ahead of the machine's from now on, or behind.
+    pub(crate) fn set_database_ahead(&self, millis: i64) -> Result<()> {
+        self.clock.as_ref().context("the database has the machine's clock")?.set_ahead(millis)
     }
 
     /// Every way as it should be.

@@ -10,9 +10,9 @@ use xtask::stop::Stop;
 
 use crate::tools::run;
 
-/// What the tests link against and what builds librdkafka.
+/// What the tests link against, what builds librdkafka, and what gives a database a clock of its own.
 pub(crate) const BUILD: &[&str] =
-    &["build-essential", "pkg-config", "libpq-dev", "libmariadb-dev", "libssl-dev", "zlib1g-dev"];
+    &["build-essential", "pkg-config", "libpq-dev", "libmariadb-dev", "libssl-dev", "zlib1g-dev", "libfaketime"];
 
 /// Whether packages can be installed here at all.
 pub(crate) fn can_install() -> bool {

@@ -8,12 +8,15 @@ pub struct FaultRun {
     /// The same seed is the same schedule
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How long the faults go on, about; a thousand of them take 40 to 60
+    /// How long the faults go on, about; a thousand of them take 35
     #[arg(long, default_value_t = 5.0)]
     pub minutes: f64,
     /// A short run: an audit of 5,000 messages is enough, in place of 100,000
     #[arg(long)]
     pub smoke: bool,
+    /// Other faults: the database's clock goes ahead and back, by libfaketime
+    #[arg(long, conflicts_with_all = ["plant", "control", "plants"])]
+    pub skew: bool,
     /// Plant this mistake in the library, under the schedule that shows it; the run then has to fail
     #[arg(long)]
     pub plant: Option<String>,
@@ -40,7 +43,9 @@ impl FaultRun {
     pub fn to_arguments(&self) -> Vec<String> {
         let mut arguments =
             vec!["--seed".to_owned(), self.seed.to_string(), "--minutes".to_owned(), self.minutes.to_string()];
-        for (flag, is_set) in [("--smoke", self.smoke), ("--plants", self.plants), ("--dry", self.dry)] {
+        for (flag, is_set) in
+            [("--smoke", self.smoke), ("--skew", self.skew), ("--plants", self.plants), ("--dry", self.dry)]
+        {
             arguments.extend(is_set.then(|| flag.to_owned()));
         }
         for (flag, mistake) in [("--plant", &self.plant), ("--control", &self.control)] {

@@ -43,8 +43,30 @@ fn keeps_commits_through_kill_9_and_is_gone_after_drop() {
 #[test]
 fn settings_reach_the_server() {
     let settings = vec![("statement_timeout".to_owned(), "1234ms".to_owned())];
-    let Some(server) = parts::own(Postgres::start(&Options { fsync: true, settings, folder: None })) else { return };
+    let Some(server) = parts::own(Postgres::start(&Options { fsync: true, settings, ..Options::default() })) else {
+        return;
+    };
     let mut conn = PgConnection::establish(&server.url()).expect("connect");
     let sql = "SELECT count(*) AS count FROM pg_settings WHERE (name, setting) IN (('fsync', 'on'), ('statement_timeout', '1234'))";
     assert_eq!(diesel::sql_query(sql).get_result::<Count>(&mut conn).expect("query").count, 2);
+}
+
+#[test]
+fn a_clock_of_its_own_goes_ahead_and_back_and_stays_so_through_kill_9() {
+    let Some(mut server) = parts::own(Postgres::start(&Options { own_clock: true, ..Options::default() })) else {
+        return;
+    };
+    let mut seen = Vec::new();
+    for ahead in [0, 3_600, -7_200] {
+        server.clock().expect("it has one").set_ahead(1_000 * ahead).expect("set it");
+        server.kill9().and_then(|()| server.start_again()).expect("kill and start it");
+        let mut conn = PgConnection::establish(&server.url()).expect("connect");
+        let query = diesel::sql_query("SELECT extract(epoch FROM clock_timestamp())::bigint AS count");
+        seen.push(query.get_result::<Count>(&mut conn).expect("query").count - ahead);
+    }
+    // The machine's clock goes on meanwhile.
+    assert!(seen.iter().all(|at| (seen[0]..seen[0] + 120).contains(at)), "{seen:?}");
+    drop(server);
+    let Some(server) = parts::own(Postgres::start(&Options::default())) else { return };
+    assert!(server.clock().is_none(), "it has the machine's");
 }

@@ -40,12 +40,16 @@ impl Folder {
 
     /// Writes a file that only `account` can read.
     pub(super) fn write(&self, name: &str, text: &str, account: Account) -> Result<PathBuf> {
-        let path = self.folder.path().join(name);
-        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-        account.own(&path)?;
-        Ok(path)
+        write(&self.folder.path().join(name), text, account)
     }
+}
+
+/// Writes a file that only `account` can read; returns its path.
+pub(super) fn write(path: &Path, text: &str, account: Account) -> Result<PathBuf> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    account.own(path)?;
+    Ok(path.to_owned())
 }
 
 /// A password nobody on this machine can guess: a known one would let any local user run code as the server's user.

@@ -29,6 +29,7 @@ pub mod postgres;
 mod process;
 pub mod rocketmq;
 mod rocketmq_wire;
+mod skew;
 
 pub use debezium::Debezium;
 pub use install::{Part, Unavailable};
@@ -36,3 +37,4 @@ pub use kafka::Kafka;
 pub use mariadb::Mariadb;
 pub use postgres::Postgres;
 pub use rocketmq::Rocketmq;
+pub use skew::ServerClock;

@@ -12,6 +12,7 @@ use super::folder::{Folder, random_password};
 use super::install;
 use super::port::free_port;
 use super::process::{Server, run};
+use super::skew::ServerClock;
 
 const USER: &str = "outbox";
 const DATABASE: &str = "outbox";
@@ -26,6 +27,8 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Further settings, as in `postgresql.conf`.
     pub settings: Vec<(String, String)>,
+    /// Whether it has a [clock](Postgres::clock) of its own: a look at that takes the server a microsecond more.
+    pub own_clock: bool,
 }
 
 /// A PostgreSQL server of our own.
@@ -38,6 +41,7 @@ pub struct Postgres {
     binaries: PathBuf,
     account: Account,
     settings: Vec<String>,
+    clock: Option<ServerClock>,
     port: u16,
     password: String,
     folder: Folder,
@@ -48,8 +52,8 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no PostgreSQL;
-    /// anything else is a server that does not start, with the end of its log.
+    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no PostgreSQL, or no libfaketime for
+    /// [`Options::own_clock`]; anything else is a server that does not start, with the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
         let binaries = install::postgres_binaries()?;
         let account = Account::of_package(&["postgres"])?;
@@ -57,7 +61,9 @@ impl Postgres {
         let password = random_password()?;
         initdb(&binaries, &folder, account, &password)?;
         let settings = settings(options);
-        let mut this = Self { server: None, binaries, account, settings, port: free_port()?, password, folder };
+        let clock = options.own_clock.then(|| ServerClock::new(folder.path(), account)).transpose()?;
+        let (server, port) = (None, free_port()?);
+        let mut this = Self { server, binaries, account, settings, clock, port, password, folder };
         this.start_again()?;
         this.psql("postgres", &format!("CREATE DATABASE {DATABASE}"))?;
         Ok(this)
@@ -71,6 +77,11 @@ impl Postgres {
     /// The port, the same one as long as this value lives.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Its clock, where it was started with [`Options::own_clock`].
+    pub fn clock(&self) -> Option<ServerClock> {
+        self.clock.clone()
     }
 
     /// The id of the server's first process; `None` while it is down.
@@ -109,8 +120,10 @@ impl Postgres {
         let port = format!("port={}", self.port);
         let data = self.folder.path().join("data").display().to_string();
         let args = self.settings.iter().chain([&port]).flat_map(|setting| ["-c".to_owned(), setting.clone()]);
-        let args: Vec<_> = ["-D".to_owned(), data].into_iter().chain(args).collect();
-        let mut server = Server::spawn(&self.binaries.join("postgres"), &args, self.account, &self.folder)?;
+        let program = self.binaries.join("postgres").display().to_string();
+        let environment = self.clock.iter().flat_map(ServerClock::environment);
+        let args: Vec<_> = environment.chain([program, "-D".to_owned(), data]).chain(args).collect();
+        let mut server = Server::spawn(Path::new("/usr/bin/env"), &args, self.account, &self.folder)?;
         server.wait_ready(|| self.psql("postgres", "SELECT 1").is_ok()).context("PostgreSQL does not start")?;
         self.server = Some(server);
         Ok(())

@@ -1,0 +1,148 @@
+use super::*;
+use crate::wire::ORDERED;
+
+struct Case {
+    committed: Vec<Committed>,
+    dead: Vec<Letter>,
+    is_cured: bool,
+    kept: Option<Vec<Uuid>>,
+    records: Vec<Record>,
+    windows: Vec<Window>,
+}
+
+fn name(sequence: u64) -> Name {
+    Name { process: 1, sequence }
+}
+
+fn record(sequence: u64, at_ms: u64) -> Record {
+    let message_id = Uuid::from_u128(sequence.into());
+    let (partition, offset) = (0, at_ms.cast_signed());
+    Record {
+        name: Some(name(sequence)),
+        message_id,
+        at_ms,
+        sent_by: Some(1),
+        topic: ORDERED,
+        partition,
+        offset,
+        key: Some("key".to_owned()),
+        is_whole: true,
+    }
+}
+
+/// Three messages of one key, each arrived once.
+fn case() -> Case {
+    let row = |n: u64| Committed::new(name(n), n.cast_signed(), Uuid::from_u128(n.into()), ORDERED, "key");
+    let records = (1..=3).map(|n| record(n, n * 1_000)).collect();
+    let committed = (1..=3).map(row).collect();
+    Case { committed, dead: Vec::new(), is_cured: true, kept: None, records, windows: Vec::new() }
+}
+
+fn letter(sequence: u64, is_curable: bool) -> Letter {
+    Letter { message_id: Uuid::from_u128(sequence.into()), name: Some(name(sequence)), is_curable }
+}
+
+fn findings(case: &Case) -> Vec<(Finding, usize)> {
+    audit(case).findings.into_iter().map(|(finding, (count, _))| (finding, count)).collect()
+}
+
+fn audit(case: &Case) -> Audit {
+    let applications = HashMap::from([(1, 0), (2, 1)]);
+    Audit::of(&Evidence {
+        committed: &case.committed,
+        dead: &case.dead,
+        is_cured: case.is_cured,
+        kept: case.kept.as_deref(),
+        records: &case.records,
+        windows: &case.windows,
+        applications: &applications,
+    })
+}
+
+#[test]
+fn what_is_whole_has_no_finding() {
+    assert_eq!(findings(&case()), []);
+}
+
+#[test]
+fn losses_phantoms_changes_and_wrong_dead_letters_are_found() {
+    let mut lost = case();
+    lost.records.pop();
+    assert_eq!(findings(&lost), [(Finding::Lost, 1)]);
+    let mut phantom = case();
+    phantom.records.push(record(9, 9_000));
+    assert_eq!(findings(&phantom), [(Finding::Phantom, 1)]);
+    let mut changed = case();
+    changed.records[0].message_id = Uuid::from_u128(77);
+    assert_eq!(findings(&changed), [(Finding::Changed, 1)]);
+    let mut of_another_key = case();
+    of_another_key.records[2].key = None;
+    assert_eq!(findings(&of_another_key), [(Finding::Changed, 1)]);
+    let mut dead = case();
+    dead.dead.push(letter(2, false));
+    assert_eq!(findings(&dead), [(Finding::WronglyDead, 1)]);
+}
+
+#[test]
+fn a_letter_that_could_not_be_redriven_is_not_judged() {
+    let mut dead = case();
+    dead.records.remove(1);
+    for (is_curable, is_cured, is_found) in
+        [(true, false, false), (true, true, true), (false, false, true), (false, true, true)]
+    {
+        dead.dead = vec![letter(2, is_curable)];
+        dead.is_cured = is_cured;
+        let expected: &[(Finding, usize)] = if is_found { &[(Finding::WronglyDead, 1)] } else { &[] };
+        assert_eq!(findings(&dead), expected, "curable: {is_curable}, cured: {is_cured}");
+        assert_eq!(audit(&dead).unjudged, usize::from(!is_found));
+    }
+}
+
+#[test]
+fn an_order_of_first_copies_is_asked_for() {
+    let mut inverted = case();
+    inverted.records.swap(0, 1);
+    assert_eq!(findings(&inverted), [(Finding::Inverted, 1)]);
+}
+
+#[test]
+fn a_delayed_message_does_not_come_before_its_time() {
+    let mut delayed = case();
+    // It came when the clock said 2,000.
+    for (due_ms, is_found) in [(2_000, false), (2_010, false), (2_500, true)] {
+        delayed.committed[1] = delayed.committed[1].clone().delayed_until(due_ms);
+        let expected: &[(Finding, usize)] = if is_found { &[(Finding::Early, 1)] } else { &[] };
+        assert_eq!(findings(&delayed), expected, "{due_ms}");
+    }
+}
+
+#[test]
+fn the_history_has_what_was_sent_and_that_once() {
+    let mut plain = case();
+    plain.committed.iter_mut().for_each(|row| row.topic = PLAIN);
+    plain.records.iter_mut().for_each(|record| record.topic = PLAIN);
+    for (kept, wrong) in [(vec![1, 2, 3], 0), (vec![1, 3], 1), (vec![1, 2, 3, 3], 1), (vec![1, 2, 3, 9], 1)] {
+        plain.kept = Some(kept.iter().map(|id| Uuid::from_u128(*id)).collect());
+        let found: usize = findings(&plain).iter().map(|(_, count)| count).sum();
+        assert_eq!(found, wrong, "{kept:?}");
+    }
+}
+
+#[test]
+fn a_second_copy_needs_a_fault_of_a_sender_in_between() {
+    let mut doubled = case();
+    doubled.records.push(record(1, 5_000));
+    assert_eq!(findings(&doubled), [(Finding::Doubled, 1)]);
+    let kill = |application, at| Window::at("kill", application, at);
+    doubled.windows = vec![kill(0, 2_000)];
+    assert_eq!(audit(&doubled).lag_ms, 3_000);
+    doubled.records[3].at_ms = 2_000 + LAG_MAX_MS + 1;
+    assert_eq!(findings(&doubled), [(Finding::Doubled, 1)], "too long behind it");
+    doubled.records[3].at_ms = 5_000;
+    for (window, explains) in
+        [(kill(0, 2_000), true), (kill(1, 2_000), false), (kill(0, 6_000), false), (kill(0, 0), false)]
+    {
+        doubled.windows = vec![window];
+        assert_eq!(findings(&doubled).is_empty(), explains, "{:?}", doubled.windows);
+    }
+}
