@@ -15,6 +15,7 @@ pub(crate) enum Row {
     ByHand,
     Network,
     Drain,
+    DrainMillion,
     Debezium,
     Ordered,
     Latency,
@@ -33,12 +34,13 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 20] = [
+    const ALL: [(&str, Self); 21] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),
+        ("drain-million", Self::DrainMillion),
         ("debezium", Self::Debezium),
         ("ordered", Self::Ordered),
         ("latency", Self::Latency),

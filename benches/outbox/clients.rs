@@ -17,6 +17,12 @@ use crate::by_hand;
 use crate::database::{self, orders};
 use crate::load::{BATCH, Enqueue, TOPIC};
 
+diesel::table! {
+    outbox_messages (id) {
+        id -> BigInt,
+    }
+}
+
 /// SQLite as diesel-async has it.
 pub(crate) type AsyncSqlite = SyncConnectionWrapper<SqliteConnection>;
 
@@ -26,6 +32,9 @@ pub(crate) trait Client: Sized + Send + 'static {
 
     /// Empties the tables, so that every leg starts from the same state.
     fn empty(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// How many messages are in the table.
+    fn rows_left(&mut self) -> impl Future<Output = Result<i64>> + Send;
 
     /// BEGIN, one INSERT, COMMIT; with an outbox the message is in it.
     fn transact(
@@ -43,6 +52,10 @@ impl Client for AsyncPgConnection {
 
     async fn empty(&mut self) -> Result<()> {
         database::empty(self).await
+    }
+
+    async fn rows_left(&mut self) -> Result<i64> {
+        Ok(outbox_messages::table.count().get_result(self).await?)
     }
 
     async fn transact(&mut self, enqueue: Enqueue, outbox: &Outbox, customer: i64) -> QueryResult<()> {
@@ -94,7 +107,7 @@ pub(crate) async fn place_order(conn: &mut AsyncPgConnection, customer: i64) -> 
 /// The other databases have the ways that need no table of the bench's own. Their connections share no trait that would let
 /// one function do this.
 macro_rules! client {
-    ($conn:ty, $set_up:expr) => {
+    ($conn:ty, $set_up:expr, $empty:expr) => {
         impl Client for $conn {
             async fn open(url: &str) -> Result<Self> {
                 let mut conn = <$conn>::establish(url).await.context("connect to the database")?;
@@ -103,7 +116,11 @@ macro_rules! client {
             }
 
             async fn empty(&mut self) -> Result<()> {
-                Ok(self.batch_execute("DELETE FROM orders; DELETE FROM outbox_messages").await?)
+                Ok(self.batch_execute($empty).await?)
+            }
+
+            async fn rows_left(&mut self) -> Result<i64> {
+                Ok(outbox_messages::table.count().get_result(self).await?)
             }
 
             async fn transact(&mut self, enqueue: Enqueue, outbox: &Outbox, customer: i64) -> QueryResult<()> {
@@ -133,8 +150,10 @@ macro_rules! client {
     };
 }
 
-client!(AsyncMysqlConnection, "DO 0");
-client!(AsyncSqlite, SQLITE_SET_UP);
+// Not by DELETE: InnoDB would purge the rows in the background, in the middle of the next leg.
+client!(AsyncMysqlConnection, "DO 0", "TRUNCATE TABLE orders; TRUNCATE TABLE outbox_messages");
+// SQLite knows no TRUNCATE, and frees whole tables by such a DELETE.
+client!(AsyncSqlite, SQLITE_SET_UP, "DELETE FROM orders; DELETE FROM outbox_messages");
 
 /// Running clients.
 pub(crate) struct Clients {

@@ -29,6 +29,7 @@ mod timed;
 
 use anyhow::Result;
 use tracing_subscriber::EnvFilter;
+use xtask::results::FAILED;
 
 use crate::arguments::{Place, Plan, Row, Task};
 use crate::recorder::Recorder;
@@ -46,7 +47,10 @@ async fn main() -> Result<()> {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let recorder = Recorder::install()?;
     match task {
-        Task::Measure(plan) => measure(&plan, &place, &recorder).await,
+        // Also where `cargo xtask bench` reads: it goes on with the other rows, and says at its end why this one failed.
+        Task::Measure(plan) => {
+            measure(&plan, &place, &recorder).await.inspect_err(|error| println!("{FAILED}{error:#}"))
+        }
         Task::Relay(topic, role) => relay_process::be_relay(&place, &recorder, &topic, role).await,
         Task::Explain => Ok(()),
     }
@@ -68,7 +72,8 @@ async fn figures(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut 
         Row::History => rows::history::run(plan, place, recorder, journal).await,
         Row::ByHand => rows::by_hand::run(plan, place, recorder, journal).await,
         Row::Network => rows::network::run(plan, place, recorder, journal).await,
-        Row::Drain => rows::drain::run(plan, place, recorder, journal).await,
+        Row::Drain => rows::drain::run(rows::drain::USUAL, plan, place, recorder, journal).await,
+        Row::DrainMillion => rows::drain::run(rows::drain::MILLION, plan, place, recorder, journal).await,
         Row::Debezium => rows::debezium::run(plan, place, recorder, journal).await,
         Row::Ordered => rows::ordered::run(plan, place, recorder, journal).await,
         Row::Latency => rows::latency::run(plan, place, recorder, journal).await,

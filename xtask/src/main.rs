@@ -50,7 +50,7 @@ enum Task {
         #[arg(value_parser = part)]
         parts: Vec<Part>,
     },
-    /// Speed and memory against their floors, with servers of its own; takes an hour and a half
+    /// Speed and memory against their floors, with servers of its own; takes an hour and three quarters
     Bench(Bench),
     /// Real applications, killed, stopped and cut off by a seeded schedule, and an audit of what arrived
     Faults(xtask::FaultRun),

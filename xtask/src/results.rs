@@ -11,6 +11,9 @@ use serde_json::Value;
 /// From which share on the processor time of others makes a run doubtful.
 const OTHERS_MAX: f64 = 0.05;
 
+/// Begins the line in which a row's program says why it failed.
+pub const FAILED: &str = "failed: ";
+
 /// What several rounds gave.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -169,6 +172,9 @@ pub struct Origin {
     pub version: String,
     /// Seven digits, and `-dirty` where files differed from it; `None` outside of a repository.
     pub commit: Option<String>,
+    /// The day on which it was measured, in UTC, as `2026-02-03`. Results that are older than this do not say.
+    #[serde(default)]
+    pub date: Option<String>,
     /// Of a leg; `None`, here and below, where it was the row's own choice.
     pub seconds: Option<f64>,
     /// How often each leg was run.
@@ -178,6 +184,14 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// At which commit and on which day, for the end of a sentence.
+    #[must_use]
+    pub fn when(&self) -> String {
+        let commit = self.commit.as_ref().map_or_else(|| "an unknown commit".to_owned(), |of| format!("commit {of}"));
+        let day = self.date.as_deref().unwrap_or("an unknown day");
+        format!("at {commit} on {day}")
+    }
+
     /// Why the figures are not those of a whole run of `commit`; empty where they are.
     #[must_use]
     pub fn doubts(&self, commit: Option<&str>) -> String {
@@ -304,6 +318,19 @@ mod tests {
         assert_eq!(short.doubts(Some("abc1234")), length);
         assert_eq!(short.doubts(Some("1234abc")), format!("{length}, of commit abc1234"));
         assert_eq!(Origin::default().doubts(Some("abc1234")), "of an unknown commit");
+    }
+
+    #[test]
+    fn an_origin_says_when_even_where_it_is_older_than_the_date() {
+        let text = r#"{ "version": "0.1.0", "commit": "abc1234", "seconds": null, "rounds": null, "messages": null }"#;
+        let old: Origin = serde_json::from_str(text).expect("an origin without a date");
+        assert_eq!(old.when(), "at commit abc1234 on an unknown day");
+        assert_eq!(Origin::default().when(), "at an unknown commit on an unknown day");
+        let new = Origin { date: Some("2026-02-03".to_owned()), ..old };
+        assert_eq!(new.when(), "at commit abc1234 on 2026-02-03");
+        assert_eq!(new.doubts(Some("abc1234")), "", "a day is no doubt");
+        let text = serde_json::to_string(&new).expect("JSON");
+        assert_eq!(serde_json::from_str::<Origin>(&text).expect("its own JSON"), new);
     }
 
     #[test]

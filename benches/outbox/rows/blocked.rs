@@ -62,7 +62,7 @@ async fn drain(place: &Place, recorder: &Recorder, topic: &str, rows: usize, blo
     recorder.reset();
     let inner = application::kafka(&place.kafka)?;
     let transport = Blocking { inner, blocks };
-    let well = if blocks { rows - rows / EVERY } else { rows };
+    let well = if blocks { rows - rows.div_ceil(EVERY) } else { rows };
     let (cpu, started) = (CpuMeter::start(place.root)?, Instant::now());
     let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
     application::delivered(recorder, well as u64, WITHIN).await?;

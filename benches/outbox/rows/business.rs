@@ -37,7 +37,8 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
         }
     }
     // The last leg wants a floor behind it, too.
-    let (throughput, _) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
+    let (throughput, cpu) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
+    journal.leg(Load::FLOOR.name(), cpu, &throughput)?;
     rounds.push_leg(Load::FLOOR, &throughput);
     let mut figures = vec![rounds.absolute("business tx/s", Load::FLOOR)];
     figures.extend(LEGS.into_iter().zip(FLOORS).map(|(load, floor)| rounds.figure("business tx/s", load, floor)));

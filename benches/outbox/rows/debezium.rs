@@ -16,8 +16,20 @@ use crate::sides::{SideMeter, SideTimes, Sides};
 use crate::{broker, database};
 
 const ROWS: usize = 300_000;
-/// How an outbox is written, and how Debezium is faster: who reads the log pays for each transaction.
-const PER_TRANSACTION: [usize; 2] = [1, 100];
+/// Rows in a transaction, as an outbox is written.
+const ONE: usize = 1;
+/// How Debezium is faster: who reads the log pays for each transaction.
+const MANY: usize = 100;
+
+/// Who drains a backlog.
+#[derive(Debug, Clone, Copy)]
+enum Contestant {
+    Debezium { per_transaction: usize },
+    Relay,
+}
+
+const LEGS: [Contestant; 3] =
+    [Contestant::Debezium { per_transaction: ONE }, Contestant::Debezium { per_transaction: MANY }, Contestant::Relay];
 
 /// One drain of either.
 #[derive(Debug, Serialize)]
@@ -35,33 +47,36 @@ struct Leg {
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     let rows = plan.messages(ROWS);
     let debezium = Debezium::prepare(place).await?;
-    let (mut theirs, mut ours) = (PER_TRANSACTION.map(|_| Vec::new()), Vec::new());
+    let mut legs = LEGS.map(|_| Vec::new());
     for round in 0..plan.rounds(3) {
-        for (per_transaction, theirs) in PER_TRANSACTION.into_iter().zip(&mut theirs) {
-            let topic = format!("debezium-{round}-{per_transaction}");
+        // The order turns, so that no leg always follows the same one. Debezium's connector is stopped but for its own legs.
+        for step in 0..LEGS.len() {
+            let number = (round + step) % LEGS.len();
+            let topic = format!("debezium-{round}-{number}");
             broker::make_topics(&place.kafka, &[&topic]).await?;
-            let drain = debezium.drain(&topic, rows, per_transaction).await?;
-            let messages_per_second = rows as f64 / drain.seconds;
-            let leg = Leg { messages_per_second, second_copies: drain.second_copies, sides: drain.sides };
-            journal.leg(&format!("Debezium, rows a transaction: {per_transaction}"), drain.cpu, &leg)?;
-            theirs.push(leg);
+            let (name, leg, cpu) = match LEGS[number] {
+                Contestant::Debezium { per_transaction } => {
+                    let drain = debezium.drain(&topic, rows, per_transaction).await?;
+                    let messages_per_second = rows as f64 / drain.seconds;
+                    let leg = Leg { messages_per_second, second_copies: drain.second_copies, sides: drain.sides };
+                    (format!("Debezium, rows a transaction: {per_transaction}"), leg, drain.cpu)
+                }
+                Contestant::Relay => {
+                    let (leg, cpu) = relayed(place, recorder, &topic, rows).await?;
+                    ("relay".to_owned(), leg, cpu)
+                }
+            };
+            journal.leg(&name, cpu, &leg)?;
+            legs[number].push(leg);
             broker::delete_topic(&place.kafka, &topic).await?;
         }
-        let topic = format!("beside-debezium-{round}");
-        broker::make_topics(&place.kafka, &[&topic]).await?;
-        let (leg, cpu) = relayed(place, recorder, &topic, rows).await?;
-        journal.leg("relay", cpu, &leg)?;
-        ours.push(leg);
-        broker::delete_topic(&place.kafka, &topic).await?;
     }
-    figures(rows, &theirs, &ours)
+    figures(rows, &legs)
 }
 
 async fn relayed(place: &Place, recorder: &Recorder, topic: &str, rows: usize) -> Result<(Leg, CpuShare)> {
     database::reset(&place.postgres).await?;
-    let per_transaction = PER_TRANSACTION[0];
-    database::fill_by_transactions(&place.postgres, "outbox_messages", topic, rows, PAYLOAD_BYTES, per_transaction)
-        .await?;
+    database::fill_by_transactions(&place.postgres, "outbox_messages", topic, rows, PAYLOAD_BYTES, ONE).await?;
     let beside = place.debezium.as_ref().context("a Debezium beside us")?;
     // The relay is in this process.
     let client = std::process::id();
@@ -73,12 +88,12 @@ async fn relayed(place: &Place, recorder: &Recorder, topic: &str, rows: usize) -
     Ok((Leg { messages_per_second: drain.messages_per_second, second_copies, sides }, cpu))
 }
 
-fn figures(rows: usize, theirs: &[Vec<Leg>; 2], ours: &[Leg]) -> Result<Vec<Figure>> {
-    let [one, hundred] = theirs;
+fn figures(rows: usize, legs: &[Vec<Leg>; 3]) -> Result<Vec<Figure>> {
+    let [one, hundred, ours] = legs;
     let who = [
         ("Debezium", "connector", one.as_slice()),
         ("Debezium, 100 rows a transaction", "connector", hundred.as_slice()),
-        ("relay", "relay and librdkafka", ours),
+        ("relay", "relay and librdkafka", ours.as_slice()),
     ];
     let all = |legs: &[Leg], of: fn(&Leg) -> f64| legs.iter().map(of).collect::<Vec<f64>>();
     let rate = |leg: &Leg| leg.messages_per_second;

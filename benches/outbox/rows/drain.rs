@@ -16,7 +16,16 @@ use crate::database;
 use crate::recorder::Recorder;
 use crate::report::{Figure, Floor, Journal};
 
-const ROWS: usize = 300_000;
+/// How many messages are drained, and how often, where nothing else is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backlog {
+    rows: usize,
+    rounds: usize,
+}
+
+pub(crate) const USUAL: Backlog = Backlog { rows: 300_000, rounds: 5 };
+/// Whether the pace holds. A round takes about a minute, most of it to write the backlog.
+pub(crate) const MILLION: Backlog = Backlog { rows: 1_000_000, rounds: 3 };
 const WITHIN: Duration = Duration::from_secs(300);
 
 /// One drain.
@@ -50,12 +59,18 @@ impl Records {
     }
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
-    let rows = plan.messages(ROWS);
+pub(crate) async fn run(
+    backlog: Backlog,
+    plan: &Plan,
+    place: &Place,
+    recorder: &Recorder,
+    journal: &mut Journal,
+) -> Result<Vec<Figure>> {
+    let rows = plan.messages(backlog.rows);
     let (mut drains, mut shares, mut raws) =
         (Vec::new(), Records::ALL.map(|_| Vec::new()), Records::ALL.map(|_| Vec::new()));
-    for round in 0..plan.rounds(5) {
-        let topic = format!("drain-{round}");
+    for round in 0..plan.rounds(backlog.rounds) {
+        let topic = format!("drain-{rows}-{round}");
         broker::make_topics(&place.kafka, &[&topic]).await?;
         let before = floors(place, journal, &topic, rows)?;
         database::reset(&place.postgres).await?;
@@ -76,8 +91,9 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
         Figure::new("bare rdkafka, linger 0", "msg/s", plain, Floor::None),
         Figure::new("bare rdkafka, linger 0, records as the relay's", "msg/s", as_relayed, Floor::None),
         Figure::new(format!("drain of {} x 500 B into Kafka", short(rows as f64)), "msg/s", drains, Floor::None),
-        Figure::new("drain, share of bare rdkafka", "", share, Floor::None),
-        // What headers cost librdkafka and the broker is no cost of the relay's.
+        // The wish does not say which records, so it is held against both. What headers cost librdkafka and the broker is
+        // in the first share, and is no cost of the relay's.
+        Figure::new("drain, share of bare rdkafka", "", share, Floor::AtLeast(0.3)),
         Figure::new("drain, share of bare rdkafka, records as the relay's", "", share_alike, Floor::AtLeast(0.3)),
     ])
 }

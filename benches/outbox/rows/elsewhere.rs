@@ -22,7 +22,7 @@ use crate::application::{self, RELAY_CONNECTIONS};
 use crate::arguments::{Place, Plan};
 use crate::clients::{AsyncSqlite, Client, Clients};
 use crate::cpu::{CpuMeter, CpuShare};
-use crate::load::{CONNECTIONS, Enqueue, Load, Relayed, TOPIC};
+use crate::load::{self, CONNECTIONS, Enqueue, Load, Relayed, TOPIC};
 use crate::ratios::Rounds;
 use crate::recorder::Recorder;
 use crate::report::{Figure, Floor, Journal};
@@ -41,6 +41,8 @@ const WITHIN: Duration = Duration::from_secs(60);
 struct Leg {
     tx_per_second: f64,
     cpu_us_per_tx: f64,
+    /// Messages still in the table when the last transaction had committed.
+    rows_left: i64,
     delivered: u64,
     counters: std::collections::BTreeMap<String, u64>,
 }
@@ -133,8 +135,7 @@ async fn leg<C: Client>(
     load: Load,
     start: &impl AsyncFn(Outbox, String) -> Result<Relay>,
 ) -> Result<(Leg, CpuShare)> {
-    let mut conn = C::open(&on.url).await?;
-    conn.empty().await?;
+    C::open(&on.url).await?.empty().await?;
     on.recorder.reset();
     let (outbox, duration) = (application::outbox(&[TOPIC])?, on.plan.duration(6.0));
     let relay = match load.relayed {
@@ -147,6 +148,7 @@ async fn leg<C: Client>(
     tokio::time::sleep(duration).await;
     let (committed, elapsed, cpu) = (clients.committed() - before, started.elapsed(), cpu.stop()?);
     let transactions = clients.stop().await?;
+    let rows_left = C::open(&on.url).await?.rows_left().await?;
     if let Some(relay) = relay {
         application::delivered(on.recorder, transactions, WITHIN).await?;
         application::stop_relay(relay).await;
@@ -154,6 +156,7 @@ async fn leg<C: Client>(
     let delivered = on.recorder.count(metrics::DELIVERED);
     ensure!(delivered == 0 || delivered >= transactions, "{delivered} of {transactions} delivered");
     let tx_per_second = committed as f64 / elapsed.as_secs_f64();
+    load::ensure_kept_up(load, rows_left, tx_per_second)?;
     let cpu_us_per_tx = cpu.own_us / committed.max(1) as f64;
-    Ok((Leg { tx_per_second, cpu_us_per_tx, delivered, counters: on.recorder.counts() }, cpu))
+    Ok((Leg { tx_per_second, cpu_us_per_tx, rows_left, delivered, counters: on.recorder.counts() }, cpu))
 }

@@ -39,7 +39,8 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
             }
         }
     }
-    let (throughput, _) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
+    let (throughput, cpu) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
+    journal.leg(Load::FLOOR.name(), cpu, &throughput)?;
     rounds.push_leg(Load::FLOOR, &throughput);
     let mut figures = vec![rounds.absolute("business tx/s", Load::FLOOR)];
     figures.extend(legs.iter().map(|load| rounds.figure("business tx/s", *load, Floor::None)));

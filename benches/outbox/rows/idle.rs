@@ -35,7 +35,7 @@ pub(super) struct Statement {
 
 pub(crate) async fn run(plan: &Plan, place: &Place, journal: &mut Journal) -> Result<Vec<Figure>> {
     let mut rates = Vec::new();
-    for _ in 0..plan.rounds(1) {
+    for _ in 0..plan.rounds(3) {
         let (leg, cpu) = leg(place, plan.duration(60.0)).await?;
         journal.leg("idle", cpu, &leg)?;
         rates.push(leg.statements_per_second);

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use diesel_outbox::{Outbox, Topic};
+use xtask::results::short;
 
 use super::drain::{Drain, drained};
 use crate::application::PAYLOAD_BYTES;
@@ -17,20 +18,21 @@ const KEYS: usize = 1_000;
 const LANES: u16 = 16;
 
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+    let rows = plan.messages(ROWS);
     let (mut shares, mut ordered, mut unordered) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fenced, mut fenced_shares) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds(3) {
         let topic = format!("ordered-{round}");
         broker::make_topics(&place.kafka, &[&topic]).await?;
-        let (before, cpu) = drain(place, recorder, Topic::new(topic.as_str()), None).await?;
+        let (before, cpu) = drain(place, recorder, Topic::new(topic.as_str()), None, rows).await?;
         journal.leg("drain, unordered", cpu, &before)?;
         let in_order = Topic::new(topic.as_str()).ordered_by_key().lanes(LANES);
-        let (leg, cpu) = drain(place, recorder, in_order, Some(LANES)).await?;
+        let (leg, cpu) = drain(place, recorder, in_order, Some(LANES), rows).await?;
         journal.leg("drain, ordered", cpu, &leg)?;
         let in_transactions = Topic::new(topic.as_str()).ordered_by_key().lanes(LANES).fenced();
-        let (fenced_leg, cpu) = drain(place, recorder, in_transactions, Some(LANES)).await?;
+        let (fenced_leg, cpu) = drain(place, recorder, in_transactions, Some(LANES), rows).await?;
         journal.leg("drain, fenced", cpu, &fenced_leg)?;
-        let (after, cpu) = drain(place, recorder, Topic::new(topic.as_str()), None).await?;
+        let (after, cpu) = drain(place, recorder, Topic::new(topic.as_str()), None, rows).await?;
         journal.leg("drain, unordered", cpu, &after)?;
         let floor = f64::midpoint(before.messages_per_second, after.messages_per_second);
         shares.push(leg.messages_per_second / floor);
@@ -40,20 +42,27 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
         unordered.push(floor);
         broker::delete_topic(&place.kafka, &topic).await?;
     }
+    let what = format!("drain of {} x 500 B, 1,000 keys", short(rows as f64));
     Ok(vec![
-        Figure::new("drain of 200,000 x 500 B, 1,000 keys, unordered", "msg/s", unordered, Floor::None),
-        Figure::new("drain of 200,000 x 500 B, 1,000 keys, ordered", "msg/s", ordered, Floor::None),
+        Figure::new(format!("{what}, unordered"), "msg/s", unordered, Floor::None),
+        Figure::new(format!("{what}, ordered"), "msg/s", ordered, Floor::None),
         Figure::new("ordered drain, share of the unordered", "", shares, Floor::AtLeast(0.6)),
-        Figure::new("drain of 200,000 x 500 B, 1,000 keys, fenced", "msg/s", fenced, Floor::None),
+        Figure::new(format!("{what}, fenced"), "msg/s", fenced, Floor::None),
         Figure::new("fenced drain, share of the ordered", "", fenced_shares, Floor::None),
     ])
 }
 
 /// Drains a backlog of that topic. The lanes are taken by the relay's start, which counts.
-async fn drain(place: &Place, recorder: &Recorder, topic: Topic, lanes: Option<u16>) -> Result<(Drain, CpuShare)> {
+async fn drain(
+    place: &Place,
+    recorder: &Recorder,
+    topic: Topic,
+    lanes: Option<u16>,
+    rows: usize,
+) -> Result<(Drain, CpuShare)> {
     let name = topic.name().to_owned();
     database::reset(&place.postgres).await?;
-    database::fill_keyed(&place.postgres, &name, ROWS as i64, PAYLOAD_BYTES, KEYS, lanes).await?;
+    database::fill_keyed(&place.postgres, &name, rows as i64, PAYLOAD_BYTES, KEYS, lanes).await?;
     let outbox = Outbox::builder().topic(topic).build().context("build the outbox")?;
-    drained(place, recorder, outbox, ROWS).await
+    drained(place, recorder, outbox, rows).await
 }

@@ -37,7 +37,7 @@ struct Leg {
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     let outage = plan.duration(60.0);
     let mut legs = Vec::new();
-    for _ in 0..plan.rounds(1) {
+    for _ in 0..plan.rounds(3) {
         let (leg, cpu) = leg(place, recorder, outage).await?;
         journal.leg("outage", cpu, &leg)?;
         legs.push(leg);

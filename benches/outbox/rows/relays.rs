@@ -18,8 +18,8 @@ use crate::{broker, database};
 
 const ROWS: usize = 300_000;
 const RELAYS: [usize; 3] = [1, 2, 4];
-/// How long the backlog waits, so that all relays are up when it is due.
-const DUE_IN_SECONDS: i64 = 20;
+/// How long a backlog of [`ROWS`] waits, so that it is written and all relays are up when it is due.
+const DUE_IN_SECONDS: usize = 20;
 const WITHIN: Duration = Duration::from_secs(600);
 const BUSINESS: Load = Load { enqueue: Enqueue::Hook, relayed: Relayed::ToKafka };
 
@@ -68,8 +68,12 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
 async fn drain(place: &Place, topic: &str, relays: usize, rows: usize) -> Result<(Drain, CpuShare)> {
     database::reset(&place.postgres).await?;
     let mut processes = (0..relays).map(|_| RelayProcess::start(topic, Role::Plain)).collect::<Result<Vec<_>>>()?;
-    database::fill(&place.postgres, topic, rows as i64, PAYLOAD_BYTES, DUE_IN_SECONDS).await?;
-    ensure!(delivered(&mut processes).await?.iter().sum::<u64>() == 0, "the backlog took too long to write");
+    let due_in_seconds = DUE_IN_SECONDS * rows.div_ceil(ROWS);
+    database::fill(&place.postgres, topic, rows as i64, PAYLOAD_BYTES, due_in_seconds as i64).await?;
+    ensure!(
+        delivered(&mut processes).await?.iter().sum::<u64>() == 0,
+        "the backlog of {rows} took longer to write than the {due_in_seconds} s until it was due"
+    );
     let cpu = CpuMeter::start(place.root)?;
     let end = Instant::now() + WITHIN;
     let (mut first_at, mut counts) = (None, Vec::new());
@@ -111,15 +115,20 @@ async fn business(
 ) -> Result<u64> {
     broker::make_topics(&place.kafka, &[TOPIC]).await?;
     let duration = plan.duration(6.0);
-    let floor = async |rounds: &mut Rounds| {
-        let (throughput, _) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
+    let floor = async |rounds: &mut Rounds, journal: &mut Journal| {
+        let (throughput, cpu) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
+        journal.leg(Load::FLOOR.name(), cpu, &throughput)?;
         rounds.push_leg(Load::FLOOR, &throughput);
         anyhow::Ok(())
     };
-    floor(rounds).await?;
+    floor(rounds, journal).await?;
     let before = broker::stored(&place.kafka, TOPIC)?;
-    let others = (1..relays).map(|_| RelayProcess::start(TOPIC, Role::Plain)).collect::<Result<Vec<_>>>()?;
-    let (throughput, cpu) = load::run(BUSINESS, &place.postgres, place, recorder, duration).await?;
+    // Before the others come, who would lose their nodes and lanes by it.
+    database::reset(&place.postgres).await?;
+    let mut others = (1..relays).map(|_| RelayProcess::start(TOPIC, Role::Plain)).collect::<Result<Vec<_>>>()?;
+    // Each answers when its relay has started: none comes in the middle of the leg.
+    delivered(&mut others).await?;
+    let (throughput, cpu) = load::run_in_emptied(BUSINESS, &place.postgres, place, recorder, duration).await?;
     journal.leg(&format!("business, relays: {relays}"), cpu, &throughput)?;
     rounds.push_leg(BUSINESS, &throughput);
     for other in others {
@@ -129,6 +138,6 @@ async fn business(
     let rest = RelayProcess::start(TOPIC, Role::Plain)?;
     database::all_gone(&place.postgres, WITHIN).await?;
     rest.end().await?;
-    floor(rounds).await?;
+    floor(rounds, journal).await?;
     Ok((broker::stored(&place.kafka, TOPIC)? - before).saturating_sub(throughput.transactions))
 }

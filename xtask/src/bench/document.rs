@@ -14,7 +14,7 @@ const ROW: &str = "<!-- row ";
 
 /// `text` with the blocks of the measured rows anew, in the order of `rows` (name and what it is about). The block of a row
 /// that was not measured stays as it is; that of a row which is no more goes.
-/// Of a row that is no whole run of `commit` it says so.
+/// Each says at which commit and on which day it was measured, and of a row that is no whole run of `commit` that it is none.
 pub(super) fn rewritten(
     text: &str,
     rows: &[(String, String)],
@@ -53,8 +53,13 @@ fn block(about: &str, result: &RowResult, commit: Option<&str>) -> String {
     });
     let minutes = result.seconds / 60.0;
     line(&format!(
-        "\n{} processors ({}), {:.0} GiB, Linux {}{others}. `--only {}`, {minutes:.1} minutes.\n",
-        machine.processors, machine.model, machine.memory_gib, machine.kernel, result.row,
+        "\n{} processors ({}), {:.0} GiB, Linux {}{others}. `--only {}`, {minutes:.1} minutes, measured {}.\n",
+        machine.processors,
+        machine.model,
+        machine.memory_gib,
+        machine.kernel,
+        result.row,
+        result.origin.when(),
     ));
     let doubts = result.origin.doubts(commit);
     if !doubts.is_empty() {
@@ -80,12 +85,15 @@ fn table_line(figure: &Figure) -> String {
 
 #[cfg(test)]
 mod tests {
+    use xtask::results::Origin;
+
     use super::*;
 
     /// A result as a bench's program writes it.
     const DRAIN: &str = r#"{
       "row": "drain", "seconds": 120.0,
-      "origin": { "version": "0.1.0", "commit": "abc1234", "seconds": null, "rounds": null, "messages": null },
+      "origin": { "version": "0.1.0", "commit": "abc1234", "date": "2026-02-03",
+        "seconds": null, "rounds": null, "messages": null },
       "legs": [{ "leg": "drain" }],
       "others": { "median": 0.011, "min": 0.0, "max": 0.08 },
       "machine": { "processors": 2, "model": "a model", "memory_gib": 23.4, "kernel": "6.1" },
@@ -121,12 +129,22 @@ mod tests {
         assert!(!after.contains("old drain") && !after.contains("gone"), "{after}");
         let (drain_at, idle_at) = (after.find("About drain"), after.find("old idle"));
         assert!(drain_at.is_some() && drain_at < idle_at, "rows stand in the order of the table: {after}");
+        assert!(after.contains("2.0 minutes, measured at commit abc1234 on 2026-02-03.\n"), "{after}");
         assert!(!after.contains("Not a whole run"), "{after}");
         let again = rewritten(&after, &rows(), std::slice::from_ref(&drain), HERE).expect("its own page");
         assert_eq!(again, after, "a second time changes nothing");
 
         let elsewhere = rewritten(&before, &rows(), &[drain], Some("1234abc")).expect("a page with its marks");
         assert!(elsewhere.contains("**Not a whole run of this version: of commit abc1234.**\n"), "{elsewhere}");
+    }
+
+    #[test]
+    fn a_result_that_does_not_say_when_has_a_block_that_says_so() {
+        let mut drain: RowResult = serde_json::from_str(DRAIN).expect("a result");
+        drain.origin = Origin::default();
+        let after = rewritten(&page(""), &rows(), &[drain], HERE).expect("a page with its marks");
+        assert!(after.contains("measured at an unknown commit on an unknown day.\n"), "{after}");
+        assert!(after.contains("**Not a whole run of this version: of an unknown commit.**\n"), "{after}");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) enum Row {
     Network,
     /// A backlog into Kafka, against bare rdkafka
     Drain,
+    /// A backlog of a million into Kafka, against bare rdkafka; takes four minutes and some GB
+    DrainMillion,
     /// The same backlog from one server into one broker by Debezium and by a relay, in turns
     Debezium,
     /// Several relays on one table: a backlog, and the business beside them
@@ -80,9 +82,32 @@ impl Row {
         command
     }
 
-    /// Whether it measures what it measures whatever is asked for.
-    pub(crate) fn has_fixed_length(self) -> bool {
-        matches!(self, Self::Rocketmq | Self::Http)
+    /// Whether its legs are as long as `--seconds` says: others end when something has happened.
+    pub(crate) fn is_timed(self) -> bool {
+        let untimed = [
+            Self::Drain,
+            Self::DrainMillion,
+            Self::Debezium,
+            Self::Ordered,
+            Self::Blocked,
+            Self::Takeover,
+            Self::Memory,
+            Self::Rocketmq,
+            Self::Http,
+        ];
+        !untimed.contains(&self)
+    }
+
+    /// Whether it is measured as often as `--rounds` says.
+    pub(crate) fn has_rounds(self) -> bool {
+        !matches!(self, Self::Claim | Self::Rocketmq | Self::Http)
+    }
+
+    /// Whether it has a backlog of as many messages as `--messages` says.
+    pub(crate) fn has_backlog(self) -> bool {
+        let with =
+            [Self::Drain, Self::DrainMillion, Self::Debezium, Self::Relays, Self::Ordered, Self::Blocked, Self::Claim];
+        with.contains(&self)
     }
 
     /// Whether it needs the Kafka that all rows share.
@@ -117,7 +142,7 @@ impl Row {
             settings.push(("wal_level", "logical"));
         }
         let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        postgres::Options { fsync: true, folder: None, settings }
+        postgres::Options { fsync: true, settings, ..postgres::Options::default() }
     }
 
     /// A new server for each row: nothing of an earlier one, neither bloat nor full logs, is left to the next.
