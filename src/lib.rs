@@ -1,5 +1,5 @@
-//! Transactional outbox for [Diesel](diesel): a message is published to Kafka if, and only if, the database transaction that
-//! produced it committed.
+//! Transactional outbox for [Diesel](diesel): a message is published to Kafka, to RocketMQ or by HTTP if, and only if, the database
+//! transaction that produced it committed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,14 +51,16 @@
 //! | topics and their policies | [`Topic`], [`retry`] |
 //! | an instrumentation of your own | [`CommitHook`] |
 //! | the tables | [`migrations`], [`TableNames`] |
-//! | the relay | [`relay`], [`Limits`], [`store`], [`transport`] |
+//! | the relay | [`relay`], [`Limits`], [`store`], [`transport`]; of several databases [`relay::Relays`] |
 //! | what happens | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
 //! | looking after messages | [`admin::Admin`] |
 //! | tests | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are those of the repository: [architecture](guide::architecture), [guarantees](guide::guarantees),
-//! [delayed messages](guide::delayed), [dead letters](guide::dead_letters), [design](guide::design), [performance](guide::performance), [operations](guide::operations), [testing](guide::testing),
-//! [glossary](guide::glossary).
+//! [design](guide::design), [performance](guide::performance), [operations](guide::operations), [ordering](guide::ordering),
+//! [delayed messages](guide::delayed), [dead letters](guide::dead_letters), [history](guide::history),
+//! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
+//! [testing](guide::testing), [glossary](guide::glossary), [upgrading](guide::upgrading), [changelog](guide::changelog).
 //!
 //! # Guarantees
 //!
@@ -89,8 +91,11 @@
 //!
 //! # What it is not for
 //!
-//! It reads no messages: it has no inbox for consumers. It spans one database and
-//! one broker, without two-phase commit. Exactly once is not to be had: consumers recognise a second copy by its id.
+//! It reads no messages: it has no inbox for consumers. No transaction of it spans two databases, and there is no two-phase commit: a
+//! message is in the database of its transaction, and a relay sends what is in one. [`Relays`](relay::Relays) runs a relay for each of
+//! several databases, and each topic goes to one of several brokers by name ([`Topic::via`]). Messages of one key have an order where
+//! their topic asks for it ([`Topic::ordered_by_key`]); topics and different keys have none. Exactly once is not to be had: consumers
+//! recognise a second copy by its id.
 #![forbid(unsafe_code)]
 // The types of RocketMQ's client are nested deeper than the compiler looks by itself.
 #![cfg_attr(feature = "rocketmq", recursion_limit = "256")]

@@ -9,7 +9,7 @@ use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening};
 /// Every method is that of [`Admin`] and blocks until it is done.
 ///
 /// # Panics
-/// Every method panics on a thread that runs async tasks: use [`Admin`] itself there.
+/// Every method panics on a thread that runs async tasks, and so does dropping it: use [`Admin`] itself there.
 ///
 /// ```
 /// use diesel_outbox::admin::AdminError;

@@ -49,6 +49,9 @@ impl Admin {
     ///
     /// # Errors
     /// [`EmptyPage`](AdminError::EmptyPage), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
     pub async fn dead_letters(
         &self,
         filter: &DeadFilter,
@@ -69,6 +72,9 @@ impl Admin {
     ///
     /// # Errors
     /// [`NotDead`](AdminError::NotDead), or what the database says.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
     pub async fn dead_letter(&self, message_id: MessageId) -> Result<DeadLetter, AdminError> {
         self.port()?.dead_letter(message_id).await?.ok_or(AdminError::NotDead { message_id })
     }
@@ -77,6 +83,9 @@ impl Admin {
     ///
     /// # Errors
     /// What the database says.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
     pub async fn count_dead(&self) -> Result<Vec<DeadCount>, AdminError> {
         Ok(self.port()?.count_dead().await?)
     }

@@ -74,6 +74,9 @@ impl Admin {
     ///
     /// # Errors
     /// [`NotInHistory`](AdminError::NotInHistory), or what the database says.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
     pub async fn sent(&self, message_id: MessageId) -> Result<SentMessage, AdminError> {
         self.history()?.sent(message_id).await?.ok_or(AdminError::NotInHistory { message_id })
     }
@@ -82,6 +85,9 @@ impl Admin {
     ///
     /// # Errors
     /// What the database says.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
     pub async fn sent_of_key(
         &self,
         topic: &str,
@@ -98,6 +104,9 @@ impl Admin {
     ///
     /// # Errors
     /// What the database says.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
     pub async fn count_sent(&self, topic: &str, count_max: usize) -> Result<SentCount, AdminError> {
         Ok(self.history()?.count_sent(&topic.into(), count_max).await?)
     }
@@ -152,6 +161,9 @@ impl Admin {
     ///
     /// # Errors
     /// [`NotConfirmed`](AdminError::NotConfirmed), or what the database says.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
     pub async fn unprocessed(
         &self,
         which: &Unprocessed,

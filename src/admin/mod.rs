@@ -34,8 +34,8 @@ use crate::metrics;
 use crate::outbox::Outbox;
 use crate::store::{AdminStore, Cancellation, Store};
 
-/// Looks after the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, and lists, redrives
-/// and purges dead letters. Made by [`Outbox::admin`].
+/// Looks after the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, lists, redrives and purges
+/// dead letters, and looks up, confirms and sends again what is in the history. Made by [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. Nothing here needs a relay in this process, and everything is safe beside
 /// those of any.

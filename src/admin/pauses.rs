@@ -64,6 +64,9 @@ impl Admin {
     ///
     /// # Errors
     /// What the database says.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
     pub async fn paused(&self) -> Result<Vec<PausedTopic>, AdminError> {
         Ok(self.port()?.paused().await?)
     }

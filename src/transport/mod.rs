@@ -53,6 +53,10 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// A class of outage where the broker is absent: the relay starts all the same and tries again. Any other class
     /// means that the configuration does not fit the broker, and the relay does not start.
+    ///
+    /// # Cancel safety
+    /// Dropped where a start waits for it for longer than [`PREPARE_TIMEOUT`](crate::limits::PREPARE_TIMEOUT), and where the relay
+    /// ends: topics may be made or not.
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError>;
 
     /// Hands one message to the client. Never blocks, never waits for the broker.
@@ -75,6 +79,9 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// What keeps it from answering.
+    ///
+    /// # Cancel safety
+    /// Dropped where the relay ends: the broker may be asked or not.
     async fn probe(&self) -> Result<(), TransportError>;
 
     /// What the client knows of an outage by itself, before any message timed out; `None` while it knows of none.

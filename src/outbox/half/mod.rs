@@ -75,6 +75,9 @@ impl Outbox {
     /// # Errors
     /// The store keeps no marks, its table is missing, or it cannot be asked; or a setting that cannot work. A cluster that
     /// is away is no error.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future ends what it has begun.
     pub async fn half_messages(
         &self,
         store: impl Store,

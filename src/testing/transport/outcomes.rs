@@ -88,6 +88,9 @@ impl Outcomes {
     ///
     /// # Panics
     /// When they are not `within` that time.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
     pub async fn wait_for(&self, count: usize, within: Duration) -> Vec<(i64, Seen)> {
         self.wait_until(within, |seen| seen.len() >= count).await
     }
@@ -96,6 +99,9 @@ impl Outcomes {
     ///
     /// # Panics
     /// When they do not `within` that time.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
     pub async fn wait_until(
         &self,
         within: Duration,

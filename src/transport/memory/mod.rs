@@ -112,6 +112,9 @@ impl MemoryTransport {
     ///
     /// # Errors
     /// With what is stored, when `within` is over.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
     pub async fn wait_for_sends(&self, count: usize, within: Duration) -> Result<(), NotReached> {
         let reached = self.inner.wait_until(within, |state| state.sends >= count).await;
         self.waited(reached, within).map(drop)
