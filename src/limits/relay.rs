@@ -12,7 +12,7 @@ pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The deadline of each call of a store, where it is given no other; then its connection is discarded. Longer than a failover in one
 /// place, short enough that a relay notices a database that says nothing before half of its leases are over.
 ///
-/// No bound of the relay's: a store may be asked by several, and by an [`Admin`](crate::Admin).
+/// No bound of the relay's: a store may be asked by several, and by an [`Admin`](crate::admin::Admin).
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bounds and times of one relay.
