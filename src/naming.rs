@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::limits::IDENTIFIER_CHARS_MAX;
+
 /// Schema and prefix of the outbox's tables; by default `outbox_messages` and `outbox_dead_letters` on the search path.
 ///
 /// Given once, to [`OutboxBuilder::tables`](crate::OutboxBuilder::tables): the relay passes them on to its store.
@@ -101,9 +103,6 @@ impl TableNames {
         }
     }
 }
-
-/// Characters of a prefix or schema: with the longest suffix of ours, PostgreSQL's 63 still hold.
-const IDENTIFIER_CHARS_MAX: usize = 40;
 
 fn identifier(what: &'static str, name: String) -> Result<String, NameError> {
     let starts_well = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');

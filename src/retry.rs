@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use backoff::backoff::Backoff as _;
 
+use crate::limits::{BACK_OFF_MAX, BACK_OFF_MIN};
+
 /// The wait before the next attempt, as a function of the failures so far.
 ///
 /// The count stands in the row, so a policy keeps no state and survives restarts.
@@ -70,7 +72,7 @@ impl Exponential {
 impl Default for Exponential {
     /// From one second to ten minutes.
     fn default() -> Self {
-        Self::new(Duration::from_secs(1), Duration::from_secs(600))
+        Self::new(BACK_OFF_MIN, BACK_OFF_MAX)
     }
 }
 

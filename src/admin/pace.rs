@@ -5,6 +5,9 @@ use tokio::time::{Instant, sleep_until};
 use super::AdminError;
 use crate::limits::{REDRIVE_PER_SECOND, REDRIVE_ROWS_MAX};
 
+/// What a pace is counted by.
+const SECOND: Duration = Duration::from_secs(1);
+
 /// How fast dead letters go back.
 ///
 /// ```
@@ -66,7 +69,7 @@ impl Paced {
     /// So many went.
     pub(super) fn went(&mut self, rows: usize) {
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-        self.next_at = self.next_at.max(Instant::now()) + Duration::from_secs(1) * rows / self.per_second;
+        self.next_at = self.next_at.max(Instant::now()) + SECOND * rows / self.per_second;
     }
 }
 

@@ -6,15 +6,12 @@ use std::time::{Duration, SystemTime};
 use super::error::{EnqueueError, HeaderProblem};
 use crate::clock::wall_now;
 use crate::lane::{fnv1a, lane_of};
-use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
+use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, HEADER_NAME_SHOWN_CHARS_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
 use crate::message::{Delivery, Envelope, Headers, MessageId, OutboxMessage};
 use crate::topic::Topic;
 
 /// Header names that begin so are the outbox's own.
 const RESERVED_PREFIX: &str = "outbox-";
-
-/// How much of a refused header's name an error shows: the name may be as long as a message.
-const NAME_SHOWN_CHARS_MAX: usize = 64;
 
 /// A message ready to be written.
 #[derive(Debug)]
@@ -164,7 +161,7 @@ fn check_headers(topic: &str, headers: &Headers) -> Result<(), EnqueueError> {
         } else {
             continue;
         };
-        let name = name.chars().take(NAME_SHOWN_CHARS_MAX).collect();
+        let name = name.chars().take(HEADER_NAME_SHOWN_CHARS_MAX).collect();
         return Err(EnqueueError::Header { topic: topic.to_owned(), name, problem });
     }
     Ok(())

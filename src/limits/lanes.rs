@@ -25,6 +25,13 @@ pub const LANE_READ_ROWS_MAX: usize = 4_000;
 /// The least part, so that a read of very many lanes still gets on.
 pub const LANE_PAGE_ROWS_MIN: usize = 50;
 
+/// Lanes of one read: of more, each would get less than the least part.
+pub const LANES_READ_MAX: usize = LANE_READ_ROWS_MAX / LANE_PAGE_ROWS_MIN;
+
+/// The shortest pause between two rounds through the lanes: what is due and cannot be done now, because another trial of the broker is
+/// under way, is no reason to spin.
+pub const LANE_PAUSE_MIN: Duration = Duration::from_millis(5);
+
 /// Rows that wait in a lane's memory, below which more are read: a page takes a millisecond, half of one lasts ten.
 pub const LANE_WAITING_LOW: usize = 500;
 

@@ -13,6 +13,12 @@ pub const STALENESS_MIN: Duration = Duration::from_secs(2);
 /// Attempts before a message is dead: with the default back-off these span about half an hour.
 pub const ATTEMPTS_MAX: u32 = 12;
 
+/// The first wait after a failure, by default: what is over by itself mostly is within a second. Doubles up to [`BACK_OFF_MAX`].
+pub const BACK_OFF_MIN: Duration = Duration::from_secs(1);
+
+/// The longest of those waits, by default: somebody who mends what a message fails at sees it go within ten minutes.
+pub const BACK_OFF_MAX: Duration = Duration::from_secs(600);
+
 /// The longest wait after a temporary failure (time-out, leader election, quota), which says nothing about the message.
 pub const TEMPORARY_WAIT_MAX: Duration = Duration::from_secs(30);
 
@@ -34,6 +40,12 @@ pub const KEY_BYTES_MAX: usize = 1_024;
 
 /// Bytes of a header's name: far above any name in use; brokers send names with every record.
 pub const HEADER_NAME_BYTES_MAX: usize = 255;
+
+/// Characters of a refused header's name that an error shows: the name may be as long as a message.
+pub const HEADER_NAME_SHOWN_CHARS_MAX: usize = 64;
+
+/// Characters of the tables' prefix or schema: with the longest suffix of ours, PostgreSQL's 63 still hold.
+pub const IDENTIFIER_CHARS_MAX: usize = 40;
 
 /// The longest delay of a message: a century. Beyond it somebody has mistaken a unit; and the instants of every database
 /// reach that far.

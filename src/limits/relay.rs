@@ -9,12 +9,6 @@ pub const SEND_GROUP_ROWS_MAX: usize = 100;
 /// The longest grace of a shutdown: more counts as this. A day, so that `Duration::MAX` is an instant of this century.
 pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The deadline of each call of a store, where it is given no other; then its connection is discarded. Longer than a failover in one
-/// place, short enough that a relay notices a database that says nothing before half of its leases are over.
-///
-/// No bound of the relay's: a store may be asked by several, and by an [`Admin`](crate::admin::Admin).
-pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// Bounds and times of one relay.
 ///
 /// ```
@@ -160,6 +154,10 @@ pub const PAUSE_TABLE_RECHECK: Duration = Duration::from_secs(60);
 /// its answer, and more are no help to anybody.
 pub const BLOCKING_CALLS_MAX: usize = 64;
 
+/// How often a caller who waits for a blocking relay's answer looks whether its thread still runs. A request that is sent while the
+/// thread ends can stay in the channel, neither taken nor dropped, and its answer would be waited for in vain.
+pub const BLOCKING_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
 /// How long the thread of a blocking relay waits at its end for statements under way, which take milliseconds. A listener to dead
 /// letters that takes longer is left behind.
 pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -168,6 +166,23 @@ pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 /// look-ups. One that takes longer counts as away, and the others do not wait for it.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// From hand-over to outcome at most of a transport into memory, by default: as this library sets Kafka's client, below the lease.
+pub const MEMORY_DELIVERY_TIMEOUT: Duration = Duration::from_secs(25);
+
 /// How often delivered rows are tried again that somebody holds locked, or that the database refuses to remove. Nothing waits
 /// for them but their place among those in flight.
 pub const SETTLE_LATER_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The first wait before a write is tried again that the database could not do: a deadlock is over at once. Doubles up to
+/// [`WRITE_RETRY_MAX`].
+pub const WRITE_RETRY_MIN: Duration = Duration::from_millis(50);
+
+/// The longest of those waits: a database that is away is looked for no more often.
+pub const WRITE_RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// The shortest sleep between two looks for what is due, so that rows due one after the other cost no statement each: what falls
+/// due within it is found by one look.
+pub const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
+
+/// How long a task that panicked rests: what it panicked at may be the next thing it meets.
+pub const TASK_REST: Duration = Duration::from_secs(1);

@@ -19,6 +19,9 @@ pub const PRUNE_BYTES_MAX: usize = 8 << 20;
 /// connection's time, whatever the table's size.
 pub const PRUNE_REST: u32 = 1;
 
+/// The shortest of those rests.
+pub const PRUNE_REST_MIN: Duration = Duration::from_millis(10);
+
 /// Days for which partitions are made ahead. Where no relay runs for longer, what is sent then goes to the default partition.
 pub const PARTITION_DAYS_AHEAD: u32 = 3;
 

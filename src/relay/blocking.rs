@@ -16,7 +16,7 @@ use super::queue::Flush as _;
 use super::shutdown::ShutdownReport;
 use super::start_error::StartError;
 use super::status::{self, RelayStatus};
-use crate::limits::{BLOCKING_CALLS_MAX, THREAD_END_TIMEOUT};
+use crate::limits::{BLOCKING_CALLS_MAX, BLOCKING_CHECK_INTERVAL, THREAD_END_TIMEOUT};
 use crate::store::StoreError;
 
 /// A relay on a thread and runtime of its own, for applications without tokio. Made by
@@ -61,10 +61,6 @@ pub(super) enum Question {
     Status(mpsc::Sender<RelayStatus>),
     Backlog(mpsc::Sender<Result<Backlog, StoreError>>),
 }
-
-/// How often a caller who waits for an answer looks whether the thread still runs. A request that is sent while the thread
-/// ends can stay in the channel, neither taken nor dropped, and its answer would be waited for in vain.
-const THREAD_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl RelayBuilder {
     /// Starts the relay on a thread of its own, for applications without tokio.
@@ -144,7 +140,7 @@ impl BlockingRelay {
             sent => sent.map_err(|_| RelayPanicked::new())?,
         }
         loop {
-            match answered.recv_timeout(THREAD_CHECK_INTERVAL) {
+            match answered.recv_timeout(BLOCKING_CHECK_INTERVAL) {
                 Err(RecvTimeoutError::Timeout) if self.has_ended() => {
                     // It may have answered right before its end.
                     return answered.try_recv().map_err(|_| RelayPanicked::new());

@@ -10,13 +10,10 @@ use tokio::time::{Instant, sleep};
 
 use super::engines::Engines;
 use super::stop::Stage;
-use crate::limits::{MARK_AGE_MAX, PRUNE_REST, PRUNE_ROWS_MAX};
+use crate::limits::{MARK_AGE_MAX, PRUNE_REST, PRUNE_REST_MIN, PRUNE_ROWS_MAX};
 use crate::metrics;
 use crate::retention::DAY;
 use crate::store::{HistoryStore, SchemaProblem, StoreError};
-
-/// The shortest rest between two rounds.
-const REST_MIN: Duration = Duration::from_millis(10);
 
 /// For how many days topics keep what was sent, each number once.
 pub(crate) fn days(engines: &Engines) -> Vec<u32> {
@@ -38,7 +35,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
 
 /// How long it rests after a round that left something.
 fn rest_after(took: Duration) -> Duration {
-    (took * PRUNE_REST).max(REST_MIN)
+    (took * PRUNE_REST).max(PRUNE_REST_MIN)
 }
 
 /// One step of each kind; says whether more is left. A step that fails keeps no other back, and is tried again in the next round.
@@ -98,7 +95,7 @@ mod tests {
     fn it_works_for_half_of_the_time_at_most() {
         for took in [0, 1, 9, 50, 3_000].map(Duration::from_millis) {
             let rest = rest_after(took);
-            assert!(rest >= took && rest >= REST_MIN && rest <= took.max(REST_MIN), "{took:?}: {rest:?}");
+            assert!(rest >= took && rest >= PRUNE_REST_MIN && rest <= took.max(PRUNE_REST_MIN), "{took:?}: {rest:?}");
         }
     }
 }

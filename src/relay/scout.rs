@@ -8,12 +8,9 @@ use tokio::time::sleep;
 use super::engines::Engines;
 use super::left_in_lanes;
 use super::stop::Stage;
+use crate::limits::LOOK_INTERVAL_MIN;
 use crate::metrics;
 use crate::store::StoreError;
-
-/// The shortest sleep between two looks, so that rows due one after the other cost no statement each: what falls due
-/// within it is found by one look.
-const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::sleep;
 
@@ -14,14 +13,14 @@ use super::inbox::Fate;
 use super::lanes::failures::{self as lane_failures, FailedInLane};
 use super::stop::Stage;
 use crate::crash_points::crash_point;
-use crate::limits::{LANE_RECHECK, SETTLE_LATER_INTERVAL};
+use crate::limits::{LANE_RECHECK, SETTLE_LATER_INTERVAL, WRITE_RETRY_MAX, WRITE_RETRY_MIN};
 use crate::metrics;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, RowRef, StoreError};
 
 /// Waits between tries of a write that the database could not do: from 50 ms, because a deadlock is over at once, to 5 s,
 /// because a database that is away is looked for no more often than that.
-const WRITE_RETRY: Exponential = Exponential::new(Duration::from_millis(50), Duration::from_secs(5));
+const WRITE_RETRY: Exponential = Exponential::new(WRITE_RETRY_MIN, WRITE_RETRY_MAX);
 
 /// Runs until the relay ends.
 pub(crate) async fn run(engine: Arc<Engine>) {

@@ -1,16 +1,13 @@
 //! Tasks that a panic does not end: a transport, store or retry policy of somebody else's runs in them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::stop::{Stage, Stop};
+use crate::limits::TASK_REST;
 use crate::metrics;
-
-/// How long a task that panicked rests: what it panicked at may be the next thing it meets.
-const REST: Duration = Duration::from_secs(1);
 
 /// Runs `task` to its end, and again where it panicked. What it had in hand is the sweeper's then.
 ///
@@ -30,7 +27,7 @@ where
             _ => return,
         }
         tokio::select! {
-            () = sleep(REST) => {}
+            () = sleep(TASK_REST) => {}
             () = stop.reached(Stage::Draining) => {}
         }
     }

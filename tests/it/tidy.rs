@@ -2,6 +2,7 @@
 //! tests show that it complains about a bad input, and the tests here hold this repository to it.
 
 mod adapters;
+mod bounds;
 mod circles;
 mod edges;
 mod floors;
@@ -84,6 +85,11 @@ fn files_of_small_crates_import_in_no_circle() {
 #[test]
 fn calls_stand_where_they_belong() {
     assert_tidy(&places::check(&workspace()));
+}
+
+#[test]
+fn bounds_stand_in_one_place() {
+    assert_tidy(&bounds::check(&workspace()));
 }
 
 #[test]

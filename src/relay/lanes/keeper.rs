@@ -199,7 +199,7 @@ async fn keep(
 fn book(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInstant) {
     let limits = &engine.limits;
     let valid_until = |of: &LaneState| match planted(Mistake::LaneNeverLost) {
-        true => began_at + Duration::from_secs(3_600),
+        true => began_at + 1_000 * limits.lane_lease_duration,
         // As the database says: for a lease that it did not renew, what is left of that.
         false => validity(began_at, of.expires_in.min(limits.lane_lease_duration), limits.term_margin_duration),
     };

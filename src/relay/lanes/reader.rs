@@ -14,7 +14,9 @@ use super::tenure::Tenure;
 use super::topic::{TopicLanes, Turn};
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
-use crate::limits::{LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK};
+use crate::limits::{
+    LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_PAUSE_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK, LANES_READ_MAX,
+};
 use crate::metrics;
 use crate::relay::breaker::BreakerState;
 use crate::relay::engine::Engine;
@@ -25,13 +27,6 @@ use crate::relay::path::Path;
 use crate::relay::stop::Stage;
 use crate::relay::topics::Gate;
 use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
-
-/// The shortest pause: what is due and cannot be done now, because another trial of the broker is under way, is no reason to
-/// spin.
-const PAUSE_MIN: Duration = Duration::from_millis(5);
-
-/// Lanes of one read: of more, each would get less than the least part.
-const LANES_READ_MAX: usize = LANE_READ_ROWS_MAX / LANE_PAGE_ROWS_MIN;
 
 /// Behind which lanes the next round begins, so that none waits for those before it.
 #[derive(Default)]
@@ -73,7 +68,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
 fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
     let poll = engine.limits.poll_interval;
     let at = lanes.next_at().filter(|_| may_work(engine, lanes));
-    at.map_or(poll, |at| engine.clock.now().until(at)).clamp(PAUSE_MIN.min(poll), poll)
+    at.map_or(poll, |at| engine.clock.now().until(at)).clamp(LANE_PAUSE_MIN.min(poll), poll)
 }
 
 async fn rest(engine: &Engine) {

@@ -12,20 +12,16 @@ use super::history::keeping;
 use super::history_texts::HistoryTexts;
 use super::rows::{ClaimedRow, PayloadRow, WatermarkRow};
 use super::texts::{COMMIT, begin};
+use crate::limits::CLAIM_SILENCE;
 use crate::store::decode::RawRow;
 use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
 
-/// How long after a claim's term the server ends a claim whose process says nothing more.
-const IDLE_MARGIN: Duration = Duration::from_secs(1);
-
 impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         let mut lease = self.connections.lease().await?;
-        // Whole seconds, which is all that the servers know.
-        let silence = (spec.term_duration + IDLE_MARGIN).as_millis().div_ceil(1_000);
-        lease.begin(begin(u64::try_from(silence).unwrap_or(u64::MAX))).await?;
+        lease.begin(begin(spec.term_duration + CLAIM_SILENCE)).await?;
         let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(spec.after.map_or(0, |mark| mark.0))];
         let limit = Bind::BigInt(limit(spec.rows_max));
         let binds: Vec<Bind> = range.into_iter().chain([limit]).collect();

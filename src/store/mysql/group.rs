@@ -6,12 +6,10 @@ use super::MysqlStore;
 use super::bind::Bind;
 use super::rows::KeyRow;
 use super::texts::{COMMIT, begin};
+use crate::limits::MYSQL_WRITE_SILENCE;
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
 use crate::store::{Held, RowKey, StoreError};
-
-/// How long the server lets a write be silent between its statements, which follow each other at once.
-pub(super) const SILENCE_SECS: u64 = 2;
 
 /// A statement with its binds.
 pub(super) type Write<'a> = (&'a Arc<str>, Vec<Bind>);
@@ -39,7 +37,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
-                lease.begin(begin(SILENCE_SECS)).await?;
+                lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
                 let locked: Vec<KeyRow> = lease.load(Statement::new(lock, group)).await?;
                 let locked: Vec<RowKey> = locked.into_iter().map(|row| row.0).collect();
                 if !locked.is_empty() {

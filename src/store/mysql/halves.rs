@@ -7,19 +7,13 @@ use diesel::mysql::Mysql;
 use super::bind::Bind;
 use super::texts::{COMMIT, begin};
 use super::{MysqlStore, lock_wait};
+use crate::limits::{MYSQL_MARK_WAIT, MYSQL_WRITE_SILENCE};
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
 use crate::store::half_marks::Voiding;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Decision, HalfStore, StoreError};
-
-/// For how many seconds an INSERT waits for an open transaction that has inserted the same key: the least that these servers
-/// both take.
-const OPEN_WAIT_SECS: u64 = 1;
-
-/// After how many seconds of silence the server ends the transaction that voids a mark.
-const SILENCE_SECS: u64 = 2;
 
 #[async_trait]
 impl<P: Sessions<Mysql>> HalfStore for MysqlStore<P> {
@@ -39,8 +33,9 @@ impl<P: Sessions<Mysql>> HalfStore for MysqlStore<P> {
     async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
         let id = || Bind::message_id(message);
         let usual = lock_wait(self.connections.deadline());
+        let wait = MYSQL_MARK_WAIT.as_secs();
         let voiding = Voiding {
-            begin: format!("SET SESSION innodb_lock_wait_timeout = {OPEN_WAIT_SECS}; {}", begin(SILENCE_SECS)).into(),
+            begin: format!("SET SESSION innodb_lock_wait_timeout = {wait}; {}", begin(MYSQL_WRITE_SILENCE)).into(),
             void: Statement::new(&self.half_texts.void, [id(), Bind::Text(Arc::clone(topic))]),
             read: Statement::new(&self.half_texts.read, [id()]),
             commit: format!("{COMMIT}, innodb_lock_wait_timeout = {usual}").into(),

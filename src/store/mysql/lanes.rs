@@ -15,6 +15,7 @@ use super::group::Write;
 use super::rows::{KeyRow, LiveRow, key, micros as duration};
 use super::texts::{COMMIT, begin};
 use crate::lane::NodeId;
+use crate::limits::MYSQL_WRITE_SILENCE;
 use crate::store::lane_check::{counted, fitting};
 use crate::store::lanes::{LookRow, SCAN_COUNTS, after, decide, scan_groups};
 use crate::store::session::{Sessions, unless_written};
@@ -24,9 +25,6 @@ use crate::store::{
     Dead, Failed, Held, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey,
     StoreError,
 };
-
-/// A node that stops in the middle keeps no other from its lanes for longer than this.
-const SILENCE_SECS: u64 = 2;
 
 #[async_trait]
 impl<P: Sessions<Mysql>> LaneStore for MysqlStore<P> {
@@ -138,7 +136,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let topic = || Bind::Text(Arc::clone(&keep.topic));
         let lease_micros = || Bind::BigInt(micros(keep.lease_duration));
         let mut lease = self.connections.lease().await?;
-        lease.begin(begin(SILENCE_SECS)).await?;
+        lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
         lease.load::<NumberRow>(Statement::new(&texts.lock, [topic()])).await?;
         lease.execute(Statement::new(&texts.prune, [topic()])).await?;
         if keep.joins {
@@ -180,7 +178,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
-                lease.begin(begin(SILENCE_SECS)).await?;
+                lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
                 let owned: Vec<FenceRow> =
                     lease.load(Statement::new(&self.lane_texts.share_lanes, [topic(), hex(node)])).await?;
                 let owned = Bind::json(owned.iter().map(|lane| (lane.lane, lane.fence)));

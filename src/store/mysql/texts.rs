@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
@@ -55,11 +56,12 @@ impl Texts {
     }
 }
 
-/// Opens a transaction that the server ends, and with it its locks, once its process has been silent for so many
-/// seconds: MariaDB by a setting for that, MySQL by the one for all silence.
-pub(super) fn begin(silence_secs: u64) -> Arc<str> {
+/// Opens a transaction that the server ends, and with it its locks, once its process has been silent for so long, in whole seconds,
+/// which is all that the servers know: MariaDB by a setting for that, MySQL by the one for all silence.
+pub(super) fn begin(silence: Duration) -> Arc<str> {
+    let secs = silence.as_millis().div_ceil(1_000);
     format!(
-        "SET SESSION /*!80000 wait_timeout = {silence_secs}, */ /*M!100600 idle_transaction_timeout = {silence_secs}, */ \
+        "SET SESSION /*!80000 wait_timeout = {secs}, */ /*M!100600 idle_transaction_timeout = {secs}, */ \
          lc_messages = 'en_US'; START TRANSACTION READ WRITE"
     )
     .into()

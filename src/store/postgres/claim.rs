@@ -13,13 +13,10 @@ use super::ctid::Ctid;
 use super::history::keep;
 use super::rows::{ClaimRow, ClaimedRow, HeldRow, KeyRow, PayloadRow};
 use crate::clock::millis;
+use crate::limits::CLAIM_SILENCE;
 use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, StoreError, Term};
-
-/// How long after a claim's term the database ends a claim whose process says nothing more. Long enough for a process
-/// that is only slow; short, because its rows stay locked until then.
-const IDLE_MARGIN: Duration = Duration::from_secs(1);
 
 /// BEGIN with the claim's settings, in one round trip.
 ///
@@ -27,7 +24,7 @@ const IDLE_MARGIN: Duration = Duration::from_secs(1);
 /// and nothing else. And its plans are made for what the table is now: one that was cached while it was empty reads all
 /// of a backlog for each claim.
 fn begin(spec: &ClaimSpec) -> Arc<str> {
-    let idle_ms = millis(spec.term_duration + IDLE_MARGIN);
+    let idle_ms = millis(spec.term_duration + CLAIM_SILENCE);
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; \
          SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off"

@@ -40,13 +40,8 @@ use self::texts::Texts;
 use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
+use crate::limits::POSTGRES_PLAN_AGE_MAX;
 use crate::naming::TableNames;
-
-/// How long a connection keeps its plans. PostgreSQL keeps one until it next looks at the table, a minute or more;
-/// where it was made for a few rows and meets a backlog, a settle of 500 rows among 100,000 takes 16 s in place of 10
-/// ms. `SET plan_cache_mode` would do the same without a round trip, but behind pgbouncer it would stick to connections
-/// of others.
-const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// An outbox in PostgreSQL (13 or later).
 ///
@@ -81,7 +76,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
-        let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", PLAN_AGE_MAX);
+        let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX);
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
         let (admin_texts, history_texts) = (AdminTexts::new(&names), HistoryTexts::new(&names));
         let pause_table = PauseTable::default();

@@ -12,13 +12,9 @@ use tokio::task::JoinHandle;
 use super::Sessions;
 use super::failure::within;
 use super::lease::{Kept, Lease, Shelf};
-use crate::limits::STATEMENT_TIMEOUT;
+use crate::limits::{CONNECTION_OPENINGS_MAX, STATEMENT_TIMEOUT};
 use crate::store::StoreError;
 use crate::store::statement::{Dialect, Statement};
-
-/// Openings under way at once. Calls that come together wait milliseconds for each other's at start; without a bound,
-/// a pool with fewer connections than calls would collect one waiter for each call of its whole deadline.
-const OPENINGS_MAX: usize = 1;
 
 /// The connections of one store: taken from the pool when a call finds none free, kept between calls.
 ///
@@ -42,7 +38,7 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
         Self {
             shelf: Arc::new(Shelf::new()),
             pool: Arc::new(pool),
-            openings: Arc::new(Semaphore::new(OPENINGS_MAX)),
+            openings: Arc::new(Semaphore::new(CONNECTION_OPENINGS_MAX)),
             set_up,
             renewal: None,
             deadline,

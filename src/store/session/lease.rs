@@ -2,7 +2,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use diesel::QueryResult;
 use diesel::deserialize::QueryableByName;
@@ -10,12 +10,9 @@ use tokio::sync::Notify;
 
 use super::Session;
 use super::failure::{Verdict, judge};
+use crate::limits::CONNECTION_IDLE_MAX;
 use crate::store::StoreError;
 use crate::store::statement::{Dialect, Statement};
-
-/// How long a kept connection may lie idle. A minute is below every firewall's and server's own bound that we know of:
-/// one that was cut silently would cost the next call its whole deadline.
-const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// A connection that is kept between calls.
 pub(super) struct Kept<S> {
@@ -52,7 +49,8 @@ impl<S> Shelf<S> {
 
     pub(super) fn take(&self) -> Option<Kept<S>> {
         let mut free = self.lock();
-        let stale: Vec<_> = free.connections.extract_if(.., |kept| kept.used_at.elapsed() > IDLE_MAX).collect();
+        let stale: Vec<_> =
+            free.connections.extract_if(.., |kept| kept.used_at.elapsed() > CONNECTION_IDLE_MAX).collect();
         let taken = free.connections.pop();
         // Closing says goodbye over the network: not under the lock.
         drop(free);

@@ -38,12 +38,9 @@ use self::failure::{HttpFailure, Kind};
 use self::host::{Job, settle};
 use self::prepared::Targets;
 use super::{FailureClass, Outcome, Receipt, Transport, TransportError, Unanswered};
-use crate::limits::{HTTP_TIMEOUT_SLACK, HTTP_WAITING_PER_REQUEST};
+use crate::limits::{HTTP_FOREIGN_HOSTS, HTTP_TIMEOUT_SLACK, HTTP_WAITING_PER_REQUEST};
 use crate::message::Envelope;
 use crate::topic::Topic;
-
-/// What a transport to hosts that are not known beforehand asks for: as much as that many hosts could take.
-const FOREIGN_HOSTS: usize = 8;
 
 /// A transport that sends messages as HTTP requests, to services and webhooks.
 ///
@@ -156,7 +153,7 @@ impl Transport for HttpTransport {
     }
 
     fn in_flight_max(&self) -> usize {
-        let foreign = if self.targets.has_foreign_urls() { FOREIGN_HOSTS } else { 0 };
+        let foreign = if self.targets.has_foreign_urls() { HTTP_FOREIGN_HOSTS } else { 0 };
         let hosts = self.targets.hosts().saturating_add(foreign);
         self.messages_per_host().saturating_mul(hosts).min(self.courier.settings.queue_max)
     }

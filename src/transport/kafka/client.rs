@@ -16,11 +16,8 @@ use super::health::Health;
 use super::look_up::{Ask, LookUps};
 use super::partitions::Partitions;
 use super::secrets::Secrets;
-use crate::limits::KAFKA_PROBE_TIMEOUT;
+use crate::limits::{KAFKA_PROBE_TIMEOUT, KAFKA_PROBE_TURN};
 use crate::transport::{FailureClass, Outcome, TransportError, Unanswered};
-
-/// One try of a probe. The client says nothing while it waits for a broker, so it is asked in short turns.
-const TURN: Duration = Duration::from_secs(1);
 
 pub(super) type Record<'a> = BaseRecord<'a, str, [u8], Box<Ticket>>;
 
@@ -95,7 +92,7 @@ impl Client {
         let topic = self.known_topics().into_iter().next();
         let ends_at = Instant::now() + KAFKA_PROBE_TIMEOUT;
         loop {
-            let Err(error) = producer.answers(topic.as_ref(), TURN) else { return Ok(()) };
+            let Err(error) = producer.answers(topic.as_ref(), KAFKA_PROBE_TURN) else { return Ok(()) };
             let outage = producer.health.outage();
             let is_settled = outage.as_ref().is_some_and(|outage| outage.class() != FailureClass::Connection);
             if is_settled || Instant::now() >= ends_at {

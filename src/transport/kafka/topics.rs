@@ -1,6 +1,5 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -10,7 +9,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use super::blocking::blocking;
 use super::classify::class_of;
 use super::client::Client;
-use crate::limits::KAFKA_ADMIN_TIMEOUT;
+use crate::limits::{KAFKA_ADMIN_LOOK_INTERVAL, KAFKA_ADMIN_TIMEOUT};
 use crate::transport::{FailureClass, TransportError};
 
 /// What the cluster's default stands for in a request.
@@ -128,7 +127,7 @@ impl<'a> Admin<'a> {
                 None if tokio::time::Instant::now() >= ends_at => {
                     return Err(self.refused(topic, "find", Code::UnknownTopicOrPartition));
                 }
-                None => tokio::time::sleep(Duration::from_millis(20)).await,
+                None => tokio::time::sleep(KAFKA_ADMIN_LOOK_INTERVAL).await,
             }
         }
     }

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::fence::Fence;
 use super::script::{Answer, Script};
+use crate::limits::MEMORY_DELIVERY_TIMEOUT;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, LaneName, Outcome, Receipt, Run, TransportError};
 
@@ -54,7 +55,7 @@ impl Default for State {
             down: None,
             latency: Duration::ZERO,
             queue_max: usize::MAX,
-            delivery_timeout: Duration::from_secs(25),
+            delivery_timeout: MEMORY_DELIVERY_TIMEOUT,
             holding: false,
             held: VecDeque::new(),
             travelling: VecDeque::new(),

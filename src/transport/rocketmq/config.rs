@@ -4,17 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{
-    ROCKETMQ_DELIVERY_TIMEOUT, ROCKETMQ_IN_FLIGHT_MAX, ROCKETMQ_MESSAGE_BYTES_MAX, ROCKETMQ_REQUEST_TIMEOUT,
+    ROCKETMQ_DELAY_MAX, ROCKETMQ_DELAY_MIN, ROCKETMQ_DELIVERY_TIMEOUT, ROCKETMQ_GROUP_CHARS_MAX,
+    ROCKETMQ_IN_FLIGHT_MAX, ROCKETMQ_MESSAGE_BYTES_MAX, ROCKETMQ_REQUEST_TIMEOUT, ROCKETMQ_REQUEST_TIMEOUT_MIN,
 };
-
-/// The shortest time that a broker holds a message, and the step in which it counts.
-const BROKER_DELAY_MIN: Duration = Duration::from_secs(1);
-
-/// The longest, by default (`timerMaxDelaySec`); a broker refuses what is above.
-const BROKER_DELAY_MAX: Duration = Duration::from_secs(3 * 24 * 60 * 60);
-
-/// Characters of a producer group at most, as brokers have it.
-const GROUP_CHARS_MAX: usize = 120;
 
 /// Settings of a [`RocketMqTransport`](super::RocketMqTransport).
 ///
@@ -155,7 +147,7 @@ impl RocketMqConfig {
         let names = [Some(&self.group), self.namespace.as_ref()].into_iter().flatten();
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         for name in names {
-            if name.is_empty() || name.len() > GROUP_CHARS_MAX || !name.chars().all(legal) {
+            if name.is_empty() || name.len() > ROCKETMQ_GROUP_CHARS_MAX || !name.chars().all(legal) {
                 return Err(RocketMqConfigError::Name { given: name.clone() });
             }
         }
@@ -164,13 +156,13 @@ impl RocketMqConfig {
         }
         let (request, delivery) = (self.request_timeout, self.delivery_timeout);
         let is_too_short = request.checked_mul(5).is_none_or(|least| delivery < least);
-        if request < Duration::from_millis(100) || is_too_short {
+        if request < ROCKETMQ_REQUEST_TIMEOUT_MIN || is_too_short {
             return Err(RocketMqConfigError::Timeouts { request, delivery });
         }
         if self.message_bytes_max == 0 || self.in_flight_max == 0 {
             return Err(RocketMqConfigError::Nothing);
         }
-        let held = BROKER_DELAY_MIN..=BROKER_DELAY_MAX;
+        let held = ROCKETMQ_DELAY_MIN..=ROCKETMQ_DELAY_MAX;
         if let Some((topic, delay)) = self.broker_delays.iter().find(|(_, delay)| !held.contains(*delay)) {
             return Err(RocketMqConfigError::Delay { topic: Arc::clone(topic), given: *delay });
         }
@@ -261,13 +253,13 @@ mod tests {
             RocketMqConfig::new("a:1").request_timeout(Duration::MAX).delivery_timeout(Duration::MAX),
             RocketMqConfig::new("a:1").in_flight_max(0),
             RocketMqConfig::new("a:1").broker_delay("orders", Duration::from_millis(999)),
-            RocketMqConfig::new("a:1").broker_delay("orders", BROKER_DELAY_MAX + Duration::from_millis(1)),
+            RocketMqConfig::new("a:1").broker_delay("orders", ROCKETMQ_DELAY_MAX + Duration::from_millis(1)),
         ];
         for config in wrong {
             assert!(config.check().is_err(), "{config:?}");
         }
         let good = RocketMqConfig::new("a:1;b:2").namespace("shop").credentials("me", "x");
-        let delayed = good.broker_delay("orders", BROKER_DELAY_MIN).broker_delay("bills", BROKER_DELAY_MAX);
+        let delayed = good.broker_delay("orders", ROCKETMQ_DELAY_MIN).broker_delay("bills", ROCKETMQ_DELAY_MAX);
         delayed.check().expect("a good one");
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use cheetah_string::CheetahString;
 use futures_util::future::BoxFuture;
@@ -24,7 +23,8 @@ use super::link::{Kept, guarded};
 use super::queues::{self, Queue};
 use super::{record, work};
 use crate::limits::{
-    ROCKETMQ_CHECKS_AT_ONCE_MAX, ROCKETMQ_CHECKS_HELD_MAX, ROCKETMQ_HEARTBEAT, ROCKETMQ_ROUTE_INTERVAL,
+    ROCKETMQ_CHECKS_AT_ONCE_MAX, ROCKETMQ_CHECKS_HELD_MAX, ROCKETMQ_HEARTBEAT, ROCKETMQ_LISTEN_PAUSE,
+    ROCKETMQ_LISTEN_TIMEOUT, ROCKETMQ_ROUTE_INTERVAL,
 };
 use crate::message::{Envelope, MessageId};
 use crate::transport::{FailureClass, TransportError, header};
@@ -32,13 +32,6 @@ use crate::transport::{FailureClass, TransportError, header};
 const END_TRANSACTION: i32 = 37;
 const COMMIT: &str = "8";
 const ROLLBACK: &str = "12";
-
-/// How long a cluster that is away is left alone until the listener tries it again.
-const LISTEN_PAUSE: Duration = Duration::from_secs(1);
-
-/// How long the listener may take to begin, besides what its topics take. Far above what a cluster that is away costs: what ends
-/// this way is a library that hangs.
-const LISTEN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A half message that the broker asks about.
 #[derive(Debug)]
@@ -219,7 +212,7 @@ async fn listen(clients: Arc<ClientRuntime>, config: RocketMqConfig, group: Stri
             }
             Err(trouble) => {
                 tracing::warn!(%group, error = %trouble.text, "no broker can ask about half messages yet");
-                sleep(LISTEN_PAUSE).await;
+                sleep(ROCKETMQ_LISTEN_PAUSE).await;
             }
         }
     }
@@ -249,7 +242,7 @@ async fn open(
     producer.set_transaction_listener_arc(Arc::clone(listener) as Arc<dyn TransactionListener>);
     // It looks for its topics one after the other, each by way of name servers that may say nothing.
     let topics = u32::try_from(listener.topics.len()).unwrap_or(u32::MAX);
-    let patience = LISTEN_PATIENCE.saturating_add(config.request_timeout.saturating_mul(topics));
+    let patience = ROCKETMQ_LISTEN_TIMEOUT.saturating_add(config.request_timeout.saturating_mul(topics));
     let started = async { Box::pin(producer.start()).await.map_err(Trouble::from) };
     let started = guarded(Box::pin(started), patience).await;
     if let Err(trouble) = started {
@@ -258,7 +251,7 @@ async fn open(
             Ok(())
         };
         // It is given up either way; without this it would go on greeting brokers, which would ask it and hear nothing.
-        let _ = guarded(Box::pin(ended), LISTEN_PATIENCE).await;
+        let _ = guarded(Box::pin(ended), ROCKETMQ_LISTEN_TIMEOUT).await;
         return Err(trouble);
     }
     Ok(producer)

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use rocketmq_client_rust::{ClientRuntime, ClientRuntimeConfig};
 use rocketmq_observability::TelemetryHandle;
@@ -10,9 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::config::RocketMqConfigError;
-
-/// How long the library's tasks may take to end, once nobody needs them.
-const END_DURATION_MAX: Duration = Duration::from_secs(2);
+use crate::limits::ROCKETMQ_END_TIMEOUT;
 
 /// The client library's runtime, on threads of its own: its calls that block, its panics and its end are then nobody
 /// else's. Dropping this ends it, without waiting.
@@ -32,8 +29,8 @@ impl Library {
                 owner.block_on(async {
                     // The sender says nothing; it is dropped.
                     let _ = ended.await;
-                    let _ = clients.shutdown_until(ShutdownDeadline::after(END_DURATION_MAX)).await;
-                    let _ = owner.shutdown_tasks_until(ShutdownDeadline::after(END_DURATION_MAX)).await;
+                    let _ = clients.shutdown_until(ShutdownDeadline::after(ROCKETMQ_END_TIMEOUT)).await;
+                    let _ = owner.shutdown_tasks_until(ShutdownDeadline::after(ROCKETMQ_END_TIMEOUT)).await;
                 });
                 let _ = owner.shutdown_background();
             }

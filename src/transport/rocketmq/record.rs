@@ -10,7 +10,7 @@ use rocketmq_protocol::common::message::message_decoder::str_to_message_properti
 
 use super::config::RocketMqConfig;
 use super::error::NotSent;
-use crate::limits::ROCKETMQ_PROPERTIES_BYTES_MAX;
+use crate::limits::{ROCKETMQ_FRAME_BYTES_MAX, ROCKETMQ_PROPERTIES_BYTES_MAX};
 use crate::message::{Envelope, Headers};
 use crate::transport::header;
 
@@ -109,12 +109,12 @@ impl Record {
     }
 }
 
-/// Bytes of a record's properties without its headers, and of what frames it in a batch, at most about.
-const OVERHEAD: usize = 512;
-
 /// Bytes that a message takes in a batch, at most about.
 pub(super) fn size_bytes(envelope: &Envelope) -> usize {
-    envelope.size_bytes() + envelope.key.as_ref().map_or(0, String::len) + 2 * envelope.kind.len() + OVERHEAD
+    envelope.size_bytes()
+        + envelope.key.as_ref().map_or(0, String::len)
+        + 2 * envelope.kind.len()
+        + ROCKETMQ_FRAME_BYTES_MAX
 }
 
 struct Properties(String);

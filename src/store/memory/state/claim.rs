@@ -1,11 +1,9 @@
 use std::time::Duration;
 
 use super::{MemoryRow, Micros, Session, State};
+use crate::limits::CLAIM_SILENCE;
 use crate::retention::Keep;
 use crate::store::{ClaimSpec, Closed, DueMark, Held, Kept, Loaded, RowKey, Term};
-
-/// How long after its window a claim's session ends by itself, as `idle_in_transaction_session_timeout` does it.
-const TERM_MARGIN: Duration = Duration::from_millis(500);
 
 /// What a claim took.
 #[derive(Debug)]
@@ -43,7 +41,7 @@ impl State {
         let reached = last.map(|last| DueMark(last.0 - 1));
         let hold = match term {
             Term::Locked => {
-                let session = self.begin(Some(now.plus(spec.term_duration + TERM_MARGIN)));
+                let session = self.begin(Some(now.plus(spec.term_duration + CLAIM_SILENCE)));
                 // Those beyond the bytes as well, as databases do that lock what they read.
                 for &key in &looked_at {
                     assert!(self.lock(key, session), "the row was free a moment ago, under this same lock");
