@@ -36,7 +36,7 @@ use super::statement::{Dialect, Statement};
 /// diesel-async pools of deadpool, bb8 and mobc (features of their names).
 ///
 /// The store keeps the connections it took, so that a call needs no checkout, no ping and no new prepared statements;
-/// it holds as many as it has calls at once (six with the default limits). Give it a pool of its own, or one
+/// it holds as many as it has calls at once (six with the default limits, and up to three more for each ordered topic). Give it a pool of its own, or one
 /// with that many connections to spare. It closes them, instead of giving them back, when it is dropped.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no pool that a store can take `{DB}` connections from",
