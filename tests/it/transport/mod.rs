@@ -13,6 +13,7 @@ mod kafka_down;
 mod kafka_faults;
 mod kafka_mock;
 mod kafka_partitions;
+mod kafka_silent;
 mod kafka_topics;
 mod logs;
 mod memory;

@@ -75,6 +75,21 @@ async fn a_reader_keeps_a_day_and_no_settle() {
     assert!(test.store.prune(100).await.expect("prune").more);
 }
 
+/// A writer of the default partition keeps the days ahead from being made: that gives up soon, so that no settle waits for long.
+#[tokio::test]
+async fn a_writer_keeps_days_from_being_made_and_no_settle() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    let (before, history) = (partitions(&test), test.names.history());
+    let writer = test.begin(&format!("LOCK TABLE {history}_default IN ROW EXCLUSIVE MODE"));
+    let refused = test.store.make_room(&[1]).await.expect_err("somebody writes to it");
+    assert!(refused.is_retriable() && refused.to_string().contains("lock timeout"), "{refused}");
+    assert_eq!(partitions(&test), before, "none, or all");
+    send(&test).await;
+    Box::new(writer).commit().await;
+    test.store.make_room(&[1]).await.expect("make room");
+    assert!(partitions(&test) > before);
+}
+
 /// Rule of the protocol: an open claim has no lock on the history before its last statement.
 #[tokio::test]
 async fn an_open_claim_keeps_no_day() {

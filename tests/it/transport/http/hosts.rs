@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_outbox::limits::HTTP_PROBE_TIMEOUT;
+use diesel_outbox::limits::{HTTP_CONNECT_TIMEOUT, HTTP_PROBE_TIMEOUT};
 use diesel_outbox::testing::transport::{Outcomes, Seen};
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport};
 
@@ -96,6 +96,17 @@ async fn a_probe_waits_for_a_silent_host_no_longer_than_it_may() {
     let probed = tokio::time::timeout(HTTP_PROBE_TIMEOUT * 10, transport.probe()).await.expect("it ends");
     assert_eq!(probed.unwrap_err().class(), FailureClass::Connection);
     assert!(began.elapsed() <= HTTP_PROBE_TIMEOUT + Duration::from_millis(10), "{:?}", began.elapsed());
+}
+
+/// It takes connections, and never its part in setting up TLS.
+#[tokio::test(start_paused = true)]
+async fn connecting_takes_no_longer_than_it_may() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let transport = HttpTransport::builder().every_topic(HttpTarget::new(url)).build().unwrap();
+    let began = tokio::time::Instant::now();
+    assert_eq!(sent(&transport, envelope("orders")).await.class(), Some(FailureClass::Connection));
+    assert!(began.elapsed() <= HTTP_CONNECT_TIMEOUT + Duration::from_millis(10), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
