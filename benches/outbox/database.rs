@@ -67,14 +67,15 @@ pub(crate) async fn empty(conn: &mut AsyncPgConnection) -> Result<()> {
 /// A backlog of `rows` messages of `bytes` each, due `due_in_seconds` from now.
 ///
 /// Written by SQL and not by `enqueue_all`, because the rows are to be due at an instant that we choose: one after the other, and all
-/// within a second of a million. Due as they were written, they would be no faster drained than that.
+/// within a second of a million. In this order in the table, too, as a business would have written them: the join alone leaves
+/// each claim with rows from all over the table, and a message then takes 15 µs of processors in place of 13.
 pub(crate) async fn fill(url: &str, topic: &str, rows: i64, bytes: usize, due_in_seconds: i64) -> Result<()> {
     let mut conn = connect_with_payloads(url, bytes).await?;
     let backlog = sql_query(
         "INSERT INTO outbox_messages (message_id, topic, key, kind, headers, payload, due_at) \
          SELECT gen_random_uuid(), $1, g::text, 'order.placed', '[]', p.payload, \
          now() + $3 * interval '1 second' + g * interval '1 microsecond' \
-         FROM generate_series(1, $2) g JOIN payloads p ON p.n = g % 64",
+         FROM generate_series(1, $2) g JOIN payloads p ON p.n = g % 64 ORDER BY g",
     );
     backlog.bind::<Text, _>(topic).bind::<BigInt, _>(rows).bind::<BigInt, _>(due_in_seconds).execute(&mut conn).await?;
     filled(&mut conn).await

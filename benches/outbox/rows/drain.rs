@@ -74,7 +74,8 @@ pub(crate) async fn run(
         broker::make_topics(&place.kafka, &[&topic]).await?;
         let before = floors(place, journal, &topic, rows)?;
         database::reset(&place.postgres).await?;
-        database::fill(&place.postgres, &topic, rows as i64, PAYLOAD_BYTES, 0).await?;
+        // A row a transaction, as in the row `debezium`.
+        database::fill_by_transactions(&place.postgres, "outbox_messages", &topic, rows, PAYLOAD_BYTES, 1).await?;
         let (drain, cpu) = drained(place, recorder, application::outbox(&[&topic])?, rows).await?;
         journal.leg("drain", cpu, &drain)?;
         let after = floors(place, journal, &topic, rows)?;
