@@ -38,6 +38,9 @@ pub const ROCKETMQ_DELIVERY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The largest payload for RocketMQ, by default: what its brokers take by default.
 pub const ROCKETMQ_MESSAGE_BYTES_MAX: usize = 4 << 20;
 
+/// Characters of a RocketMQ topic, its namespace included, as its brokers have it.
+pub const ROCKETMQ_TOPIC_CHARS_MAX: usize = 127;
+
 /// Characters of a RocketMQ producer group or namespace, as its brokers have it.
 pub const ROCKETMQ_GROUP_CHARS_MAX: usize = 120;
 

@@ -8,6 +8,10 @@ use std::time::Duration;
 /// No bound of the relay's: a store may be asked by several, and by an [`Admin`](crate::admin::Admin).
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The shortest part of a database's URL that is looked for as a secret in what drivers complain of: what is shorter would be found in
+/// every other word, and is none.
+pub const SECRET_LENGTH_MIN: usize = 3;
+
 /// How long a store keeps a connection that lies idle. A minute is below every firewall's and server's own bound that we know of: one
 /// that was cut silently would cost the next call its whole deadline.
 pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(60);

@@ -1,10 +1,9 @@
 //! Passwords in the texts that say where a database is.
 
+use crate::limits::SECRET_LENGTH_MIN;
+
 /// What stands in place of a secret.
 const REDACTED: &str = "[redacted]";
-
-/// What is shorter than this is left: it would be found in every other word, and is no secret.
-const SECRET_LENGTH_MIN: usize = 3;
 
 /// A driver's complaint without the password in `url`.
 ///

@@ -8,7 +8,7 @@ use super::config::RocketMqConfig;
 use super::health::Health;
 use super::line::{Entry, Line};
 use super::queues::{self, Queue};
-use crate::limits::{ROCKETMQ_ROUTE_INTERVAL, ROCKETMQ_ROUTE_INTERVAL_MIN};
+use crate::limits::{ROCKETMQ_ROUTE_INTERVAL, ROCKETMQ_ROUTE_INTERVAL_MIN, ROCKETMQ_TOPIC_CHARS_MAX};
 
 /// The topics that messages were handed over for.
 #[derive(Default)]
@@ -63,11 +63,10 @@ impl Topics {
 
 impl Topic {
     fn new(name: &Arc<str>, config: &RocketMqConfig) -> Self {
-        const CHARS_MAX: usize = 127;
         let wire_name = config.wire_name(name);
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '%' | '|');
         Self {
-            is_legal: (1..=CHARS_MAX).contains(&wire_name.len()) && wire_name.chars().all(legal),
+            is_legal: (1..=ROCKETMQ_TOPIC_CHARS_MAX).contains(&wire_name.len()) && wire_name.chars().all(legal),
             name: Arc::clone(name),
             wire_name,
             batches: !config.broker_delays.contains_key(name),

@@ -4,7 +4,7 @@ use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 
 use super::Source;
-use super::names::{is_test_only, module_of};
+use super::names::{Modules, is_test_only, module_of};
 
 /// Floors in which numbers may stand: where they belong, and what only tests are made of.
 const PLACES: &[&str] = &["limits", "testing"];
@@ -19,9 +19,10 @@ const UNITS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let (modules, mut complaints) = (Modules::of(sources), Vec::new());
     for source in sources {
-        let Some(module) = module_of(&source.path).map(|module| module.join("::")) else { continue };
+        let Some(module) = module_of(&source.path).filter(|module| !modules.is_test(module)) else { continue };
+        let module = module.join("::");
         if PLACES.iter().any(|place| module == *place || module.starts_with(&format!("{place}::"))) {
             continue;
         }
