@@ -10,7 +10,7 @@ pub const KAFKA_TIMEOUT_SLACK: Duration = Duration::from_secs(2);
 /// again would; this bounds how long the relay's end can be delayed by a probe.
 pub const KAFKA_PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// One turn of such a probe, which its end waits for: the client says nothing while it waits for a broker.
+/// One turn of such a probe: the client says nothing while it waits for a broker, so it is asked in short ones.
 pub const KAFKA_PROBE_TURN: Duration = Duration::from_secs(1);
 
 /// The longest one request for creating, describing or looking up topics waits for Kafka.

@@ -18,8 +18,7 @@ use crate::metrics;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, RowRef, StoreError};
 
-/// Waits between tries of a write that the database could not do: from 50 ms, because a deadlock is over at once, to 5 s,
-/// because a database that is away is looked for no more often than that.
+/// Waits between tries of a write that the database could not do.
 const WRITE_RETRY: Exponential = Exponential::new(WRITE_RETRY_MIN, WRITE_RETRY_MAX);
 
 /// Runs until the relay ends.

@@ -9,9 +9,8 @@ use super::MysqlStore;
 use super::admin_rows::OneRow;
 use super::admin_texts::{LETTERS, MARKS};
 use super::bind::Bind;
-use super::texts::{COMMIT, begin};
+use super::texts::{COMMIT, begin_write};
 use crate::lane::lane_column;
-use crate::limits::MYSQL_WRITE_SILENCE;
 use crate::message::{Envelope, MessageId};
 use crate::store::admin_rows::{CountRow, InstantRow, KeyedRow, LetterRow, MarkRow, PausedRow};
 use crate::store::dead_search::{Search, SearchDialect};
@@ -172,7 +171,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
-                lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
+                lease.begin(begin_write()).await?;
                 let mut locked: Vec<OneRow> = lease.load(find).await?;
                 if !locked.is_empty() {
                     locked = lease.load(lock).await?;

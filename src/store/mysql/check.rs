@@ -5,8 +5,7 @@ use diesel::sql_types::{BigInt, Nullable, Text};
 
 use super::MysqlStore;
 use super::bind::Bind;
-use super::texts::{COMMIT, begin};
-use crate::limits::MYSQL_WRITE_SILENCE;
+use super::texts::{COMMIT, begin_write};
 use crate::store::schema::check_mark;
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
@@ -29,7 +28,7 @@ SELECT CAST(@@log_bin AS SIGNED), CAST(@@binlog_format AS char), CAST(@@innodb_f
 impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
         let mut lease = self.connections.lease().await?;
-        lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
+        lease.begin(begin_write()).await?;
         let tables = self.tables(&[(self.names.messages(), "messages"), (self.names.dead_letters(), "dead_letters")]);
         let tables: Vec<TableRow> = lease.load(tables).await?;
         let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;

@@ -5,8 +5,7 @@ use diesel::mysql::Mysql;
 use super::MysqlStore;
 use super::bind::Bind;
 use super::rows::KeyRow;
-use super::texts::{COMMIT, begin};
-use crate::limits::MYSQL_WRITE_SILENCE;
+use super::texts::{COMMIT, begin_write};
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
 use crate::store::{Held, RowKey, StoreError};
@@ -37,7 +36,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
-                lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
+                lease.begin(begin_write()).await?;
                 let locked: Vec<KeyRow> = lease.load(Statement::new(lock, group)).await?;
                 let locked: Vec<RowKey> = locked.into_iter().map(|row| row.0).collect();
                 if !locked.is_empty() {

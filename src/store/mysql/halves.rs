@@ -5,9 +5,9 @@ use async_trait::async_trait;
 use diesel::mysql::Mysql;
 
 use super::bind::Bind;
-use super::texts::{COMMIT, begin};
+use super::texts::{COMMIT, begin_write};
 use super::{MysqlStore, lock_wait};
-use crate::limits::{MYSQL_MARK_WAIT, MYSQL_WRITE_SILENCE};
+use crate::limits::MYSQL_MARK_WAIT;
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
 use crate::store::half_marks::Voiding;
@@ -35,7 +35,7 @@ impl<P: Sessions<Mysql>> HalfStore for MysqlStore<P> {
         let usual = lock_wait(self.connections.deadline());
         let wait = MYSQL_MARK_WAIT.as_secs();
         let voiding = Voiding {
-            begin: format!("SET SESSION innodb_lock_wait_timeout = {wait}; {}", begin(MYSQL_WRITE_SILENCE)).into(),
+            begin: format!("SET SESSION innodb_lock_wait_timeout = {wait}; {}", begin_write()).into(),
             void: Statement::new(&self.half_texts.void, [id(), Bind::Text(Arc::clone(topic))]),
             read: Statement::new(&self.half_texts.read, [id()]),
             commit: format!("{COMMIT}, innodb_lock_wait_timeout = {usual}").into(),

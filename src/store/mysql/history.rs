@@ -9,8 +9,7 @@ use super::MysqlStore;
 use super::bind::Bind;
 use super::group::Write;
 use super::history_texts::HistoryTexts;
-use super::texts::{COMMIT, begin};
-use crate::limits::MYSQL_WRITE_SILENCE;
+use super::texts::{COMMIT, begin_write};
 use crate::message::MessageId;
 use crate::store::admin_rows::KeyedRow;
 use crate::store::history::not_migrated;
@@ -170,7 +169,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
     async fn mark(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, Marking)>, StoreError> {
         let texts = &self.history_texts;
         let mut lease = self.connections.lease().await?;
-        lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
+        lease.begin(begin_write()).await?;
         let lock = Statement::new(&texts.lock_sent, [ascending(messages.iter().copied())]);
         let there: Vec<MarkingRow> = lease.load(lock).await?;
         let mut markings: HashMap<MessageId, Marking> = there.into_iter().map(|row| (row.0, row.1)).collect();

@@ -13,9 +13,8 @@ use super::MysqlStore;
 use super::bind::Bind;
 use super::group::Write;
 use super::rows::{KeyRow, LiveRow, key, micros as duration};
-use super::texts::{COMMIT, begin};
+use super::texts::{COMMIT, begin_write};
 use crate::lane::NodeId;
-use crate::limits::MYSQL_WRITE_SILENCE;
 use crate::store::lane_check::{counted, fitting};
 use crate::store::lanes::{LookRow, SCAN_COUNTS, after, decide, scan_groups};
 use crate::store::session::{Sessions, unless_written};
@@ -136,7 +135,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let topic = || Bind::Text(Arc::clone(&keep.topic));
         let lease_micros = || Bind::BigInt(micros(keep.lease_duration));
         let mut lease = self.connections.lease().await?;
-        lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
+        lease.begin(begin_write()).await?;
         lease.load::<NumberRow>(Statement::new(&texts.lock, [topic()])).await?;
         lease.execute(Statement::new(&texts.prune, [topic()])).await?;
         if keep.joins {
@@ -178,7 +177,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         self.connections
             .within(async {
                 let mut lease = self.connections.lease().await?;
-                lease.begin(begin(MYSQL_WRITE_SILENCE)).await?;
+                lease.begin(begin_write()).await?;
                 let owned: Vec<FenceRow> =
                     lease.load(Statement::new(&self.lane_texts.share_lanes, [topic(), hex(node)])).await?;
                 let owned = Bind::json(owned.iter().map(|lane| (lane.lane, lane.fence)));

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::limits::MYSQL_WRITE_SILENCE;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
@@ -65,6 +66,11 @@ pub(super) fn begin(silence: Duration) -> Arc<str> {
          lc_messages = 'en_US'; START TRANSACTION READ WRITE"
     )
     .into()
+}
+
+/// The same for statements that follow each other at once.
+pub(super) fn begin_write() -> Arc<str> {
+    begin(MYSQL_WRITE_SILENCE)
 }
 
 /// Commits, and lets a kept connection be silent again.

@@ -36,8 +36,9 @@ use super::statement::{Dialect, Statement};
 /// diesel-async pools of deadpool, bb8 and mobc (features of their names).
 ///
 /// The store keeps the connections it took, so that a call needs no checkout, no ping and no new prepared statements;
-/// it holds as many as it has calls at once (six with the default limits, and up to three more for each ordered topic). Give it a pool of its own, or one
-/// with that many connections to spare. It closes them, instead of giving them back, when it is dropped.
+/// it holds as many as it has calls at once (six with the default limits, and up to three more for each ordered topic).
+/// Give it a pool of its own, or one with that many connections to spare. It closes them, instead of giving them back, when
+/// it is dropped.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no pool that a store can take `{DB}` connections from",
     note = "use r2d2's Pool<ConnectionManager<_>> with diesel's connection (feature `r2d2`), or the Pool of diesel-async's \

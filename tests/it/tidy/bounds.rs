@@ -22,26 +22,24 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
     let (modules, mut complaints) = (Modules::of(sources), Vec::new());
     for source in sources {
         let Some(module) = module_of(&source.path).filter(|module| !modules.is_test(module)) else { continue };
-        let module = module.join("::");
-        if PLACES.iter().any(|place| module == *place || module.starts_with(&format!("{place}::"))) {
+        if module.first().is_some_and(|floor| PLACES.contains(&floor.as_str())) {
             continue;
         }
-        let mut finder = Finder { module: &module, found: Vec::new() };
+        let mut finder = Finder { module: module.join("::"), found: Vec::new() };
         finder.visit_file(&source.parse());
-        let found = finder.found.iter();
-        complaints.extend(
-            found.map(|(line, what)| format!("{}:{line}: {what} belongs into limits, with its argument", source.path)),
-        );
+        for (line, what) in finder.found {
+            complaints.push(format!("{}:{line}: {what} belongs into limits, with its argument", source.path));
+        }
     }
     complaints
 }
 
-struct Finder<'a> {
-    module: &'a str,
+struct Finder {
+    module: String,
     found: Vec<(usize, String)>,
 }
 
-impl Finder<'_> {
+impl Finder {
     fn constant(&mut self, name: &syn::Ident, value: &syn::Expr) {
         if UNITS.iter().any(|(module, unit)| self.module == *module && name == unit) {
             return;
@@ -54,7 +52,7 @@ impl Finder<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Finder<'_> {
+impl<'ast> Visit<'ast> for Finder {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         if !is_test_only(&item.attrs) {
             visit::visit_item_mod(self, item);

@@ -1,5 +1,6 @@
 //! Several hosts in one transport, and hosts that nothing may be sent to.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use diesel_outbox::limits::{HTTP_CONNECT_TIMEOUT, HTTP_PROBE_TIMEOUT};
@@ -86,24 +87,27 @@ async fn a_host_gets_no_more_at_once_than_it_may_and_takes_no_room_from_another(
     assert!(up.peak() <= 5);
 }
 
-/// It takes connections and never says anything. On virtual time, because nothing else is to be waited for.
+/// Somebody who takes connections and never says anything, and a transport to it.
+fn silent(scheme: &str) -> (TcpListener, HttpTransport) {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("{scheme}://{}/", silent.local_addr().unwrap());
+    (silent, HttpTransport::builder().every_topic(HttpTarget::new(url)).build().unwrap())
+}
+
+/// On virtual time, because nothing else is to be waited for.
 #[tokio::test(start_paused = true)]
 async fn a_probe_waits_for_a_silent_host_no_longer_than_it_may() {
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", silent.local_addr().unwrap());
-    let transport = HttpTransport::builder().every_topic(HttpTarget::new(url)).build().unwrap();
+    let (_silent, transport) = silent("http");
     let began = tokio::time::Instant::now();
     let probed = tokio::time::timeout(HTTP_PROBE_TIMEOUT * 10, transport.probe()).await.expect("it ends");
     assert_eq!(probed.unwrap_err().class(), FailureClass::Connection);
     assert!(began.elapsed() <= HTTP_PROBE_TIMEOUT + Duration::from_millis(10), "{:?}", began.elapsed());
 }
 
-/// It takes connections, and never its part in setting up TLS.
+/// It never does its part in setting up TLS.
 #[tokio::test(start_paused = true)]
 async fn connecting_takes_no_longer_than_it_may() {
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://{}/", silent.local_addr().unwrap());
-    let transport = HttpTransport::builder().every_topic(HttpTarget::new(url)).build().unwrap();
+    let (_silent, transport) = silent("https");
     let began = tokio::time::Instant::now();
     assert_eq!(sent(&transport, envelope("orders")).await.class(), Some(FailureClass::Connection));
     assert!(began.elapsed() <= HTTP_CONNECT_TIMEOUT + Duration::from_millis(10), "{:?}", began.elapsed());
