@@ -102,8 +102,11 @@ impl Claim {
         let payload_max = limits.claim_bytes_max / limits.claim_rows_max;
         let mut last = None;
         for _ in 0..RUNS {
-            conn.batch_execute("BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_custom_plan")
-                .await?;
+            conn.batch_execute(
+                "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
+                 SET LOCAL plan_cache_mode = force_custom_plan",
+            )
+            .await?;
             let explain = sql_query(format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}"));
             let explain = explain.bind::<Text, _>(topic).bind::<BigInt, _>(limits.claim_rows_max as i64);
             let plan: Plan = explain.bind::<BigInt, _>(payload_max as i64).get_result(conn).await?;

@@ -73,10 +73,12 @@ pub struct Limits {
     /// The longest sleep of the sweeper while nothing is due: bounds how late a row written by another node is seen. 1.1 s: an idle
     /// relay then sends less than one statement a second, with what it removes and renews each minute.
     pub poll_interval: Duration,
-    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. 5 s: later is a row
+    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. Later is a row
     /// that commits that long after it was due, which is t behind its enqueue. A look finds that it is due and no claim does, so the next
-    /// claim reads from the beginning, as often as the slack is long. While somebody's old snapshot keeps what was deleted, the first claim
-    /// of each pass goes over the rows of this time: of 5 s at 8,300 a second, 2.5 times the pages of the claim itself.
+    /// claim reads from the beginning, as often as the slack is long. 3 s, which is how long a claim can keep a row locked at most
+    /// ([`claim_term_duration`](Self::claim_term_duration) and the second after which the database ends it): below, rows that another
+    /// node is about to send would be looked for as if they had been committed late. Not more, because the first claim of each pass goes over
+    /// the rows of this time where somebody's old snapshot keeps what was deleted: of 3 s at 8,300 a second, 0.6 times the pages of the claim itself.
     pub watermark_slack_duration: Duration,
     /// How often the sweeper forgets its watermark and reads from the beginning in any case, for what even a look did not show.
     pub full_sweep_interval: Duration,
@@ -125,7 +127,7 @@ impl Default for Limits {
             settle_linger_duration: Duration::from_millis(50),
             settle_workers: 2,
             poll_interval: Duration::from_millis(1_100),
-            watermark_slack_duration: Duration::from_secs(5),
+            watermark_slack_duration: Duration::from_secs(3),
             full_sweep_interval: Duration::from_secs(60),
             extend_interval: Duration::from_millis(250),
             probe_interval_min: Duration::from_millis(100),

@@ -22,12 +22,14 @@ use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, 
 ///
 /// Its commit does not wait for the disk: what a crash of the database takes back of it is a duplicate after that crash
 /// and nothing else. And its plans are made for what the table is now: one that was cached while it was empty reads all
-/// of a backlog for each claim.
+/// of a backlog for each claim, and so does a bitmap, which PostgreSQL may take where it cannot know how much lies behind the
+/// first row that is due.
 fn begin(spec: &ClaimSpec) -> Arc<str> {
     let idle_ms = millis(spec.term_duration + CLAIM_SILENCE);
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; \
-         SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off"
+         SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off; \
+         SET LOCAL enable_bitmapscan = off"
     )
     .into()
 }

@@ -78,20 +78,25 @@ const REMAINING: &str = "SELECT id, message_id FROM outbox_messages WHERE id = A
 // One statement reads the rows and looks for the watermark, without a lock, at what others hold; the first row says what it
 // found. statement_timestamp(), because clock_timestamp() is no index condition and walks every delayed row.
 //
+// What is locked begins at that first visible row, and not at $2 again: below it stand only the traces of rows that are gone, and
+// while somebody's old snapshot keeps them from vacuum, both walks over them made a claim 3.5 times as large in place of 2.2.
+//
 // A payload comes along up to $4, so that all of them are within the claim's bytes whatever they are, and a larger one is read
 // apart once it is known which fit. A window that sums them up to the bytes, in this statement, costs every claim what few need:
 // 2,000 rows of 500 bytes take 16 ms of the server's processor with it and 11 ms without; sorted for it, more than twice.
 const CLAIM: &str = "
+WITH f AS MATERIALIZED (
+  SELECT due_at FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at > $2 ORDER BY due_at LIMIT 1
+)
 SELECT NULL::bigint AS id, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::text, NULL::text, NULL::text, NULL::bytea,
-  statement_timestamp(), (
-    SELECT due_at FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at > $2 ORDER BY due_at LIMIT 1
-  ), NULL::tid, NULL::bigint
+  statement_timestamp(), (SELECT due_at FROM f), NULL::tid, NULL::bigint
 UNION ALL
 SELECT * FROM (
   SELECT id, message_id, nullif(epoch, 0), nullif(failures, 0), nullif(attempts, 0), nullif({is_suspect}, false), key, kind,
     nullif(headers, '[]'), CASE WHEN octet_length(payload) <= $4 THEN payload END, created_at, due_at, ctid,
     CASE WHEN octet_length(payload) > $4 THEN octet_length(payload)::bigint END
-  FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at > $2 AND due_at <= statement_timestamp()
+  FROM outbox_messages
+  WHERE topic = $1 AND lane = -1 AND due_at >= (SELECT due_at FROM f) AND due_at <= statement_timestamp()
   ORDER BY outbox_messages.due_at, outbox_messages.id LIMIT $3 FOR UPDATE SKIP LOCKED
 ) c";
 

@@ -228,6 +228,30 @@ async fn a_pass_over_young_rows_reads_each_once() {
     assert!((ROWS..ROWS * 5).contains(&due_entries), "{due_entries} index entries for {ROWS} rows");
 }
 
+/// For the watermark and for what is locked there is one walk: the second begins where the first came to a row.
+#[tokio::test]
+async fn a_claim_walks_over_what_is_gone_once() {
+    const GONE: i32 = 5_000;
+    let mut snapshot = None;
+    let filled = counted(|test| {
+        test.run(&format!(
+            "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at) \
+             SELECT gen_random_uuid(), 'orders', '', '[]', now() - n * interval '1 millisecond' \
+             FROM generate_series(1, {GONE}) n"
+        ));
+        snapshot = Some(test.begin("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT 1"));
+        test.run("DELETE FROM {m}");
+    });
+    let Some((counted, before)) = filled.await else { return };
+    let key = insert(&counted.test.inner).await;
+    let claim = counted.test.inner.store.claim(&spec()).await.expect("claim");
+    assert_eq!(claim.rows.iter().map(Loaded::key).collect::<Vec<_>>(), [key]);
+    claim.batch.close(&[key], &[]).await.expect("close");
+    let Reads { due_entries, .. } = counted.since(before).await;
+    drop(snapshot);
+    assert!((GONE..GONE + GONE / 2).contains(&due_entries), "{due_entries} index entries for {GONE} that are gone");
+}
+
 /// I10: by primary key, whatever else is in the table.
 #[tokio::test]
 async fn rows_are_found_by_primary_key() {
