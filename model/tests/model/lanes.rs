@@ -67,10 +67,11 @@ fn without_a_fault_nothing_is_sent_twice() {
     }
 }
 
+/// In each scope that is searched above, with one fault less, and with one message.
 #[test]
 fn no_run_comes_back_and_every_step_is_taken() {
     let mut taken: BTreeMap<String, Action> = BTreeMap::new();
-    for (keys, faults, moves) in [(&ONE_KEY[..1], 3, 2), (&ONE_KEY[..2], 2, 1), (TWO_KEYS, 1, 1)] {
+    for (keys, faults, moves) in [(&ONE_KEY[..1], 3, 2), (&ONE_KEY[..2], 2, 2), (ONE_KEY, 1, 1), (TWO_KEYS, 1, 1)] {
         for policy in [Policy::Hold, Policy::DeadLetter] {
             visit_acyclic(&correct(keys, policy, faults, moves), |_, actions| {
                 taken.extend(actions.iter().map(|action| (name(action), *action)));

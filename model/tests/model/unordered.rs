@@ -86,11 +86,14 @@ fn without_a_fault_nothing_is_sent_twice() {
     }
 }
 
+/// In each scope that is searched above, with one fault less.
 #[test]
 fn no_run_comes_back_and_every_step_is_taken() {
     let mut taken: BTreeMap<String, Action> = BTreeMap::new();
     for term in [Term::Locked, Term::Leased] {
-        for model in [correct(term, 1, 4), correct(term, 2, 2), correct(term, 3, 1), whole_life(term, 1, 3)] {
+        let plain = [correct(term, 1, 5), correct(term, 2, 2), correct(term, 3, 1)];
+        let whole = [whole_life(term, 2, 1), Unordered { redrives: 2, ..whole_life(term, 1, 4) }];
+        for model in plain.into_iter().chain(whole) {
             visit_acyclic(&model, |_, actions| {
                 taken.extend(actions.iter().map(|action| (name(action), *action)));
             });

@@ -2,26 +2,38 @@
 //!
 //! `OUTBOX_SEED=n` replays one seed, `OUTBOX_SEEDS=n` runs that many.
 
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::thread;
+
+use crate::relay::supervised::supervised;
+
+/// How often one seed is replayed, or until it fails: the branches of `select!` and the order of hash maps are drawn anew each time.
+/// So many find what one run in a hundred does, and take half a minute.
+const REPLAYS: u64 = 400;
+
+thread_local! {
+    /// Panics of this thread so far, caught or not.
+    static PANICS: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Runs each seed on virtual time; the first that fails is named, and ends it.
 pub(in crate::relay) fn each<F: Future<Output = ()>>(seeds: u64, schedule: impl Fn(u64) -> F + Sync) {
-    let Range { start, end } = wanted(seeds);
-    let next = AtomicU64::new(start);
+    count_panics();
+    let (one, runs) = wanted(seeds);
+    let next = AtomicU64::new(0);
     let work = || {
         loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end {
+            let run = next.fetch_add(1, Ordering::Relaxed);
+            if run >= runs {
                 return;
             }
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| runtime.block_on(schedule(seed)))) {
+            let seed = one.unwrap_or(run);
+            if let Err(panic) = run_alone(|| schedule(seed)) {
                 eprintln!("replay with OUTBOX_SEED={seed}");
-                next.store(end, Ordering::Relaxed);
+                next.store(runs, Ordering::Relaxed);
                 resume_unwind(panic);
             }
         }
@@ -33,10 +45,55 @@ pub(in crate::relay) fn each<F: Future<Output = ()>>(seeds: u64, schedule: impl 
     });
 }
 
-fn wanted(seeds: u64) -> Range<u64> {
+/// Fails also where only a task did: its supervisor begins it anew, and nothing else would show it.
+fn run_alone<F: Future<Output = ()>>(schedule: impl FnOnce() -> F) -> thread::Result<()> {
+    let before = PANICS.get();
+    // All its tasks run on this thread, and so do their panics.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(schedule())));
+    // Tasks that are still there end here.
+    drop(runtime);
+    ended?;
+    if PANICS.get() > before {
+        eprintln!("a task panicked and was begun anew: its message is above");
+        return Err(Box::new("a task panicked"));
+    }
+    Ok(())
+}
+
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            // A thread that is ending has no counter any more.
+            let _ = PANICS.try_with(|panics| panics.set(panics.get() + 1));
+            before(panic);
+        }));
+    });
+}
+
+/// The one seed that is asked for, and how many runs.
+fn wanted(seeds: u64) -> (Option<u64>, u64) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
     match number("OUTBOX_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("OUTBOX_SEEDS").unwrap_or(seeds),
+        Some(seed) => (Some(seed), REPLAYS),
+        None => (None, number("OUTBOX_SEEDS").unwrap_or(seeds)),
     }
+}
+
+#[test]
+fn a_seed_fails_in_which_a_task_panicked_and_was_begun_anew() {
+    let schedule = |panics: u64| async move {
+        let left = Arc::new(AtomicU64::new(panics));
+        let task = |left: Arc<AtomicU64>| async move {
+            let is_to_panic = left.swap(0, Ordering::Relaxed) > 0;
+            assert!(!is_to_panic, "once");
+        };
+        supervised("task", Arc::default(), Arc::clone(&left), task).await;
+        assert_eq!(left.load(Ordering::Relaxed), 0, "it ran to its end");
+    };
+    each(1, |_| schedule(0));
+    assert_eq!(run_alone(|| schedule(1)).unwrap_err().downcast_ref(), Some(&"a task panicked"));
+    assert!(catch_unwind(|| each(1, |_| schedule(1))).is_err());
 }

@@ -1,6 +1,6 @@
 //! Seeded schedules of one lane: whatever is read, fails and comes back in whatever order, no row of a key goes before an earlier one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::*;
 use crate::limits::{LANE_KEY_WAITING_MAX, LANE_OPEN_DURATION};
@@ -50,7 +50,8 @@ struct Schedule {
     /// What the database shows.
     rows: BTreeMap<i64, Row>,
     delivered: HashSet<i64>,
-    open: HashMap<KeyHash, Open>,
+    /// By key: they are committed in this order, and each draws.
+    open: BTreeMap<KeyHash, Open>,
     last_id: i64,
     sent: BTreeMap<i64, Sent>,
     /// A page that was asked for, with what the database showed then.
@@ -63,7 +64,7 @@ impl Schedule {
         let random = fastrand::Rng::with_seed(seed);
         let way = if seed.is_multiple_of(3) { Way::Plain } else { Way::Fenced { by: Arc::new(Out), tries: 0 } };
         let lane = Lane::new(HeldLane { lane: 0, fence: 1 }, way, now + Duration::from_secs(36_000), now, now);
-        let (rows, delivered, open) = (BTreeMap::new(), HashSet::new(), HashMap::new());
+        let (rows, delivered, open) = (BTreeMap::new(), HashSet::new(), BTreeMap::new());
         Self { random, now, lane, rows, delivered, open, last_id: 0, sent: BTreeMap::new(), asked: None }
     }
 
