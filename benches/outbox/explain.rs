@@ -21,9 +21,12 @@ const WITHIN: Duration = Duration::from_secs(20);
 /// Runs of which the last counts: the first ones set hint bits and fill caches.
 const RUNS: usize = 3;
 
-/// The text of a claim.
-#[derive(Debug)]
-pub(crate) struct Claim(String);
+/// The texts of a claim: the BEGIN with its settings, and what locks due rows.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    begin: String,
+    text: String,
+}
 
 /// What one took.
 #[derive(Debug, Clone, Copy)]
@@ -42,25 +45,29 @@ pub(crate) async fn seen_claim(url: &str) -> Result<Claim> {
     database::fill(url, TOPIC, 1, 1, 0).await?;
     let relay = outbox.relay().store(PostgresStore::new(watched(url, &seen)?)).transport(MemoryTransport::new());
     let relay = relay.start().await.context("start the relay")?;
-    let text = application::until(WITHIN, || seen.lock().unwrap_or_else(PoisonError::into_inner).clone()).await;
+    let claim = application::until(WITHIN, || seen.lock().unwrap_or_else(PoisonError::into_inner).clone()).await;
     application::stop_relay(relay).await;
-    Ok(Claim(text.context("the relay claims what is due")?))
+    claim.context("the relay claims what is due")
 }
 
-/// A pool whose connections note the statement that locks due rows.
-fn watched(url: &str, seen: &Arc<Mutex<Option<String>>>) -> Result<Pool<AsyncPgConnection>> {
+/// A pool whose connections note the statement that locks due rows, and the BEGIN before it.
+fn watched(url: &str, seen: &Arc<Mutex<Option<Claim>>>) -> Result<Pool<AsyncPgConnection>> {
     let mut config = ManagerConfig::<AsyncPgConnection>::default();
     let seen = Arc::clone(seen);
     config.custom_setup = Box::new(move |url| {
         let (url, seen) = (url.to_owned(), Arc::clone(&seen));
         async move {
             let mut conn = AsyncPgConnection::establish(&url).await?;
+            let mut begin = String::new();
             conn.set_instrumentation(move |event: InstrumentationEvent<'_>| {
                 let InstrumentationEvent::StartQuery { query, .. } = event else { return };
                 let text = query.to_string();
-                if text.contains("due_at <= statement_timestamp()") && text.contains("SKIP LOCKED") {
+                if text.starts_with("BEGIN") {
+                    begin = text;
+                } else if text.contains("due_at <= statement_timestamp()") && text.contains("SKIP LOCKED") {
                     let text = text.split(" -- binds:").next().unwrap_or_default().to_owned();
-                    *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+                    let claim = Claim { begin: begin.clone(), text };
+                    *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
                 }
             });
             Ok::<_, ConnectionError>(conn)
@@ -89,24 +96,20 @@ async fn first_due(conn: &mut AsyncPgConnection, topic: &str) -> Result<String> 
 }
 
 impl Claim {
-    /// Runs it, with the settings and bounds of a relay by default, and takes it back. From the watermark on as it stands
-    /// in a relay at work, or of everything.
+    /// Runs it, with its own settings and the bounds of a relay by default, and takes it back. From the watermark on as it
+    /// stands in a relay at work, or of everything.
     pub(crate) async fn explain(&self, conn: &mut AsyncPgConnection, topic: &str, is_at_work: bool) -> Result<Pages> {
         let limits = Limits::default();
         let slack = limits.watermark_slack_duration.as_secs();
         let after = if is_at_work { first_due(conn, topic).await? } else { "-infinity".to_owned() };
         let after = format!("'{after}'::timestamptz - interval '{slack} seconds'");
         // Planned for the value, as with the settings of a claim; the text is otherwise its own.
-        let text = self.0.replace("$2", &format!("({after})")).replace("$3", "$2").replace("$4", "$3");
+        let text = self.text.replace("$2", &format!("({after})")).replace("$3", "$2").replace("$4", "$3");
         ensure!(!text.contains("$4"), "the claim has another number of binds");
         let payload_max = limits.claim_bytes_max / limits.claim_rows_max;
         let mut last = None;
         for _ in 0..RUNS {
-            conn.batch_execute(
-                "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
-                 SET LOCAL plan_cache_mode = force_custom_plan",
-            )
-            .await?;
+            conn.batch_execute(&self.begin).await?;
             let explain = sql_query(format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}"));
             let explain = explain.bind::<Text, _>(topic).bind::<BigInt, _>(limits.claim_rows_max as i64);
             let plan: Plan = explain.bind::<BigInt, _>(payload_max as i64).get_result(conn).await?;

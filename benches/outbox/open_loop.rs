@@ -26,6 +26,10 @@ use crate::timed::{Committed, Instants, Timed};
 
 /// For how long messages come before the measured ones: connections, statements and the producer are warm then.
 const WARM_UP: Duration = Duration::from_secs(1);
+/// Of the messages, those that have to be begun while the schedule lasts.
+const BEGUN_MIN: f64 = 0.98;
+/// How late the last message may be begun.
+const LATE_MAX: Duration = Duration::from_secs(1);
 
 /// How often, how long, over how many keys, and how many lanes the relay has to have first.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +48,25 @@ impl OpenLoop {
     fn messages(&self) -> usize {
         self.warm_up() + ((self.duration.as_secs_f64() * self.per_second) as usize).max(1)
     }
+
+    /// How late messages were begun, in microseconds, the 99th percentile of the measured ones.
+    ///
+    /// # Errors
+    /// The load could not be kept: the loop was not open, and the latencies are those of a lower load.
+    fn late_us_p99(&self, begun: &[Begun]) -> Result<f64> {
+        let at = |number: usize| Duration::from_secs_f64(number as f64 / self.per_second);
+        let messages = self.messages();
+        let in_time = begun.iter().filter(|of| at(of.number) + of.late <= at(messages)).count();
+        ensure!(
+            in_time as f64 >= BEGUN_MIN * messages as f64,
+            "the load could not be kept: {in_time} of {messages} messages were begun by the end of the schedule"
+        );
+        let last = begun.iter().max_by_key(|of| of.number).context("nothing was begun")?.late;
+        ensure!(last <= LATE_MAX, "the load could not be kept: the last message was begun {last:?} late");
+        let measured = begun.iter().filter(|of| of.number >= self.warm_up());
+        let late: Vec<f64> = measured.map(|of| of.late.as_secs_f64() * 1e6).collect();
+        Ok(Waits::of(&late).context("nothing was measured")?.p99)
+    }
 }
 
 /// What one leg gave.
@@ -51,15 +74,37 @@ impl OpenLoop {
 pub(crate) struct Leg {
     p50_us: f64,
     p99_us: f64,
+    /// From a message's scheduled instant to its beginning.
+    late_us_p99: f64,
     pub(crate) waits_us: Waits,
     /// The relay's own histogram of the same, for comparison.
     histogram_us: Option<Waits>,
     counters: std::collections::BTreeMap<String, u64>,
 }
 
+/// The number of a message, and its scheduled instant.
+struct Tick {
+    number: usize,
+    at: Instant,
+}
+
+impl Tick {
+    /// To be called right before the message's transaction, or its sending, begins.
+    fn begin(&self) -> Begun {
+        Begun { number: self.number, late: self.at.elapsed() }
+    }
+}
+
+/// How late a message was begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    number: usize,
+    late: Duration,
+}
+
 /// The numbers of messages, each handed out when its time has come.
 #[derive(Clone)]
-pub(crate) struct Ticks(Arc<Mutex<UnboundedReceiver<usize>>>);
+pub(crate) struct Ticks(Arc<Mutex<UnboundedReceiver<Tick>>>);
 
 impl Ticks {
     /// A thread that counts up on the schedule.
@@ -68,8 +113,9 @@ impl Ticks {
         std::thread::spawn(move || {
             let started = Instant::now();
             for number in 0..messages {
-                sleep_until(started + Duration::from_secs_f64(number as f64 / per_second));
-                if sender.send(number).is_err() {
+                let at = started + Duration::from_secs_f64(number as f64 / per_second);
+                sleep_until(at);
+                if sender.send(Tick { number, at }).is_err() {
                     return;
                 }
             }
@@ -77,7 +123,7 @@ impl Ticks {
         Self(Arc::new(Mutex::new(ticks)))
     }
 
-    async fn next(&self) -> Option<usize> {
+    async fn next(&self) -> Option<Tick> {
         self.0.lock().await.recv().await
     }
 
@@ -92,21 +138,25 @@ fn sleep_until(instant: Instant) {
     std::thread::sleep(instant.saturating_duration_since(Instant::now()));
 }
 
-/// Clients that place an order with a message at each tick, and note when messages from number `from` on were committed.
+/// Clients that place an order with a message at each tick, and note when messages from number `from` on were committed. Each
+/// says at its end how late it began which.
 pub(crate) async fn clients(
     url: &str,
     outbox: &Outbox,
     (topic, keys, from): (&'static str, usize, usize),
     ticks: &Ticks,
     committed: &Instants,
-) -> Result<Vec<JoinHandle<Result<()>>>> {
+) -> Result<Vec<JoinHandle<Result<Vec<Begun>>>>> {
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
         let mut conn = database::connect(url).await?;
         let (outbox, ticks, committed, end) = (outbox.clone(), ticks.clone(), committed.clone(), Committed::default());
         conn.set_instrumentation(outbox.commit_hook().chain(end.instrumentation()));
         clients.push(tokio::spawn(async move {
-            while let Some(number) = ticks.next().await {
+            let mut begun = Vec::new();
+            while let Some(tick) = ticks.next().await {
+                let number = tick.number;
+                begun.push(tick.begin());
                 let event = OrderPlaced { order_id: (number % keys) as i64, topic };
                 let message_id = conn.transaction(async |conn| {
                     place_order(conn, number as i64).await?;
@@ -118,7 +168,7 @@ pub(crate) async fn clients(
                     committed.note(message_id, at);
                 }
             }
-            anyhow::Ok(())
+            anyhow::Ok(begun)
         }));
     }
     Ok(clients)
@@ -134,17 +184,18 @@ pub(crate) async fn outbox(place: &Place, recorder: &Recorder, of: OpenLoop, top
     application::owns(&relay, of.lanes).await?;
     let ticks = Ticks::start(of.messages(), of.per_second);
     recorder.reset();
-    let cpu = CpuMeter::start(place.root)?;
+    let (cpu, mut begun) = (CpuMeter::start(place.root)?, Vec::new());
     for client in clients(&place.postgres, &outbox, (TOPIC, of.keys, of.warm_up()), &ticks, &committed).await? {
-        client.await??;
+        begun.extend(client.await??);
     }
+    let late_us_p99 = of.late_us_p99(&begun)?;
     application::delivered(recorder, of.messages() as u64, Duration::from_secs(60)).await?;
     let cpu = cpu.stop()?;
     application::stop_relay(relay).await;
     let waits = committed.until(&delivered);
     ensure!(waits.len() == committed.len(), "{} of {} messages delivered", waits.len(), committed.len());
     let histogram: Vec<f64> = recorder.values(COMMIT_TO_ACK).into_iter().map(|seconds| seconds * 1e6).collect();
-    Ok((leg(&waits, Waits::of(&histogram), recorder.counts())?, cpu))
+    Ok((leg(&waits, late_us_p99, Waits::of(&histogram), recorder.counts())?, cpu))
 }
 
 /// A bare producer, called from the same kind of tasks.
@@ -156,26 +207,35 @@ pub(crate) async fn bare(place: &Place, of: OpenLoop) -> Result<(Leg, CpuShare)>
     for _ in 0..CONNECTIONS {
         let (raw, ticks) = (Arc::clone(&raw), ticks.clone());
         clients.push(tokio::spawn(async move {
-            let mut sent = Vec::new();
-            while let Some(number) = ticks.next().await {
-                let payload = vec![b'x'; PAYLOAD_BYTES];
+            let (mut sent, mut begun) = (Vec::new(), Vec::new());
+            while let Some(tick) = ticks.next().await {
+                let (number, payload) = (tick.number, vec![b'x'; PAYLOAD_BYTES]);
+                begun.push(tick.begin());
                 sent.push((number, raw.now()));
                 raw.send(TOPIC, number, &number.to_string(), &payload)?;
             }
-            anyhow::Ok(sent)
+            anyhow::Ok((sent, begun))
         }));
     }
-    let mut sent = Vec::new();
+    let (mut sent, mut begun) = (Vec::new(), Vec::new());
     for client in clients {
-        sent.extend(client.await??);
+        let (of_client, begun_by_it) = client.await??;
+        sent.extend(of_client);
+        begun.extend(begun_by_it);
     }
+    let late_us_p99 = of.late_us_p99(&begun)?;
     let delivered = raw.wait(of.messages())?;
     let measured = sent.iter().filter(|(number, _)| *number >= of.warm_up());
     let waits: Vec<f64> = measured.map(|(number, at)| (delivered[*number] - at) as f64 / 1e3).collect();
-    Ok((leg(&waits, None, Default::default())?, cpu.stop()?))
+    Ok((leg(&waits, late_us_p99, None, Default::default())?, cpu.stop()?))
 }
 
-fn leg(waits: &[f64], histogram_us: Option<Waits>, counters: std::collections::BTreeMap<String, u64>) -> Result<Leg> {
+fn leg(
+    waits: &[f64],
+    late_us_p99: f64,
+    histogram_us: Option<Waits>,
+    counters: std::collections::BTreeMap<String, u64>,
+) -> Result<Leg> {
     let waits_us = Waits::of(waits).context("nothing was measured")?;
-    Ok(Leg { p50_us: waits_us.p50, p99_us: waits_us.p99, waits_us, histogram_us, counters })
+    Ok(Leg { p50_us: waits_us.p50, p99_us: waits_us.p99, late_us_p99, waits_us, histogram_us, counters })
 }

@@ -48,6 +48,12 @@ impl Rounds {
         runs.filter_map(|(at, (_, rate))| Some(rate / self.floor_around(at)?)).collect()
     }
 
+    /// By how much more of the floor the one reaches than the other, round by round.
+    pub(crate) fn less(&self, what: &str, (one, other): (Load, Load), floor: Floor) -> Figure {
+        let differences = self.shares(one).into_iter().zip(self.shares(other)).map(|(one, other)| one - other);
+        Figure::new(format!("{what}, {} less {}", one.name(), other.name()), "", differences.collect(), floor)
+    }
+
     fn floor_around(&self, at: usize) -> Option<f64> {
         let is_floor = |leg: &&(Load, f64)| leg.0 == Load::FLOOR;
         let before = self.legs[..at].iter().rev().find(is_floor).map(|(_, rate)| *rate);

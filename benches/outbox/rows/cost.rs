@@ -39,10 +39,10 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
                 conn.batch_execute("SELECT pg_stat_statements_reset()").await?;
             }
             let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, plan.duration(6.0)).await?;
-            let transactions = throughput.transactions as f64;
             let counted = if counts_statements { idle::statements(&mut conn).await? } else { Vec::new() };
-            let calls: i64 = counted.iter().map(|statement| statement.calls).sum();
-            let statements_per_tx = counts_statements.then_some(calls as f64 / transactions);
+            let transactions = throughput.transactions as f64;
+            let calls = calls(&counted, throughput.transactions as i64) as f64;
+            let statements_per_tx = counts_statements.then_some(calls / transactions);
             let wal_bytes_per_tx = (written(place).await? - written_before) as f64 / transactions;
             journal.leg(
                 load.name(),
@@ -65,6 +65,24 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
         }
     }
     Ok(figures)
+}
+
+/// All statements of a leg in which the clients made so many transactions.
+///
+/// The ends of transactions are not those that the server counted: `outbox.transaction` sends its COMMIT as a prepared
+/// statement, and of such a one PostgreSQL 14 and 15 count the first execution alone. A transaction of the clients or of the
+/// relay counts for two instead, its BEGIN and its end; the relay's are the BEGINs beyond the clients'.
+fn calls(counted: &[Statement], transactions: i64) -> i64 {
+    let (mut begun, mut others) = (0, 0);
+    for Statement { calls, query } in counted {
+        let word = query.split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or_default();
+        match word.to_ascii_uppercase().as_str() {
+            "BEGIN" | "START" => begun += calls,
+            "COMMIT" | "END" | "ROLLBACK" | "ABORT" => {}
+            _ => others += calls,
+        }
+    }
+    others + 2 * begun.max(transactions)
 }
 
 /// Bytes of log so far.

@@ -127,6 +127,7 @@ async fn rounds<C: Client>(
         let shares = shares.map(|(with, without)| with / without).collect();
         figures.push(Figure::new(format!("{what}, {} by {}", with.name(), without.name()), "", shares, Floor::None));
     }
+    figures.push(rounds.less(&what, (LEGS[3], LEGS[1]), Floor::AtLeast(0.0)));
     Ok(figures)
 }
 

@@ -46,10 +46,7 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     figures.extend(legs.iter().map(|load| rounds.figure("business tx/s", *load, Floor::None)));
     figures.extend(legs.iter().map(|load| rounds.left("business", *load)));
     for [deleted, kept] in PAIRS {
-        let losses = rounds.shares(kept).into_iter().zip(rounds.shares(deleted));
-        let losses = losses.map(|(kept, deleted)| kept - deleted).collect();
-        let what = format!("business tx/s, {} less {}", kept.name(), deleted.name());
-        figures.push(Figure::new(what, "", losses, Floor::AtLeast(-0.05)));
+        figures.push(rounds.less("business tx/s", (kept, deleted), Floor::AtLeast(-0.05)));
     }
     Ok(figures)
 }

@@ -30,7 +30,7 @@ pub(super) struct Statement {
     #[diesel(sql_type = BigInt)]
     pub(super) calls: i64,
     #[diesel(sql_type = Text)]
-    query: String,
+    pub(super) query: String,
 }
 
 pub(crate) async fn run(plan: &Plan, place: &Place, journal: &mut Journal) -> Result<Vec<Figure>> {

@@ -11,9 +11,11 @@ use super::plot;
 const BEGIN: &str = "<!-- written by `cargo xtask bench --report`: begin -->\n";
 const END: &str = "<!-- written by `cargo xtask bench --report`: end -->";
 const ROW: &str = "<!-- row ";
+/// Begins a line that says what a block is not.
+const NOT: &str = "**Not ";
 
 /// `text` with the blocks of the measured rows anew, in the order of `rows` (name and what it is about). The block of a row
-/// that was not measured stays as it is; that of a row which is no more goes.
+/// that was not measured stays, and says that it is older; that of a row which is no more goes.
 /// Each says at which commit and on which day it was measured, and of a row that is no whole run of `commit` that it is none.
 pub(super) fn rewritten(
     text: &str,
@@ -27,11 +29,19 @@ pub(super) fn rewritten(
     let mut blocks = String::new();
     for (name, about) in rows {
         let fresh = measured.iter().find(|result| result.row == *name).map(|result| block(about, result, commit));
-        if let Some(block) = fresh.or_else(|| old.get(name.as_str()).map(|block| (*block).to_owned())) {
+        if let Some(block) = fresh.or_else(|| old.get(name.as_str()).map(|block| kept(block))) {
             write!(blocks, "{ROW}{name} -->\n{block}")?;
         }
     }
     Ok(format!("{head}{BEGIN}{blocks}{END}{tail}"))
+}
+
+/// The block of a row that was not measured. One that says already what it is not is left alone.
+fn kept(block: &str) -> String {
+    if block.lines().any(|line| line.starts_with(NOT)) {
+        return block.to_owned();
+    }
+    format!("{}\n\n{NOT}measured with this version.**\n\n", block.trim_end())
 }
 
 fn block(about: &str, result: &RowResult, commit: Option<&str>) -> String {
@@ -63,7 +73,7 @@ fn block(about: &str, result: &RowResult, commit: Option<&str>) -> String {
     ));
     let doubts = result.origin.doubts(commit);
     if !doubts.is_empty() {
-        line(&format!("**Not a whole run of this version: {doubts}.**\n"));
+        line(&format!("{NOT}a whole run of this version: {doubts}.**\n"));
     }
     text
 }
@@ -72,7 +82,10 @@ fn table_line(figure: &Figure) -> String {
     let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
     let measured = figure.spread.map_or_else(
         || "nothing".to_owned(),
-        |Spread { median, min, max }| format!("{}{unit} ({} to {})", short(median), short(min), short(max)),
+        |Spread { median, min, max }| match figure.samples.len() {
+            1 => format!("{}{unit} (once)", short(median)),
+            _ => format!("{}{unit} ({} to {})", short(median), short(min), short(max)),
+        },
     );
     let wanted = match figure.floor {
         Floor::AtLeast(floor) => format!("at least {}", short(floor)),
@@ -123,7 +136,8 @@ mod tests {
         let after = rewritten(&before, &rows(), std::slice::from_ref(&drain), HERE).expect("a page with its marks");
         assert!(after.starts_with("by hand\n") && after.ends_with("\nby hand, too\n"), "{after}");
         assert!(after.contains("| drain | 94,000 msg/s (85,000 to 95,000) |  |  |\n"), "{after}");
-        assert!(after.contains("| share | 0.250 (0.250 to 0.250) | at least 0.300 | short |\n"), "{after}");
+        assert!(after.contains("| bare rdkafka | 300,000 msg/s (once) |  |  |\n"), "{after}");
+        assert!(after.contains("| share | 0.250 (once) | at least 0.300 | short |\n"), "{after}");
         assert!(after.contains("1.1 % of them, 8.0 % in the worst leg, which makes these figures doubtful"), "{after}");
         assert!(after.contains("(performance/drain-msg-s.svg)"), "{after}");
         assert!(!after.contains("old drain") && !after.contains("gone"), "{after}");
@@ -148,9 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_changes_nothing() {
-        let page = page(&format!("{ROW}drain -->\nold drain\n"));
-        assert_eq!(rewritten(&page, &rows(), &[], HERE).expect("a page with its marks"), page);
+    fn a_block_that_was_not_measured_says_so_once() {
+        let before = page(&format!("{ROW}drain -->\nold drain\n\n{ROW}idle -->\nold idle\n\n**Not a whole run.**\n\n"));
+        let after = rewritten(&before, &rows(), &[], HERE).expect("a page with its marks");
+        let drain = format!("{ROW}drain -->\nold drain\n\n**Not measured with this version.**\n\n");
+        assert_eq!(after, page(&format!("{drain}{ROW}idle -->\nold idle\n\n**Not a whole run.**\n\n")));
+        let again = rewritten(&after, &rows(), &[], HERE).expect("its own page");
+        assert_eq!(again, after, "a second time changes nothing");
     }
 
     #[test]

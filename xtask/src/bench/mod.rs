@@ -29,8 +29,8 @@ pub(crate) struct Bench {
     /// How long a leg takes, in the rows whose legs end by time; by default what each needs for a steady figure (6 to 120)
     #[arg(long)]
     seconds: Option<f64>,
-    /// How often each leg is run, in turns; by default 5 in business, history, network and drain, and 3 in the others. It is 1
-    /// in claim, and http and rocketmq have their own, whatever is asked for
+    /// How often each leg is run, in turns; by default 5 in business, history, network and drain, and 3 in the others. http and
+    /// rocketmq have their own, whatever is asked for
     #[arg(long)]
     rounds: Option<u32>,
     /// Messages of a backlog; by default 300,000 in drain, debezium and relays, 1,000,000 in drain-million and claim (ten times
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(asked(Row::Business), (Some(2.0), Some(1), None));
         assert_eq!(asked(Row::DrainMillion), (None, Some(1), Some(10)));
         assert_eq!(asked(Row::Relays), (Some(2.0), Some(1), Some(10)));
-        assert_eq!(asked(Row::Claim), (Some(2.0), None, Some(10)));
+        assert_eq!(asked(Row::Claim), (Some(2.0), Some(1), Some(10)));
         assert_eq!(asked(Row::Memory), (None, Some(1), None));
         assert_eq!(asked(Row::Http), (None, None, None));
     }

@@ -100,7 +100,7 @@ impl Row {
 
     /// Whether it is measured as often as `--rounds` says.
     pub(crate) fn has_rounds(self) -> bool {
-        !matches!(self, Self::Claim | Self::Rocketmq | Self::Http)
+        !matches!(self, Self::Rocketmq | Self::Http)
     }
 
     /// Whether it has a backlog of as many messages as `--messages` says.
