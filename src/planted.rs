@@ -37,6 +37,7 @@ mistakes! {
     DeadLetterNotKept = "dead-letter-not-kept", "A message that is given up becomes no dead letter.";
     LaneNeverLost = "lane-never-lost", "The owner of a lane goes on after its lease.";
     LaneLeftInFlight = "lane-left-in-flight", "A lane is handed over with its rows in flight.";
+    FenceSkipped = "fence-skipped", "A node fences its lane against nobody but itself.";
     FailedKeyGoesOn = "failed-key-goes-on", "The next message of a key does not wait for one that failed.";
     DelayForgotten = "delay-forgotten", "A delayed message is due when it is enqueued.";
     RedriveLosesRow = "redrive-loses-row", "A redrive removes the dead letter and writes no row.";

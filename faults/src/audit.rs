@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::consumer::Record;
 use crate::journal::Window;
 use crate::truth::{Committed, Letter, Name};
-use crate::wire::PLAIN;
+use crate::wire::{FENCED, PLAIN};
 
 /// Examples kept of each finding.
 const EXAMPLES_MAX: usize = 8;
@@ -17,12 +17,17 @@ const EARLY_MAX_MS: u64 = 20;
 const DELAY_MAX_MS: u64 = 4_000;
 /// How long behind the end of every fault that explains it, at most, a further copy may come: a sender that dies at the end of a fault
 /// leaves rows to the sweeper, which may meet a broker and a database that are killed, a lane that is taken over, and a paused topic.
-const LAG_MAX_MS: u64 = 30_000;
+const LAG_MAX_MS: u64 = 20_000;
+/// How long after a copy, at most, a fault that explains the next one begins: by then the row is settled, unless another fault keeps it
+/// from that, which is the explanation then. An acknowledgement may be late by a second, and a settle wait for a slow way.
+const SETTLED_MAX_MS: u64 = 3_000;
 
 /// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     pub(crate) committed: usize,
+    /// The same by topic.
+    pub(crate) committed_to: BTreeMap<i16, usize>,
     pub(crate) consumed: usize,
     pub(crate) dead: usize,
     /// Dead letters of which nobody could see whether they would be dead still, had they been redriven.
@@ -103,6 +108,9 @@ impl Audit {
             kept: evidence.kept.map_or(0, <[Uuid]>::len),
             ..Self::default()
         };
+        for row in evidence.committed {
+            *audit.committed_to.entry(row.topic).or_default() += 1;
+        }
         let truth: HashMap<Name, &Committed> = evidence.committed.iter().map(|row| (row.name(), row)).collect();
         let mut copies: HashMap<Name, Vec<&Record>> = HashMap::new();
         for record in evidence.records {
@@ -210,19 +218,22 @@ impl Audit {
         }
     }
 
-    /// Names the fault for each further copy: one that concerned a sender of the copies, or all, between the first and it, and from which
-    /// nothing had recovered yet.
+    /// Names the fault for each further copy: one that concerned a sender of the copies, or all, between the copy before and it, and from
+    /// which nothing had recovered yet. It began before the row can have been settled.
+    ///
+    /// On a fenced topic it has to have concerned the sender of the copy before: whoever sent that one has fenced everybody else, and what
+    /// an earlier owner still sends is refused, whatever happened to it.
     fn explain(&mut self, copies: &mut [&Record], evidence: &Evidence<'_>) {
         copies.sort_by_key(|record| record.at_ms);
-        let Some((first, others)) = copies.split_first() else { return };
-        for (place, copy) in others.iter().enumerate() {
-            let senders: Vec<usize> = std::iter::once(first)
-                .chain(&others[..=place])
-                .filter_map(|record| evidence.applications.get(&record.sent_by?).copied())
-                .collect();
+        for place in 1..copies.len() {
+            let (before, copy) = (copies[place - 1], copies[place]);
+            let concerned = if copy.topic == FENCED { &copies[place - 1..place] } else { &copies[..=place] };
+            let senders = concerned.iter().filter_map(|record| evidence.applications.get(&record.sent_by?).copied());
+            let senders: Vec<usize> = senders.collect();
             let concerns = |window: &&Window| {
                 window.application.is_none_or(|application| senders.contains(&application))
-                    && window.explains(first.at_ms, copy.at_ms)
+                    && window.from_ms <= before.at_ms + SETTLED_MAX_MS
+                    && window.explains(before.at_ms, copy.at_ms)
             };
             let reasons: Vec<&Window> = evidence.windows.iter().filter(concerns).collect();
             let lag_ms = reasons.iter().map(|window| window.lag_ms(copy.at_ms)).min();
@@ -231,9 +242,8 @@ impl Audit {
                     *self.duplicates.entry(window.name).or_default() += 1;
                     self.lag_ms = self.lag_ms.max(lag_ms);
                 }
-                _ => {
-                    self.find(Finding::Doubled, || format!("{first:?} again as {copy:?}, {lag_ms:?} ms behind a fault"))
-                }
+                _ => self
+                    .find(Finding::Doubled, || format!("{before:?} again as {copy:?}, {lag_ms:?} ms behind a fault")),
             }
         }
     }

@@ -92,8 +92,11 @@ impl<'a> Faults<'a> {
 
     async fn act(&mut self, action: Action, fleet: &mut Fleet) -> Result<()> {
         match action {
-            // It has to run to hear anything, and the schedule lags behind.
-            Action::Begin(fault) if fault.application.is_some_and(|of| fleet.is_stopped(of)) => {
+            // It has to run to hear anything, or to be stopped in the middle of something, and the schedule lags behind. Killed it is also
+            // while it starts.
+            Action::Begin(fault)
+                if fault.application.is_some_and(|of| !fleet.can_meet(of, fault.kind == Kind::KillApplication)) =>
+            {
                 self.plan(Instant::now() + LOOK, action);
                 Ok(())
             }

@@ -119,8 +119,11 @@ impl Fleet {
         kill_process(pid, signal).context("signal an application")
     }
 
-    pub(crate) fn is_stopped(&self, application: usize) -> bool {
-        self.running[application].as_ref().is_some_and(|running| running.is_stopped)
+    /// Whether a fault of an application happens to it: it is there and nobody has told it to end, and it runs, or `while_it_starts`
+    /// will do.
+    pub(crate) fn can_meet(&self, application: usize, while_it_starts: bool) -> bool {
+        let is_up = |running: &Running| while_it_starts || lock(&self.heard).running.contains(&running.process);
+        self.running[application].as_ref().is_some_and(|running| !running.is_stopped && !running.ends && is_up(running))
     }
 
     /// Tells an application to end.

@@ -30,18 +30,18 @@ impl Window {
     /// A moment of a fault that doubles.
     #[cfg(test)]
     pub(crate) fn at(name: &'static str, application: usize, at_ms: u64) -> Self {
-        Self::unplanned(name, application, [at_ms, at_ms], 0)
+        Self { doubles: true, ..Self::unplanned(name, application, [at_ms, at_ms], 0) }
     }
 
-    /// What happened to an application although nobody planned it.
+    /// What happened to an application although nobody planned it; explains nothing by itself.
     fn unplanned(name: &'static str, application: usize, [from_ms, until_ms]: [u64; 2], lasts_ms: u64) -> Self {
         let (application, explains_until_ms) = (Some(application), NEVER);
-        Self { name, application, from_ms, until_ms, lasts_ms, explains_until_ms, doubles: true, kind: None }
+        Self { name, application, from_ms, until_ms, lasts_ms, explains_until_ms, doubles: false, kind: None }
     }
 
-    /// Whether a copy at `copy_ms` of a message that was first there at `first_ms` may come of it, if it concerned a sender.
-    pub(crate) fn explains(&self, first_ms: u64, copy_ms: u64) -> bool {
-        let is_between = self.from_ms <= copy_ms && self.until_ms + self.lasts_ms >= first_ms;
+    /// Whether a copy at `copy_ms` of a message that was there before at `before_ms` may come of it, if it concerned a sender.
+    pub(crate) fn explains(&self, before_ms: u64, copy_ms: u64) -> bool {
+        let is_between = self.from_ms <= copy_ms && self.until_ms + self.lasts_ms >= before_ms;
         self.doubles && is_between && copy_ms <= self.explains_until_ms
     }
 
@@ -119,18 +119,30 @@ impl Journal {
                 && window.until_ms >= from_ms
         });
         if !is_known {
-            // As long as behind a stop by us: what the client had is sent when it runs again.
-            windows.push(Window::unplanned("machine too busy", application, [from_ms, until_ms], 3_000));
+            // As long as behind a stop by us: what the client had is sent when it runs again. It is no word of the library's: a
+            // thread that has nothing to do with it did not run either.
+            let stall = Window::unplanned("machine too busy", application, [from_ms, until_ms], 3_000);
+            windows.push(Window { doubles: true, ..stall });
         }
     }
 
-    /// A client said that messages failed, the first of which it had for as long as it may.
+    /// A client said that messages failed. It is part of what is tested, and so no reason for a second copy: there is a fault behind it.
     pub(crate) fn failed(&self, application: usize, from_ms: u64, until_ms: u64) {
         self.lock().push(Window::unplanned("client gave up", application, [from_ms, until_ms], 3_000));
     }
 
     pub(crate) fn windows(&self) -> Vec<Window> {
         self.lock().clone()
+    }
+
+    /// How many faults of a kind lasted for so long, and how many there were in all.
+    pub(crate) fn shares(windows: &[Window], kinds: &[Kind], lasting_ms: u64) -> (usize, usize) {
+        let is_one = |window: &&Window| {
+            window.kind.is_some_and(|kind| kinds.contains(&kind))
+                && window.until_ms.saturating_sub(window.from_ms) >= lasting_ms
+        };
+        let planned = windows.iter().filter(|window| window.kind.is_some()).count();
+        (windows.iter().filter(is_one).count(), planned)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Window>> {

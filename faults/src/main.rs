@@ -38,7 +38,7 @@ use crate::world::World;
 /// Fewer messages than these say nothing.
 const CONSUMED_MIN: usize = 100_000;
 /// What a run of a minute or two comes to on a slow machine.
-const SMOKE_CONSUMED_MIN: usize = 5_000;
+const SMOKE_CONSUMED_MIN: usize = 10_000;
 
 /// Kills, stops and cuts off real applications, and audits what arrived
 #[derive(Debug, Parser)]

@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) times: Times,
     pub(crate) load: Load,
     pub(crate) mistake: Option<String>,
+    /// Whether everything that the load can do is in it, so that each has to have been done.
+    pub(crate) is_whole: bool,
     /// Whether the database has a clock of its own, which is not always right.
     pub(crate) is_skewed: bool,
     /// An audit that consumed fewer fails.
@@ -24,7 +26,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Whether it has every fault often enough for each to show.
     pub(crate) fn is_long(&self) -> bool {
-        self.mistake.is_none() && self.phases.len() >= LONG_PHASES
+        self.is_whole && self.phases.len() >= LONG_PHASES
     }
 }
 
@@ -63,6 +65,7 @@ pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, consumed_min: usize
         times,
         load: Load { pause_ms: 40, ordered: true, whole_life: true },
         mistake: None,
+        is_whole: true,
         is_skewed,
         consumed_min,
     }
@@ -83,6 +86,7 @@ impl Trap {
             times,
             load: Load { pause_ms: 40, ordered, whole_life },
             mistake: with_mistake.then(|| self.mistake.to_owned()),
+            is_whole: false,
             is_skewed: false,
             consumed_min: 500,
         }
@@ -102,7 +106,7 @@ fn phase(batches: &[Batch], random: &mut fastrand::Rng) -> Phase {
                 phase.push(Step { at_ms: now, fault });
             }
             // A fault that is only slow goes on beside the next.
-            now += if batch.kind == Kind::LateAcks { 0 } else { batch.for_ms };
+            now += if matches!(batch.kind, Kind::LateAcks | Kind::DelayBroker) { 0 } else { batch.for_ms };
         }
     }
     phase
@@ -186,6 +190,15 @@ pub(crate) const TRAPS: &[Trap] = &[
         mistake: "lane-left-in-flight",
         shows: &[Finding::Doubled, Finding::Inverted],
         bait: || bait(vec![vec![at_once(Kind::LateAcks, 1, 14_000, 700), one_by_one(Kind::Restart, 3, 1_500, 0)]]),
+    },
+    Trap {
+        mistake: "fence-skipped",
+        shows: &[Finding::Doubled, Finding::Inverted],
+        // A transaction takes so long that most owners are stopped in the middle of one.
+        bait: || Bait {
+            whole_life: true,
+            ..bait(vec![vec![at_once(Kind::DelayBroker, 1, 60_000, 150), one_by_one(Kind::Pause, 8, 6_500, 0)]])
+        },
     },
     Trap { mistake: "failed-key-goes-on", shows: &[Finding::Inverted], bait: failing },
     Trap { mistake: "delay-forgotten", shows: &[Finding::Early], bait: acts },

@@ -20,8 +20,10 @@ const RUNNING_MAX: Duration = Duration::from_secs(60);
 /// The longest that it may take from then on until what waited is sent. A full sweep comes once a minute: what is found only by
 /// that is stuck.
 const RECOVERY_MAX: Duration = Duration::from_secs(45);
-/// How long nothing happens between two phases.
-pub(crate) const CALM: Duration = Duration::from_secs(3);
+/// How long nothing happens between two phases: for longer than a row is leased (5 s), so that what goes wrong in it comes again in it.
+pub(crate) const CALM: Duration = Duration::from_secs(8);
+/// Longer than the longest transaction.
+pub(crate) const REST: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Where a run takes place. What did not end in time is said in words.
@@ -97,7 +99,7 @@ impl Scene<'_> {
                 return Ok(Err(format!("{dead} letters are dead {RECOVERY_MAX:?} after the broker took them again")));
             }
             fleet.tell(0, Command::Redrive).await?;
-            fleet.watch(CALM, self.stop).await?;
+            fleet.watch(REST, self.stop).await?;
             if let Err(what) = self.recovered(fleet).await? {
                 return Ok(Err(what));
             }

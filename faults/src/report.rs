@@ -10,9 +10,13 @@ use anyhow::{Context, Result};
 use diesel_outbox::metrics::{HOOK_LOST, LANE_LOST, RESENT};
 use serde_json::{Value, json};
 
+use crate::app::{ACTS, TRANSACTIONS};
 use crate::audit::Finding;
+use crate::journal::Journal;
 use crate::plans::Plan;
 use crate::run::{Outcome, Passed};
+use crate::schedule::{Kind, PAUSES_MIN, SERVER_KILLS_MIN};
+use crate::wire::{FENCED, ORDERED, PLAIN};
 
 /// What the faults of a long run cannot but cause: a queue that overflows or a broker that is away, lanes whose owner stood still, and
 /// messages that have to be sent again.
@@ -28,13 +32,62 @@ pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     if audit.consumed < plan.consumed_min {
         failures.push(format!("only {} messages were consumed, of at least {}", audit.consumed, plan.consumed_min));
     }
+    if plan.is_whole {
+        failures.extend(undone(outcome, plan));
+    }
+    if plan.is_long() {
+        failures.extend(unmet(outcome, plan));
+    }
+    failures
+}
+
+/// What the load was to do and did not: a topic that nothing was committed to has nothing lost.
+fn undone(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+    let mut undone = Vec::new();
+    let committed_min = plan.consumed_min / 20;
+    for (topic, name) in [(PLAIN, "plain"), (ORDERED, "ordered"), (FENCED, "fenced")] {
+        let committed = outcome.audit.committed_to.get(&topic).copied().unwrap_or(0);
+        if committed < committed_min {
+            undone.push(format!("only {committed} messages of the {name} topic, of at least {committed_min}"));
+        }
+    }
+    let is_done = |name: &&str| outcome.transactions.get(*name).is_some_and(|count| *count > 0);
+    for name in TRANSACTIONS.iter().filter(|name| !is_done(name)) {
+        undone.push(format!("no transaction of the kind {name} came to its end"));
+    }
+    // In a minute there may be no letter to redrive yet.
+    for name in ACTS.iter().filter(|name| plan.is_long() && !is_done(name)) {
+        undone.push(format!("none of these: {name}"));
+    }
+    for (what, count) in
+        [("delayed message was judged", outcome.audit.in_time), ("message is kept", outcome.audit.kept)]
+    {
+        // Next to a clock that is wrong most delayed messages are not.
+        if count == 0 && !plan.is_skewed {
+            undone.push(format!("no {what}"));
+        }
+    }
+    undone
+}
+
+/// What the faults were to do and did not.
+fn unmet(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+    let mut unmet = Vec::new();
     let has_met = |metric: &&str| outcome.metrics.get(*metric).is_some_and(|count| *count > 0);
-    for metric in MET.iter().filter(|metric| plan.is_long() && !has_met(metric)) {
-        failures.push(format!(
+    for metric in MET.iter().filter(|metric| !has_met(metric)) {
+        unmet.push(format!(
             "{metric} is 0: the faults that it counts did not reach the library, and the run says nothing of them"
         ));
     }
-    failures
+    let shares: [(&[Kind], u64, usize); 2] =
+        [(&Kind::OF_SERVERS, 0, SERVER_KILLS_MIN), (&[Kind::Pause], plan.times.lease_ms, PAUSES_MIN)];
+    for (kinds, lasting_ms, percent_min) in shares {
+        let (happened, all) = Journal::shares(&outcome.windows, kinds, lasting_ms);
+        if happened * 100 < all * percent_min {
+            unmet.push(format!("{kinds:?} were {happened} of {all} faults, of at least {percent_min} %"));
+        }
+    }
+    unmet
 }
 
 fn by_kind(outcome: &Outcome) -> BTreeMap<&'static str, usize> {

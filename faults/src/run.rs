@@ -15,7 +15,7 @@ use crate::faults::Faults;
 use crate::fleet::Fleet;
 use crate::journal::{Journal, Window};
 use crate::plans::Plan;
-use crate::recovery::{CALM, Scene};
+use crate::recovery::{CALM, REST, Scene};
 use crate::schedule::APPLICATIONS;
 use crate::truth;
 use crate::wire::{Command, Config, Topics};
@@ -99,14 +99,14 @@ pub(crate) async fn run(world: &World, plan: &Plan, name: &str, results: &Path, 
     let log = results.join(format!("{name}.log"));
     let mut fleet = Fleet::new(configs, journal.clone(), &log)?;
     (0..APPLICATIONS).try_for_each(|application| fleet.start(application))?;
-    fleet.watch(CALM, stop).await?;
+    fleet.watch(REST, stop).await?;
     let scene = Scene { world, database: name, stop };
     let (phases, stuck) = go_through(&scene, plan, &journal, &mut fleet).await?;
     for application in 0..APPLICATIONS {
         fleet.tell(application, Command::Rest).await?;
     }
     // The longest transaction ends, and with it the last row is there.
-    fleet.watch(CALM, stop).await?;
+    fleet.watch(REST, stop).await?;
     // Also behind a phase that was stuck: this tells what is only late from what stays, and has dead letters redriven that would
     // look wrongly dead.
     let cured = scene.cured(&mut fleet).await?;

@@ -7,9 +7,9 @@ use serde::Serialize;
 /// Applications of a run.
 pub(crate) const APPLICATIONS: usize = 4;
 /// Of all faults, in percent: at least so many are kill -9 of the broker or the database.
-const SERVER_KILLS_MIN: usize = 5;
+pub(crate) const SERVER_KILLS_MIN: usize = 5;
 /// Of all faults, in percent: at least so many stop a process past its leases and let it go on.
-const PAUSES_MIN: usize = 10;
+pub(crate) const PAUSES_MIN: usize = 10;
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -99,8 +99,11 @@ impl Kind {
     }
 
     fn is_of_server(self) -> bool {
-        matches!(self, Self::KillBroker | Self::KillDatabase)
+        Self::OF_SERVERS.contains(&self)
     }
+
+    /// `kill -9` of the broker or the database.
+    pub(crate) const OF_SERVERS: [Self; 2] = [Self::KillBroker, Self::KillDatabase];
 }
 
 /// A fault: what, to which application (to none where it is a server's), for how long, and how much.
@@ -182,7 +185,7 @@ pub(crate) const SKEWED: &[Kind] = &[
 ];
 
 /// How long a phase takes with its calm, about.
-const PHASE_MS: u64 = 54_000;
+const PHASE_MS: u64 = 59_000;
 
 /// The schedule of a long run with phases of these faults.
 pub(crate) fn of(deck: &[Kind], seed: u64, minutes: f64, lease_ms: u64) -> Vec<Phase> {

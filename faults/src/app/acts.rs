@@ -30,6 +30,9 @@ pub(super) enum Act {
     Resume,
 }
 
+/// What is done, by the names of its counts.
+pub(crate) const ACTS: [&str; 3] = ["(letters redriven)", "(topics paused)", "(messages hastened)"];
+
 /// How often something was done, as far as the database said so.
 #[derive(Debug, Default)]
 struct Done {
@@ -71,9 +74,10 @@ impl Acts {
     }
 
     pub(super) fn counts(&self) -> [(String, u64); 3] {
-        let count = |name: &str, of: &AtomicU64| (format!("({name})"), of.load(Ordering::Relaxed));
         let Done { redriven, paused, hastened } = &*self.done;
-        [count("letters redriven", redriven), count("topics paused", paused), count("messages hastened", hastened)]
+        let [of_letters, of_topics, of_messages] = ACTS.map(ToOwned::to_owned);
+        [(of_letters, redriven), (of_topics, paused), (of_messages, hastened)]
+            .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
     }
 }
 

@@ -35,7 +35,8 @@ pub(super) struct Work {
     sequence: AtomicU64,
     rests: AtomicBool,
     burst: AtomicU64,
-    counts: Mutex<BTreeMap<&'static str, u64>>,
+    /// By kind, and whether they came to their end.
+    counts: Mutex<BTreeMap<(&'static str, bool), u64>>,
     counters: Counters,
 }
 
@@ -69,12 +70,16 @@ impl Work {
     /// What was done so far.
     pub(super) fn report(&self) -> Report {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let transactions = counts.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).chain(self.acts.counts());
+        let named = |(kind, has_ended): &(&str, bool)| match has_ended {
+            true => (*kind).to_owned(),
+            false => format!("{kind}, in vain"),
+        };
+        let transactions = counts.iter().map(|(kind, count)| (named(kind), *count)).chain(self.acts.counts());
         Report::Counts { transactions: transactions.collect(), metrics: self.counters.counts() }
     }
 
-    fn count(&self, kind: &'static str) {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+    fn count(&self, kind: Kind, has_ended: bool) {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry((kind.name(), has_ended)).or_default() += 1;
     }
 
     fn is_resting(&self) -> bool {
@@ -132,7 +137,7 @@ async fn be_worker(work: Arc<Work>, number: u32) {
         };
         let patience = kind.patience(&mut random).unwrap_or(PATIENCE);
         let ended = timeout(patience, run(&work, open, kind, &mut random)).await;
-        work.count(kind.name());
+        work.count(kind, matches!(ended, Ok(Ok(()))) || kind == Kind::Cancelled);
         // Cancelled, or without a database: as a pool does, it is thrown away.
         if !matches!(ended, Ok(Ok(()))) {
             connection = None;

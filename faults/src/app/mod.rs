@@ -7,10 +7,13 @@ mod load;
 mod transactions;
 mod transport;
 
+pub(crate) use acts::ACTS;
+pub(crate) use transactions::TRANSACTIONS;
 pub(crate) use transport::SENT_BY;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{panic, process, thread};
 
 use anyhow::{Context, Result};
 use diesel_async::AsyncPgConnection;
@@ -46,6 +49,7 @@ pub(crate) async fn run(config: Config) -> Result<()> {
     // The driver cannot leave us behind, however it ends.
     set_parent_process_death_signal(Some(Signal::KILL)).context("end with the driver")?;
     plant(config.mistake.as_deref())?;
+    end_with_the_first_panic();
     let counters = Counters::install()?;
     let outbox = outbox(&config)?;
     let transport = Troubled::new(kafka(&config)?, config.process);
@@ -55,7 +59,7 @@ pub(crate) async fn run(config: Config) -> Result<()> {
     let work = Arc::new(Work::new(config, outbox, acts, counters));
     let load = load::start(&work);
     say(&Report::Running);
-    tokio::spawn(tell_stalls());
+    thread::Builder::new().name("stalls".to_owned()).spawn(tell_stalls).context("start a thread")?;
     tokio::spawn(tell_failures(transport.clone()));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
@@ -118,11 +122,21 @@ async fn relay(config: &Config, outbox: &Outbox, transport: Troubled, clock: Jum
     relay.start().await.context("start the relay")
 }
 
-/// Says when this process did not run, although nobody stopped it: what another holder did meanwhile is no mistake.
-async fn tell_stalls() {
+/// A relay that begins again behind a panic of its own, and a worker that is missing, would go unseen: nothing here is meant to panic.
+fn end_with_the_first_panic() {
+    let tell = panic::take_hook();
+    panic::set_hook(Box::new(move |panicked| {
+        tell(panicked);
+        process::abort();
+    }));
+}
+
+/// Says when this process did not run, although nobody stopped it: what another holder did meanwhile is no mistake. On a thread of its
+/// own: what blocks the library's threads is the library's mistake.
+fn tell_stalls() {
     let mut before = now_ms();
     loop {
-        tokio::time::sleep(BEAT).await;
+        thread::park_timeout(BEAT);
         let now = now_ms();
         if now.saturating_sub(before) > u64::try_from((BEAT + STALL).as_millis()).unwrap_or(u64::MAX) {
             say(&Report::Stalled { from_ms: before, until_ms: now });

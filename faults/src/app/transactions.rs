@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::load::Work;
 use super::now_ms;
 use crate::truth::{CURABLE, Name, Note, note};
-use crate::wire::{FENCED, ORDERED, PLAIN};
+use crate::wire::{FENCED, Load, ORDERED, PLAIN};
 
 /// Keys of either topic: few enough that each has an order worth the name.
 const KEYS: u64 = 40;
@@ -18,6 +18,23 @@ const KEYS: u64 = 40;
 const LONG: Duration = Duration::from_millis(2_300);
 /// For how long messages are delayed, in milliseconds.
 const DELAYS: std::ops::Range<u64> = 200..3_000;
+
+/// The names of all kinds.
+pub(crate) const TRANSACTIONS: [&str; 13] = [
+    "commit",
+    "ordered",
+    "batch",
+    "outbox.transaction",
+    "rollback",
+    "savepoint rolled back",
+    "savepoint released",
+    "swallowed error",
+    "cancelled future",
+    "long",
+    "delayed",
+    "delayed, then sent now",
+    "fenced",
+];
 
 /// What a transaction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +92,20 @@ impl Kind {
         }
     }
 
+    /// Whether it is as good on an ordered topic as on a plain one. `outbox.transaction` is not: it locks the key at its end, when the
+    /// number that tells the order is drawn.
+    fn is_of_any_topic(self) -> bool {
+        let kinds = [
+            Self::Rollback,
+            Self::SavepointRolledBack,
+            Self::SavepointReleased,
+            Self::SwallowedError,
+            Self::Cancelled,
+            Self::Long,
+        ];
+        kinds.contains(&self)
+    }
+
     /// After how long its future is dropped, somewhere in its middle.
     pub(super) fn patience(self, random: &mut fastrand::Rng) -> Option<Duration> {
         (self == Self::Cancelled).then(|| Duration::from_micros(random.u64(..8_000)))
@@ -95,6 +126,21 @@ impl Draft {
     fn plain(work: &Work, random: &mut fastrand::Rng) -> Self {
         let key = random.bool().then(|| format!("key-{}", random.u64(..KEYS)));
         Self { name: work.name(), topic: PLAIN, key, delay: None, not_before_ms: None }
+    }
+
+    /// The first of a transaction.
+    fn first(work: &Work, random: &mut fastrand::Rng, kind: Kind) -> Self {
+        let Load { ordered, whole_life, .. } = work.config.load;
+        match kind {
+            Kind::Ordered if ordered => Self::of_key(work, random, ORDERED),
+            Kind::Fenced => Self::of_key(work, random, FENCED),
+            Kind::Delayed | Kind::Hastened => Self::plain(work, random).delayed(random, kind == Kind::Hastened),
+            _ => match kind.is_of_any_topic().then(|| random.u32(..6)) {
+                Some(0 | 1) if ordered => Self::of_key(work, random, ORDERED),
+                Some(2) if whole_life => Self::of_key(work, random, FENCED),
+                _ => Self::plain(work, random),
+            },
+        }
     }
 
     fn of_key(work: &Work, random: &mut fastrand::Rng, topic: i16) -> Self {
@@ -163,13 +209,7 @@ pub(super) async fn run(
     kind: Kind,
     random: &mut fastrand::Rng,
 ) -> QueryResult<()> {
-    let orders = work.config.load.ordered;
-    let first = match kind {
-        Kind::Ordered if orders => Draft::of_key(work, random, ORDERED),
-        Kind::Fenced => Draft::of_key(work, random, FENCED),
-        Kind::Delayed | Kind::Hastened => Draft::plain(work, random).delayed(random, kind == Kind::Hastened),
-        _ => Draft::plain(work, random),
-    };
+    let first = Draft::first(work, random, kind);
     let second = if first.topic == PLAIN { Draft::plain(work, random) } else { first.behind(work) };
     let ended = match kind {
         Kind::Batch(messages) => {

@@ -146,3 +146,38 @@ fn a_second_copy_needs_a_fault_of_a_sender_in_between() {
         assert_eq!(findings(&doubled).is_empty(), explains, "{:?}", doubled.windows);
     }
 }
+
+/// What began when the row was settled long ago is no reason.
+#[test]
+fn a_fault_that_explains_a_copy_begins_before_the_row_was_settled() {
+    let mut doubled = case();
+    doubled.records.push(record(1, 9_000));
+    for (at, explains) in [(1_000 + SETTLED_MAX_MS, true), (1_001 + SETTLED_MAX_MS, false)] {
+        doubled.windows = vec![Window::at("kill", 0, at)];
+        assert_eq!(findings(&doubled).is_empty(), explains, "{at}");
+    }
+    // A third copy counts from the second, and one reason does not do for both.
+    doubled.records.push(record(1, 20_000));
+    doubled.windows = vec![Window::at("kill", 0, 2_000)];
+    assert_eq!(findings(&doubled), [(Finding::Doubled, 1)]);
+    doubled.windows.push(Window::at("kill", 0, 9_500));
+    assert_eq!(findings(&doubled), []);
+}
+
+/// An owner that was stopped, and sends when another has fenced the lane and sent.
+#[test]
+fn nothing_that_happened_to_an_earlier_owner_explains_a_copy_behind_a_fence() {
+    let mut late = case();
+    for (topic, found) in [(ORDERED, 0), (FENCED, 1)] {
+        late.committed.iter_mut().for_each(|row| row.topic = topic);
+        late.records = (1..=3).map(|n| record(n, n * 1_000)).collect();
+        late.records[0].sent_by = Some(2);
+        late.records.push(record(1, 5_000));
+        late.records.iter_mut().for_each(|record| record.topic = topic);
+        late.windows = vec![Window::at("stop", 0, 1_500)];
+        assert_eq!(audit(&late).count(Finding::Doubled), found);
+        // What happened to the sender of the copy before does.
+        late.windows = vec![Window::at("stop", 1, 1_500)];
+        assert_eq!(audit(&late).count(Finding::Doubled), 0);
+    }
+}

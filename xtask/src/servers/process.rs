@@ -60,14 +60,26 @@ impl Server {
     }
 
     /// SIGKILL to the server and its children at once, as a power cut would end them; returns when all are gone.
+    ///
+    /// # Errors
+    ///
+    /// Also where it had ended by itself, which a kill would hide.
     pub(super) fn kill9(mut self) -> Result<()> {
+        let ended = self.child.try_wait().context("look after the server")?;
         // Stopped first, or it could start a child between our look and the kill.
         signal(self.id(), Signal::STOP);
         let family = children_of(self.id());
         self.child.kill().context("kill the server")?;
         family.iter().for_each(|&id| signal(id, Signal::KILL));
         self.child.wait().context("reap the server")?;
-        until(DEADLINE, || Ok(family.iter().all(|&id| !lives(id)))).context("children of the server outlive SIGKILL")
+        until(DEADLINE, || Ok(family.iter().all(|&id| !lives(id))))
+            .context("children of the server outlive SIGKILL")?;
+        match ended {
+            None => Ok(()),
+            Some(status) => {
+                bail!("the server had ended by itself with {status}; its log ends with:\n{}", tail(&self.log))
+            }
+        }
     }
 
     /// Sends `signal` and waits for the orderly end.

@@ -22,6 +22,7 @@ use super::config::KafkaConfigError;
 use super::error::Answer;
 use super::placing::Placing;
 use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_LANE_DRAIN};
+use crate::planted::{Mistake, planted};
 use crate::transport::{FailureClass, FencedLane, FencedMessage, TransportError};
 
 /// Whether the client of a lane can be made with these settings: it refuses some that the plain one takes. Blocks, for no broker.
@@ -35,6 +36,7 @@ pub(super) fn fence(
     id: String,
     delivery_timeout: Duration,
 ) -> Result<Arc<dyn FencedLane>, TransportError> {
+    let id = if planted(Mistake::FenceSkipped) { format!("{id}-{}", std::process::id()) } else { id };
     let producer = producer(&placing.client, &id, delivery_timeout)?;
     producer.init_transactions(KAFKA_FENCE_TIMEOUT).map_err(|error| failed(&producer, &error))?;
     let (sender, jobs) = channel();
