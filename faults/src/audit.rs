@@ -16,7 +16,8 @@ const EARLY_MAX_MS: u64 = 20;
 /// A message is delayed by less than this.
 const DELAY_MAX_MS: u64 = 4_000;
 /// How long behind the end of every fault that explains it, at most, a further copy may come: a sender that dies at the end of a fault
-/// leaves rows to the sweeper, which may meet a broker and a database that are killed, a lane that is taken over, and a paused topic.
+/// leaves rows to the sweeper, or to a lane's next owner, which may die, too, and meet a paused topic. While the broker or the database is
+/// down nothing can come, and that time does not count: either takes 3 to 17 s to be back.
 const LAG_MAX_MS: u64 = 20_000;
 /// How long after a copy, at most, a fault that explains the next one begins: by then the row is settled, unless another fault keeps it
 /// from that, which is the explanation then. An acknowledgement may be late by a second, and a settle wait for a slow way.
@@ -236,7 +237,7 @@ impl Audit {
                     && window.explains(before.at_ms, copy.at_ms)
             };
             let reasons: Vec<&Window> = evidence.windows.iter().filter(concerns).collect();
-            let lag_ms = reasons.iter().map(|window| window.lag_ms(copy.at_ms)).min();
+            let lag_ms = reasons.iter().map(|window| lag_ms(window, copy.at_ms, evidence.windows)).min();
             match (reasons.iter().min_by_key(|window| window.rank()), lag_ms) {
                 (Some(window), Some(lag_ms)) if lag_ms <= LAG_MAX_MS => {
                     *self.duplicates.entry(window.name).or_default() += 1;
@@ -262,6 +263,23 @@ impl Audit {
             }
         }
     }
+}
+
+/// How long after a fault a copy came, without the time in which a server was down.
+fn lag_ms(fault: &Window, copy_ms: u64, windows: &[Window]) -> u64 {
+    let from_ms = fault.until_ms.min(copy_ms);
+    let mut downs: Vec<(u64, u64)> = windows
+        .iter()
+        .filter(|window| window.is_of_server())
+        .map(|window| (window.from_ms.max(from_ms), window.until_ms.min(copy_ms)))
+        .collect();
+    downs.sort_unstable();
+    let (mut lag_ms, mut counted_to_ms) = (copy_ms - from_ms, from_ms);
+    for (down_ms, up_ms) in downs {
+        lag_ms -= up_ms.saturating_sub(down_ms.max(counted_to_ms));
+        counted_to_ms = counted_to_ms.max(up_ms);
+    }
+    lag_ms
 }
 
 /// What there is to say of a record behind a later one of its key: where all copies of both are.

@@ -27,6 +27,13 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// A broker that is down.
+    #[cfg(test)]
+    pub(crate) fn down(from_ms: u64, until_ms: u64) -> Self {
+        let kind = Kind::KillBroker;
+        Self { application: None, kind: Some(kind), ..Self::unplanned(kind.name(), 0, [from_ms, until_ms], 0) }
+    }
+
     /// A moment of a fault that doubles.
     #[cfg(test)]
     pub(crate) fn at(name: &'static str, application: usize, at_ms: u64) -> Self {
@@ -45,9 +52,9 @@ impl Window {
         self.doubles && is_between && copy_ms <= self.explains_until_ms
     }
 
-    /// How long after its end a copy came.
-    pub(crate) fn lag_ms(&self, copy_ms: u64) -> u64 {
-        copy_ms.saturating_sub(self.until_ms)
+    /// Whether a server was down.
+    pub(crate) fn is_of_server(&self) -> bool {
+        self.kind.is_some_and(Kind::is_of_server)
     }
 
     /// Whether the database's clock was not the machine's between these moments, or came back to it just before.

@@ -98,7 +98,7 @@ impl Kind {
         matches!(self, Self::DatabaseAhead | Self::DatabaseBehind)
     }
 
-    fn is_of_server(self) -> bool {
+    pub(crate) fn is_of_server(self) -> bool {
         Self::OF_SERVERS.contains(&self)
     }
 

@@ -147,6 +147,18 @@ fn a_second_copy_needs_a_fault_of_a_sender_in_between() {
     }
 }
 
+#[test]
+fn the_time_in_which_a_server_was_down_is_not_held_against_a_copy() {
+    let kill = Window::at("kill", 0, 2_000);
+    // Both down for a while, one behind the copy, one before the fault.
+    let downs = [(1_000, 1_500), (3_000, 6_000), (5_000, 7_000), (9_000, 20_000)];
+    let windows: Vec<Window> = downs.map(|(from_ms, until_ms)| Window::down(from_ms, until_ms)).into();
+    assert_eq!(lag_ms(&kill, 8_000, &windows), 2_000);
+    assert_eq!(lag_ms(&kill, 10_000, &windows), 3_000);
+    assert_eq!(lag_ms(&kill, 1_900, &windows), 0, "it came before the end of the fault");
+    assert_eq!(lag_ms(&kill, 8_000, &[]), 6_000);
+}
+
 /// What began when the row was settled long ago is no reason.
 #[test]
 fn a_fault_that_explains_a_copy_begins_before_the_row_was_settled() {

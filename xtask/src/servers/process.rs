@@ -65,21 +65,16 @@ impl Server {
     ///
     /// Also where it had ended by itself, which a kill would hide.
     pub(super) fn kill9(mut self) -> Result<()> {
-        let ended = self.child.try_wait().context("look after the server")?;
+        if let Some(status) = self.child.try_wait().context("look after the server")? {
+            bail!("the server had ended by itself with {status}; its log ends with:\n{}", tail(&self.log));
+        }
         // Stopped first, or it could start a child between our look and the kill.
         signal(self.id(), Signal::STOP);
         let family = children_of(self.id());
         self.child.kill().context("kill the server")?;
         family.iter().for_each(|&id| signal(id, Signal::KILL));
         self.child.wait().context("reap the server")?;
-        until(DEADLINE, || Ok(family.iter().all(|&id| !lives(id))))
-            .context("children of the server outlive SIGKILL")?;
-        match ended {
-            None => Ok(()),
-            Some(status) => {
-                bail!("the server had ended by itself with {status}; its log ends with:\n{}", tail(&self.log))
-            }
-        }
+        until(DEADLINE, || Ok(family.iter().all(|&id| !lives(id)))).context("children of the server outlive SIGKILL")
     }
 
     /// Sends `signal` and waits for the orderly end.
