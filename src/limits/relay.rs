@@ -75,7 +75,7 @@ pub struct Limits {
     pub poll_interval: Duration,
     /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. Later is a row
     /// that commits that long after it was due, which is t behind its enqueue. A look finds that it is due and no claim does, so the next
-    /// claim reads from the beginning, as often as the slack is long. 3 s, which is how long a claim can keep a row locked at most
+    /// claim reads from the beginning, as often as the slack is long. 3 s, which is about how long a claim can keep a row locked at most
     /// ([`claim_term_duration`](Self::claim_term_duration) and the second after which the database ends it): below, rows that another
     /// node is about to send would be looked for as if they had been committed late. Not more, because the first claim of each pass goes over
     /// the rows of this time where somebody's old snapshot keeps what was deleted: of 3 s at 8,300 a second, 0.6 times the pages of the claim itself.
