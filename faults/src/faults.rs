@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::{END_MAX, Fleet};
 use crate::journal::Journal;
+use crate::recovery::RUNNING_MAX;
 use crate::schedule::{Fault, Kind, Phase};
 use crate::truth;
 use crate::wire::{Command, Times};
@@ -34,7 +35,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What is to be done at a time; the place is that in the journal.
 #[derive(Debug, Clone, Copy)]
 enum Action {
-    Begin(Fault),
+    /// Until this moment at the latest.
+    Begin(Fault, Instant),
     End(Fault, usize),
     /// An application that was told to end does so; the moment is the last.
     AwaitEnd(Fault, usize, Instant),
@@ -67,7 +69,8 @@ impl<'a> Faults<'a> {
     pub(crate) async fn go_through(&mut self, phase: &Phase, fleet: &mut Fleet, stop: &Stop) -> Result<()> {
         let begin = Instant::now();
         for step in phase {
-            self.plan(begin + Duration::from_millis(step.at_ms), Action::Begin(step.fault));
+            let at = begin + Duration::from_millis(step.at_ms);
+            self.plan(at, Action::Begin(step.fault, at + RUNNING_MAX));
         }
         while let Some(Reverse((at, place))) = self.agenda.pop() {
             while Instant::now() < at {
@@ -77,6 +80,10 @@ impl<'a> Faults<'a> {
             }
             let action = self.actions[place];
             self.act(action, fleet).await?;
+            // One that did not come back is not to be waited for by everything else.
+            while let Some(restarted) = self.servers.try_join_next() {
+                restarted??;
+            }
         }
         while let Some(restarted) = self.servers.join_next().await {
             restarted??;
@@ -93,14 +100,16 @@ impl<'a> Faults<'a> {
     async fn act(&mut self, action: Action, fleet: &mut Fleet) -> Result<()> {
         match action {
             // It has to run to hear anything, or to be stopped in the middle of something, and the schedule lags behind. Killed it is also
-            // while it starts.
-            Action::Begin(fault)
+            // while it starts. Where it never runs the fault is left out: behind the phase that is found, and by the shares of what happened.
+            Action::Begin(fault, until)
                 if fault.application.is_some_and(|of| !fleet.can_meet(of, fault.kind == Kind::KillApplication)) =>
             {
-                self.plan(Instant::now() + LOOK, action);
+                if Instant::now() < until {
+                    self.plan(Instant::now() + LOOK, action);
+                }
                 Ok(())
             }
-            Action::Begin(fault) => {
+            Action::Begin(fault, _) => {
                 let place = self.journal.begin(fault, self.times.delivery_ms);
                 let ends_at = Instant::now() + Duration::from_millis(fault.for_ms);
                 if self.begin(fault, place, fleet).await? {

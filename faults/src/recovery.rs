@@ -16,7 +16,7 @@ use xtask::stop::Stop;
 
 /// The longest that applications may take to run again in a healed world: one that was started without a broker waits for it
 /// first.
-const RUNNING_MAX: Duration = Duration::from_secs(60);
+pub(crate) const RUNNING_MAX: Duration = Duration::from_secs(60);
 /// The longest that it may take from then on until what waited is sent. A full sweep comes once a minute: what is found only by
 /// that is stuck.
 const RECOVERY_MAX: Duration = Duration::from_secs(45);
