@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::fleet::{END_MAX, Fleet};
 use crate::journal::Journal;
 use crate::recovery::RUNNING_MAX;
-use crate::schedule::{APPLICATIONS, Fault, Kind, Phase};
+use crate::schedule::{Fault, Kind, Phase};
 use crate::truth;
 use crate::wire::{Command, Times};
 use crate::world::World;
@@ -56,15 +56,13 @@ pub(crate) struct Faults<'a> {
     actions: Vec<Action>,
     /// By time, with the place in `actions`.
     agenda: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// The applications whose fault has begun and not ended: the end of one would heal another of its kind.
-    is_met: [bool; APPLICATIONS],
     servers: JoinSet<Result<()>>,
 }
 
 impl<'a> Faults<'a> {
     pub(crate) fn new(world: &'a World, database: &'a str, journal: &'a Journal, times: Times) -> Self {
         let (actions, agenda, servers) = (Vec::new(), BinaryHeap::new(), JoinSet::new());
-        Self { world, database, journal, times, actions, agenda, is_met: [false; APPLICATIONS], servers }
+        Self { world, database, journal, times, actions, agenda, servers }
     }
 
     /// Goes through a phase to its end, when everything is healed and runs again.
@@ -111,9 +109,6 @@ impl<'a> Faults<'a> {
             Action::Begin(fault, _) => {
                 let place = self.journal.begin(fault, self.times.delivery_ms);
                 let ends_at = Instant::now() + Duration::from_millis(fault.for_ms);
-                if let Some(application) = fault.application {
-                    self.is_met[application] = true;
-                }
                 if self.begin(fault, place, fleet).await? {
                     self.plan(ends_at, Action::End(fault, place));
                 }
@@ -129,9 +124,6 @@ impl<'a> Faults<'a> {
             }
             Action::End(fault, place) => {
                 self.end(fault, fleet).await?;
-                if let Some(application) = fault.application {
-                    self.is_met[application] = false;
-                }
                 self.journal.end(place);
                 Ok(())
             }
@@ -152,11 +144,12 @@ impl<'a> Faults<'a> {
         }
     }
 
-    /// Whether its application has no other fault and runs, which it has to in order to hear anything, or to be stopped in the middle of
-    /// something; killed it is also while it starts. The schedule sees to both, and lags behind where a start takes long.
+    /// Whether its application has no other fault, whose end would heal this one as well, and runs, which it has to in order to hear
+    /// anything, or to be stopped in the middle of something; killed it is also while it starts. The schedule sees to both, and lags
+    /// behind where a start takes long.
     fn can_begin(&self, fault: Fault, fleet: &Fleet) -> bool {
         let Some(application) = fault.application else { return true };
-        !self.is_met[application] && fleet.can_meet(application, fault.kind == Kind::KillApplication)
+        !self.journal.has_fault(application) && (fault.kind == Kind::KillApplication || fleet.runs(application))
     }
 
     /// Says whether the fault has an end that is to be made.

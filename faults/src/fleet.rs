@@ -40,7 +40,6 @@ struct Running {
     process: u32,
     child: Child,
     orders: ChildStdin,
-    is_stopped: bool,
     /// It was told to end.
     ends: bool,
 }
@@ -92,8 +91,7 @@ impl Fleet {
                 }
             }
         });
-        self.running[application] =
-            Some(Running { process: self.lives, child, orders, is_stopped: false, ends: false });
+        self.running[application] = Some(Running { process: self.lives, child, orders, ends: false });
         Ok(())
     }
 
@@ -112,18 +110,16 @@ impl Fleet {
     }
 
     /// SIGSTOP or SIGCONT.
-    pub(crate) fn signal(&mut self, application: usize, signal: Signal) -> Result<()> {
-        let Some(running) = &mut self.running[application] else { return Ok(()) };
+    pub(crate) fn signal(&self, application: usize, signal: Signal) -> Result<()> {
+        let Some(running) = &self.running[application] else { return Ok(()) };
         let Some(pid) = running.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return Ok(()) };
-        running.is_stopped = signal == Signal::STOP;
         kill_process(pid, signal).context("signal an application")
     }
 
-    /// Whether a fault of an application happens to it: it is there and nobody has told it to end, and it runs, or `while_it_starts`
-    /// will do.
-    pub(crate) fn can_meet(&self, application: usize, while_it_starts: bool) -> bool {
-        let is_up = |running: &Running| while_it_starts || lock(&self.heard).running.contains(&running.process);
-        self.running[application].as_ref().is_some_and(|running| !running.is_stopped && !running.ends && is_up(running))
+    /// Whether an application's present life has said that it runs.
+    pub(crate) fn runs(&self, application: usize) -> bool {
+        let heard = lock(&self.heard);
+        self.running[application].as_ref().is_some_and(|running| heard.running.contains(&running.process))
     }
 
     /// Tells an application to end.
@@ -183,9 +179,8 @@ impl Fleet {
 
     /// The applications whose present life has not said yet that it runs.
     pub(crate) fn starting(&self) -> Vec<usize> {
-        let heard = lock(&self.heard);
-        let lives = self.running.iter().enumerate().filter_map(|(application, of)| Some((application, of.as_ref()?)));
-        lives.filter(|(_, of)| !heard.running.contains(&of.process)).map(|(application, _)| application).collect()
+        let is_starting = |application: &usize| self.running[*application].is_some() && !self.runs(*application);
+        (0..self.running.len()).filter(is_starting).collect()
     }
 
     /// Transactions by kind, as far as the applications came to tell.

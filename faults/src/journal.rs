@@ -108,6 +108,11 @@ impl Journal {
         }
     }
 
+    /// Whether a fault of this application has begun and not ended.
+    pub(crate) fn has_fault(&self, application: usize) -> bool {
+        self.lock().iter().any(|window| window.application == Some(application) && window.until_ms == NEVER)
+    }
+
     /// Nothing is left of what was there by now, but for what clients have under way: for so much longer.
     pub(crate) fn recovered(&self, delivery_ms: u64) {
         let now = now_ms();
@@ -160,6 +165,19 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_application_has_a_fault_from_its_beginning_to_its_end() {
+        let journal = Journal::default();
+        let fault = |application| Fault { kind: Kind::CutBroker, application, for_ms: 0, amount: 0 };
+        journal.begin(fault(None), 0);
+        journal.failed(1, 0, 0);
+        assert!(!journal.has_fault(1), "a server's is nobody's, and what a client said is none");
+        let place = journal.begin(fault(Some(1)), 0);
+        assert!(journal.has_fault(1) && !journal.has_fault(0));
+        journal.end(place);
+        assert!(!journal.has_fault(1));
+    }
 
     #[test]
     fn a_fault_explains_what_comes_between_it_and_the_recovery() {
