@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::limits::CONFIRM_REST;
+use crate::limits::{CONFIRM_REST, CONFIRM_REST_ROWS_MIN};
 
 /// Says when the next confirm may go.
 ///
@@ -17,7 +17,8 @@ use crate::limits::CONFIRM_REST;
 /// And it rests [`CONFIRM_REST`] times as long as the last group took from the first look at it to its answers, where that
 /// ends within the interval. A database at a distance of a millisecond was read after every third row without it, and a
 /// broker got a request for every row, which cost the business 3 and 5 % of its transactions; to rows that already waited
-/// for two ways there and back it adds a few more.
+/// for two ways there and back it adds a few more. Where the rate promises fewer than [`CONFIRM_REST_ROWS_MIN`] rows
+/// meanwhile it rests not at all: there a slow answer would only make the next row slow as well.
 #[derive(Debug)]
 pub(crate) struct Pace {
     interval: Duration,
@@ -27,6 +28,7 @@ pub(crate) struct Pace {
     last: (Instant, Instant),
     counted_since: Instant,
     rows: usize,
+    rows_per_second: f64,
     is_busy: bool,
 }
 
@@ -40,6 +42,7 @@ impl Pace {
             last: (now, now),
             counted_since: now,
             rows: 0,
+            rows_per_second: 0.0,
             is_busy: false,
         }
     }
@@ -49,10 +52,10 @@ impl Pace {
         self.not_before = now + self.interval;
         self.rows += rows;
         let elapsed = now - self.counted_since;
-        if elapsed >= self.interval {
-            let rows = if self.is_busy { self.rows * 2 } else { self.rows };
-            let rows_min = self.group_rows_min as f64 * elapsed.as_secs_f64();
-            self.is_busy = rows as f64 * self.interval.as_secs_f64() >= rows_min;
+        if elapsed >= self.interval && !elapsed.is_zero() {
+            self.rows_per_second = self.rows as f64 / elapsed.as_secs_f64();
+            let rows = self.rows_within(self.interval);
+            self.is_busy = if self.is_busy { rows * 2.0 } else { rows } >= self.group_rows_min as f64;
             (self.counted_since, self.rows) = (now, 0);
         }
     }
@@ -77,13 +80,21 @@ impl Pace {
     async fn rest(&self, answered: impl Future<Output = Option<Instant>>) {
         let (began_at, read_at) = self.last;
         let answered_at = answered.await.map_or(read_at, |at| at.max(read_at));
+        let rest = self.interval.min((answered_at - began_at) * CONFIRM_REST);
+        if self.rows_within(rest) < CONFIRM_REST_ROWS_MIN {
+            return;
+        }
         // In whole milliseconds, as timers count; rounded up, the shortest rest would be the longest in proportion.
-        let rest = ((answered_at - began_at) * CONFIRM_REST).as_millis();
-        let rest_until = answered_at + Duration::from_millis(u64::try_from(rest).unwrap_or(u64::MAX));
+        let rest_until = answered_at + Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
         // Not even asked of a timer where it is over: that would answer at the next whole millisecond.
         if Instant::now() < rest_until {
             sleep_until(rest_until).await;
         }
+    }
+
+    /// How many rows come in that time, if they come as they came.
+    fn rows_within(&self, time: Duration) -> f64 {
+        self.rows_per_second * time.as_secs_f64()
     }
 }
 
@@ -158,9 +169,16 @@ mod tests {
         assert_eq!(began.elapsed(), INTERVAL);
     }
 
+    /// A pace to which `rows` come in each millisecond.
+    async fn pace_at(rows: usize) -> Pace {
+        let mut pace = pace();
+        wait_after(&mut pace, rows, Duration::from_millis(1)).await;
+        pace
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_answers_are_part_of_what_the_rest_is_in_proportion_to() {
-        let mut pace = pace();
+        let mut pace = pace_at(2).await;
         let began = Instant::now();
         pace.took(1, began);
         pace.finished(began, began);
@@ -183,7 +201,7 @@ mod tests {
     async fn the_rest_after_a_read_is_in_proportion_to_it_and_within_the_interval() {
         for (read_us, waited_us) in [(100, 0), (1_000, 3_000), (1_200, 3_000), (2_000, 3_000), (5_000, 0), (50_000, 0)]
         {
-            let mut pace = pace();
+            let mut pace = pace_at(2).await;
             let began = Instant::now();
             pace.took(1, began);
             tokio::time::advance(Duration::from_micros(read_us)).await;
@@ -195,6 +213,17 @@ mod tests {
             let expected = Duration::from_micros(waited_us);
             assert!(waited >= expected && waited <= expected + Duration::from_millis(1), "{read_us}: {waited:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rows_that_come_seldom_wait_for_the_answer_before_them_and_for_no_rest() {
+        let mut pace = pace();
+        wait_after(&mut pace, 1, Duration::from_millis(5)).await;
+        let began = Instant::now();
+        pace.took(1, began);
+        pace.finished(began, began);
+        pace.next(after(Duration::from_millis(1), began + Duration::from_millis(1))).await;
+        assert_eq!(began.elapsed(), Duration::from_millis(1));
     }
 
     #[tokio::test(start_paused = true)]
