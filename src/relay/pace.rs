@@ -17,8 +17,8 @@ use crate::limits::{CONFIRM_REST, CONFIRM_REST_ROWS_MIN};
 /// And it rests [`CONFIRM_REST`] times as long as the last group took from the first look at it to its answers, where that
 /// ends within the interval. A database at a distance of a millisecond was read after every third row without it, and a
 /// broker got a request for every row, which cost the business 3 and 5 % of its transactions; to rows that already waited
-/// for two ways there and back it adds a few more. Where the rate promises fewer than [`CONFIRM_REST_ROWS_MIN`] rows
-/// meanwhile it rests not at all: there a slow answer would only make the next row slow as well.
+/// for two ways there and back it adds a few more. Where fewer than [`CONFIRM_REST_ROWS_MIN`] rows came in an interval it rests
+/// not at all: there a slow answer would only make the next row slow as well.
 #[derive(Debug)]
 pub(crate) struct Pace {
     interval: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct Pace {
     last: (Instant, Instant),
     counted_since: Instant,
     rows: usize,
-    rows_per_second: f64,
+    rows_per_interval: f64,
     is_busy: bool,
 }
 
@@ -42,7 +42,7 @@ impl Pace {
             last: (now, now),
             counted_since: now,
             rows: 0,
-            rows_per_second: 0.0,
+            rows_per_interval: 0.0,
             is_busy: false,
         }
     }
@@ -53,9 +53,9 @@ impl Pace {
         self.rows += rows;
         let elapsed = now - self.counted_since;
         if elapsed >= self.interval && !elapsed.is_zero() {
-            self.rows_per_second = self.rows as f64 / elapsed.as_secs_f64();
-            let rows = self.rows_within(self.interval);
-            self.is_busy = if self.is_busy { rows * 2.0 } else { rows } >= self.group_rows_min as f64;
+            self.rows_per_interval = self.rows as f64 * self.interval.as_secs_f64() / elapsed.as_secs_f64();
+            let rows = if self.is_busy { self.rows_per_interval * 2.0 } else { self.rows_per_interval };
+            self.is_busy = rows >= self.group_rows_min as f64;
             (self.counted_since, self.rows) = (now, 0);
         }
     }
@@ -80,21 +80,16 @@ impl Pace {
     async fn rest(&self, answered: impl Future<Output = Option<Instant>>) {
         let (began_at, read_at) = self.last;
         let answered_at = answered.await.map_or(read_at, |at| at.max(read_at));
-        let rest = self.interval.min((answered_at - began_at) * CONFIRM_REST);
-        if self.rows_within(rest) < CONFIRM_REST_ROWS_MIN {
+        if self.rows_per_interval < CONFIRM_REST_ROWS_MIN {
             return;
         }
         // In whole milliseconds, as timers count; rounded up, the shortest rest would be the longest in proportion.
-        let rest_until = answered_at + Duration::from_millis(u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
+        let rest = ((answered_at - began_at) * CONFIRM_REST).as_millis();
+        let rest_until = answered_at + Duration::from_millis(u64::try_from(rest).unwrap_or(u64::MAX));
         // Not even asked of a timer where it is over: that would answer at the next whole millisecond.
         if Instant::now() < rest_until {
             sleep_until(rest_until).await;
         }
-    }
-
-    /// How many rows come in that time, if they come as they came.
-    fn rows_within(&self, time: Duration) -> f64 {
-        self.rows_per_second * time.as_secs_f64()
     }
 }
 
