@@ -21,6 +21,7 @@ macro_rules! guides {
             /// [operations]: crate::guide::operations
             /// [ordering]: crate::guide::ordering
             /// [performance]: crate::guide::performance
+            /// [pgbouncer]: crate::guide::pgbouncer
             /// [rocketmq]: crate::guide::rocketmq
             /// [testing]: crate::guide::testing
             /// [transports]: crate::guide::transports
@@ -58,6 +59,8 @@ guides! {
     ordering = "../docs/ordering.md";
     /// What it costs, measured, and what to turn.
     performance = "../docs/performance.md";
+    /// What to set where pgbouncer in transaction mode is between, by version and kind of connection.
+    pgbouncer = "../docs/pgbouncer.md";
     /// RocketMQ: settings, guarantees, errors.
     rocketmq = "../docs/rocketmq.md";
     /// Tests of your application, and of your own stores and transports.

@@ -20,6 +20,10 @@ pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(60);
 /// pool with fewer connections than calls would collect one waiter for each call of its whole deadline.
 pub const CONNECTION_OPENINGS_MAX: usize = 1;
 
+/// How long a relay waits at its start for a second connection, to find out whether a pooler mixes the sessions of connections. A pool
+/// that opens one takes milliseconds; one that has no second does not delay the start for longer.
+pub const POOLER_CHECK_WAIT: Duration = Duration::from_secs(1);
+
 /// How long after a claim's term the database ends a claim whose process says nothing more. Long enough for a process that is only
 /// slow; short, because its rows stay locked until then.
 pub const CLAIM_SILENCE: Duration = Duration::from_secs(1);

@@ -28,6 +28,7 @@ pub struct OutboxBuilder {
     topics: Vec<Topic>,
     tables: TableNames,
     require_transaction: bool,
+    transaction_pooling: bool,
     messages: Vec<Registered>,
 }
 
@@ -66,6 +67,16 @@ impl OutboxBuilder {
         self
     }
 
+    /// For connections of diesel-async behind pgbouncer in transaction mode, where it follows no prepared statements: before version
+    /// 1.21, or without `max_prepared_statements`. docs/pgbouncer.md has what else such a connection needs.
+    ///
+    /// [`Outbox::transaction_async`] then sends its COMMIT after the messages and as plain text, which costs a round trip: beside them it
+    /// is a prepared statement, and each would be left behind in a session of the server.
+    pub fn transaction_pooling(mut self) -> Self {
+        self.transaction_pooling = true;
+        self
+    }
+
     /// The outbox.
     ///
     /// # Errors
@@ -81,6 +92,7 @@ impl OutboxBuilder {
             messages: self.tables.messages(),
             tables: self.tables,
             require_transaction: self.require_transaction,
+            transaction_pooling: self.transaction_pooling,
             registered: self.messages,
             link: Arc::default(),
             recorder: OnceLock::new(),

@@ -67,6 +67,12 @@ struct Inner {
     /// The table of messages, as it stands in every statement.
     messages: String,
     require_transaction: bool,
+    /// Whether a prepared COMMIT would be left behind.
+    #[cfg_attr(
+        not(all(feature = "async", feature = "postgres")),
+        expect(dead_code, reason = "nothing is prepared there")
+    )]
+    transaction_pooling: bool,
     registered: Vec<Registered>,
     link: Arc<Link>,
     /// Set once by an application's test.

@@ -24,6 +24,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/operations.md",
     "docs/ordering.md",
     "docs/performance.md",
+    "docs/pgbouncer.md",
     "docs/rocketmq.md",
     "docs/testing.md",
     "docs/transports.md",

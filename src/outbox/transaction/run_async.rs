@@ -118,6 +118,7 @@ impl Outbox {
             Ok(admitted) => {
                 #[cfg(feature = "postgres")]
                 if let Some(conn) = (&mut *conn as &mut dyn Any).downcast_mut::<AsyncPgConnection>()
+                    && !self.inner.transaction_pooling
                     && Self::fits_pipeline(&rows, admitted)
                 {
                     return self.write_with_commit(conn, rows, admitted).await;

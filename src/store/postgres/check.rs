@@ -20,6 +20,9 @@ SELECT current_setting('default_transaction_read_only') = 'on', current_setting(
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
+        if !self.connections.are_apart() {
+            self.refuse_transaction_pooling().await?;
+        }
         let mut lease = self.connections.lease().await?;
         lease.begin("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".into()).await.map_err(no_transactions)?;
         let names = vec![self.names.messages(), self.names.dead_letters()];

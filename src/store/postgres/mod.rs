@@ -18,6 +18,7 @@ mod notice_connection;
 mod notice_texts;
 mod notices;
 mod partitions;
+mod pooler;
 mod port;
 mod rows;
 #[cfg(any(feature = "async", feature = "libpq"))]
@@ -25,6 +26,7 @@ mod secrets;
 mod texts;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::pg::Pg;
@@ -40,13 +42,14 @@ use self::texts::Texts;
 use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
+use crate::clock::millis;
 use crate::limits::POSTGRES_PLAN_AGE_MAX;
 use crate::naming::TableNames;
 
 /// An outbox in PostgreSQL (13 or later).
 ///
-/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`], and behind pgbouncer in session or
-/// transaction mode.
+/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`], and behind pgbouncer in session mode; in
+/// transaction mode with [`transaction_pooling`](Self::transaction_pooling).
 ///
 /// ```no_run
 /// # #[cfg(feature = "r2d2")] {
@@ -104,12 +107,47 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         self
     }
 
+    /// For a relay or an [`Admin`](crate::admin::Admin) behind pgbouncer in transaction mode, or another pooler that gives each
+    /// transaction a session of its own choice; without it a relay there does not start. It needs no support for prepared statements.
+    ///
+    /// Each statement runs in a transaction, which costs two more round trips, and is planned anew. Nothing is set on a session for
+    /// longer than a transaction. What the pool itself sends needs care, too: docs/pgbouncer.md has which pool with which settings.
+    ///
+    /// Better, where it can be had, is the server's own address for the relay.
+    ///
+    /// ```no_run
+    /// # #[cfg(feature = "r2d2")] {
+    /// use diesel::PgConnection;
+    /// use diesel::r2d2::{ConnectionManager, Pool};
+    /// use diesel_outbox::store::PostgresStore;
+    ///
+    /// let manager = ConnectionManager::<PgConnection>::new("postgres://pgbouncer:6432/shop");
+    /// let pool = Pool::builder().max_size(6).test_on_check_out(false).build(manager)?;
+    /// let store = PostgresStore::new(pool).transaction_pooling();
+    /// # let _ = store;
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn transaction_pooling(mut self) -> Self {
+        let locals = locals(self.connections.deadline());
+        self.connections = self.connections.each_transaction_apart(locals);
+        self
+    }
+
     /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT).
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.connections = self.connections.with_deadline(timeout);
-        self
+        if self.connections.are_apart() { self.transaction_pooling() } else { self }
     }
+}
+
+/// The settings of each transaction behind a pooler. `plan_cache_mode`: pgbouncer keeps statements prepared by itself from 1.21 on, and
+/// with them plans that were made for another size of the table.
+fn locals(deadline: Duration) -> Arc<str> {
+    let deadline = millis(deadline).clamp(1, i32::MAX.into());
+    format!("SET LOCAL statement_timeout = {deadline}; SET LOCAL plan_cache_mode = force_custom_plan").into()
 }
 
 impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel::connection::{Connection, LoadConnection, TransactionDepthChange, TransactionManager};
+use diesel::connection::{CacheSize, Connection, LoadConnection, TransactionDepthChange, TransactionManager};
 use diesel::deserialize::QueryableByName;
 use diesel::r2d2::{ConnectionManager, Pool, PooledConnection, R2D2Connection};
 use diesel::result::{DatabaseErrorKind, Error};
@@ -74,6 +74,12 @@ where
     DB: Dialect,
     C: R2D2Connection + Connection<Backend = DB> + LoadConnection + Send + 'static,
 {
+    fn keep_nothing_prepared(&mut self) {
+        if let Some(taken) = &mut self.connection {
+            taken.0.set_prepared_statement_cache_size(CacheSize::Disabled);
+        }
+    }
+
     async fn batch(&mut self, text: Arc<str>) -> QueryResult<()> {
         self.run(move |connection| connection.batch_execute(&text)).await
     }

@@ -9,9 +9,9 @@ use diesel::deserialize::QueryableByName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::Sessions;
 use super::failure::within;
 use super::lease::{Kept, Lease, Shelf};
+use super::{Session as _, Sessions};
 use crate::limits::{CONNECTION_OPENINGS_MAX, STATEMENT_TIMEOUT};
 use crate::store::StoreError;
 use crate::store::statement::{Dialect, Statement};
@@ -27,6 +27,8 @@ pub(crate) struct Connections<DB: Dialect, P: Sessions<DB>> {
     set_up: Option<Arc<str>>,
     renewal: Option<(Arc<str>, Duration)>,
     deadline: Duration,
+    /// The settings of each transaction, where sessions are shared with others.
+    locals: Option<Arc<str>>,
     backend: PhantomData<fn() -> DB>,
 }
 
@@ -42,6 +44,7 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
             set_up,
             renewal: None,
             deadline,
+            locals: None,
             backend: PhantomData,
         }
     }
@@ -57,6 +60,18 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     pub(crate) fn with_set_up(mut self, text: Arc<str>) -> Self {
         self.set_up = Some(text);
         self
+    }
+
+    /// For a pooler that gives each transaction a session of its own choice: every statement is in a transaction, with `locals`
+    /// behind its BEGIN, none is kept prepared, and a session is neither set up nor renewed.
+    pub(crate) fn each_transaction_apart(mut self, locals: Arc<str>) -> Self {
+        self.locals = Some(locals);
+        self
+    }
+
+    /// Whether it is so.
+    pub(crate) fn are_apart(&self) -> bool {
+        self.locals.is_some()
     }
 
     /// Bounds every call to `deadline`.
@@ -82,8 +97,9 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     {
         self.within(async {
             let mut lease = self.renewed_lease().await?;
+            lease.begin_one().await?;
             let rows = lease.load(statement).await?;
-            lease.give_back();
+            lease.end_one().await?;
             Ok(rows)
         })
         .await
@@ -93,8 +109,9 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     pub(crate) async fn execute(&self, statement: Statement<DB>) -> Result<usize, StoreError> {
         self.within(async {
             let mut lease = self.renewed_lease().await?;
+            lease.begin_one().await?;
             let changed = lease.execute(statement).await?;
-            lease.give_back();
+            lease.end_one().await?;
             Ok(changed)
         })
         .await
@@ -107,8 +124,9 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     {
         self.within(async {
             let mut lease = self.lease().await?;
+            lease.begin_one().await?;
             let rows = lease.load(statement).await?;
-            lease.give_back();
+            lease.end_one().await?;
             Ok(rows)
         })
         .await
@@ -117,6 +135,7 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     async fn renewed_lease(&self) -> Result<Lease<DB, P::Session>, StoreError> {
         let mut lease = self.lease().await?;
         if let Some((text, interval)) = &self.renewal
+            && !self.are_apart()
             && lease.kept.renewed_at.elapsed() >= *interval
         {
             lease.batch(text).await?;
@@ -163,12 +182,17 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     /// half the throughput).
     fn open(&self, permit: OwnedSemaphorePermit) -> JoinHandle<Result<(), StoreError>> {
         let (pool, shelf, set_up) = (Arc::clone(&self.pool), Arc::clone(&self.shelf), self.set_up.clone());
-        let deadline = self.deadline;
+        let (deadline, locals) = (self.deadline, self.locals.clone());
         tokio::spawn(async move {
             let _permit = permit;
             let opened = within(deadline, async {
-                let session = pool.open(deadline).await.map_err(StoreError::Unreachable)?;
-                let mut lease = Lease::new(Kept::new(session), &shelf);
+                let mut session = pool.open(deadline).await.map_err(StoreError::Unreachable)?;
+                if locals.is_some() {
+                    session.keep_nothing_prepared();
+                }
+                // What a set-up sets would stay on a shared session, for others.
+                let set_up = set_up.filter(|_| locals.is_none());
+                let mut lease = Lease::new(Kept::new(session, locals), &shelf);
                 if let Some(text) = &set_up {
                     lease.batch(text).await?;
                 }

@@ -20,12 +20,14 @@ pub(super) struct Kept<S> {
     used_at: Instant,
     /// When its renewal last ran, if it has one.
     pub(super) renewed_at: Instant,
+    /// The settings of each of its transactions, where its session may be another in the next.
+    pub(super) locals: Option<Arc<str>>,
 }
 
 impl<S> Kept<S> {
-    pub(super) fn new(session: S) -> Self {
+    pub(super) fn new(session: S, locals: Option<Arc<str>>) -> Self {
         let now = Instant::now();
-        Self { session, used_at: now, renewed_at: now }
+        Self { session, used_at: now, renewed_at: now, locals }
     }
 }
 
@@ -114,8 +116,12 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
         self.judged(result).await
     }
 
-    /// See [`Session::begin`].
+    /// See [`Session::begin`]. The text's own settings win over those of the connection.
     pub(crate) async fn begin(&mut self, text: Arc<str>) -> Result<(), StoreError> {
+        let text = match &self.kept.locals {
+            Some(locals) => with_locals(&text, locals),
+            None => text,
+        };
         let result = self.kept.session.begin(text).await;
         self.in_transaction = result.is_ok();
         self.judged(result).await
@@ -146,6 +152,23 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
         let result = self.kept.session.commit(text).await;
         self.in_transaction = false;
         self.judged(result).await
+    }
+
+    /// Opens a transaction for one statement, where that needs one.
+    pub(super) async fn begin_one(&mut self) -> Result<(), StoreError> {
+        match self.kept.locals {
+            Some(_) => self.begin("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".into()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends it, and keeps the connection.
+    pub(super) async fn end_one(mut self) -> Result<(), StoreError> {
+        if self.in_transaction {
+            self.commit().await?;
+        }
+        self.give_back();
+        Ok(())
     }
 
     /// Keeps the connection for the next call, unless a transaction is open on it.
@@ -179,8 +202,30 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
     }
 }
 
+/// Behind BEGIN, and before what follows it.
+fn with_locals(text: &str, locals: &str) -> Arc<str> {
+    match text.split_once(';') {
+        Some((begin, rest)) => format!("{begin}; {locals};{rest}").into(),
+        None => format!("{text}; {locals}").into(),
+    }
+}
+
 impl<DB: Dialect, S: Session<DB>> fmt::Debug for Lease<DB, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease").field("in_transaction", &self.in_transaction).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_locals;
+
+    #[test]
+    fn settings_of_the_connection_come_before_those_of_the_text() {
+        assert_eq!(&*with_locals("BEGIN", "SET LOCAL a = 1"), "BEGIN; SET LOCAL a = 1");
+        assert_eq!(
+            &*with_locals("BEGIN; SET LOCAL a = 2", "SET LOCAL a = 1"),
+            "BEGIN; SET LOCAL a = 1; SET LOCAL a = 2"
+        );
     }
 }

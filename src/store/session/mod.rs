@@ -59,6 +59,9 @@ pub(crate) type OpenError = Box<dyn Error + Send + Sync>;
 /// # Cancel safety
 /// After a dropped future the session can only be dropped, too.
 pub trait Session<DB: Dialect>: Send + 'static {
+    /// Keeps no statement prepared from now on: the next one may reach another session of the server.
+    fn keep_nothing_prepared(&mut self);
+
     /// Runs text without binds or results, which may hold several statements.
     fn batch(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use diesel::QueryResult;
-use diesel::connection::TransactionDepthChange;
+use diesel::connection::{CacheSize, TransactionDepthChange};
 use diesel::deserialize::QueryableByName;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
 
@@ -57,6 +57,10 @@ where
     DB: Dialect,
     H: Handle<Connection: AsyncConnection<Backend = DB>>,
 {
+    fn keep_nothing_prepared(&mut self) {
+        self.connection().set_prepared_statement_cache_size(CacheSize::Disabled);
+    }
+
     async fn batch(&mut self, text: Arc<str>) -> QueryResult<()> {
         self.connection().batch_execute(&text).await
     }

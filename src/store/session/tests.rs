@@ -41,6 +41,8 @@ impl Sessions<Pg> for Pool {
 }
 
 impl Session<Pg> for Nothing {
+    fn keep_nothing_prepared(&mut self) {}
+
     async fn batch(&mut self, _text: Arc<str>) -> QueryResult<()> {
         sleep(USE).await;
         Ok(())

@@ -20,6 +20,7 @@ mod ordered_relay;
 mod own_instrumentation_in_pools;
 mod own_transaction;
 mod own_transaction_async;
+mod pgbouncer;
 mod phantoms;
 mod proven;
 mod refusals;

@@ -43,6 +43,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "store::postgres::ctid",
     "store::postgres::bind",
     "store::postgres::check",
+    "store::postgres::pooler",
     "store::postgres::rows",
     "store::postgres::backlog",
     "store::postgres::lanes",

@@ -21,7 +21,7 @@ pub const DEBEZIUM_VERSION: &str = "3.6.1.Final";
 /// A server that may be missing on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// PostgreSQL.
+    /// PostgreSQL and pgbouncer.
     Postgres,
     /// MariaDB.
     Mariadb,
@@ -58,7 +58,7 @@ impl Part {
     /// Debian's packages for it.
     pub fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Postgres => &["postgresql"],
+            Self::Postgres => &["postgresql", "pgbouncer"],
             Self::Mariadb => &["mariadb-server"],
             Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
             Self::Rocketmq => &["default-jdk-headless", "maven"],
@@ -72,7 +72,7 @@ impl Part {
     /// What is missing.
     pub fn check(self) -> Result<(), Unavailable> {
         match self {
-            Self::Postgres => postgres_binaries().map(drop),
+            Self::Postgres => postgres_binaries().and_then(|_| pgbouncer()).map(drop),
             Self::Mariadb => mariadb_server().map(drop),
             Self::Kafka => kafka_tools().map(drop),
             Self::Rocketmq => rocketmq_tools().map(drop),
@@ -118,6 +118,11 @@ pub(super) fn postgres_binaries() -> Result<PathBuf, Unavailable> {
     debian.sort_by_key(|entry| entry.file_name().to_string_lossy().parse::<u32>().unwrap_or(0));
     let debian = debian.iter().rev().map(|entry| entry.path().join("bin"));
     search_path().chain(debian).find(complete).ok_or_else(|| Unavailable::missing(Part::Postgres, "PostgreSQL server"))
+}
+
+/// The path of `pgbouncer`.
+pub(super) fn pgbouncer() -> Result<PathBuf, Unavailable> {
+    find("pgbouncer").ok_or_else(|| Unavailable::missing(Part::Postgres, "pgbouncer"))
 }
 
 /// The path of `mariadbd`; Debian keeps it where an ordinary user's PATH does not look.

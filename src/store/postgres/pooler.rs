@@ -1,0 +1,73 @@
+//! Poolers that give each transaction a session of its own choice, as pgbouncer does in transaction mode.
+
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::pg::Pg;
+use diesel::row::NamedRow;
+use diesel::sql_types::Text;
+use tokio::time::timeout;
+
+use super::PostgresStore;
+use crate::limits::POOLER_CHECK_WAIT;
+use crate::store::session::{Lease, Sessions};
+use crate::store::statement::Statement;
+use crate::store::{SchemaProblem, StoreError};
+
+/// Which session of which server: process ids alone repeat, on another server or after its restart.
+const SESSION: &str = "SELECT concat(pg_backend_pid(), ' ', pg_postmaster_start_time())";
+
+impl<P: Sessions<Pg>> PostgresStore<P> {
+    /// Looks whether a session answers two connections, or a connection two sessions. A pooler with much to do may hide it from a
+    /// look, so that no sign is no proof of its absence; the other way it is.
+    ///
+    /// Two connections, and no comparison of one with itself: an idle pooler gives it the same session each time.
+    pub(super) async fn refuse_transaction_pooling(&self) -> Result<(), StoreError> {
+        match self.shares_sessions().await.map_err(without_statements)? {
+            true => Err(pooled("sessions of the server are shared between connections".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    async fn shares_sessions(&self) -> Result<bool, StoreError> {
+        let mut first = self.connections.lease().await?;
+        let before = session::<P>(&mut first).await?;
+        // A pool of one connection has no second, and another use of the pool may have it.
+        let Ok(second) = timeout(POOLER_CHECK_WAIT, self.connections.lease()).await else {
+            first.give_back();
+            return Ok(false);
+        };
+        let mut second = second?;
+        let other = session::<P>(&mut second).await?;
+        let after = session::<P>(&mut first).await?;
+        second.give_back();
+        first.give_back();
+        Ok(before == other || before != after)
+    }
+}
+
+async fn session<P: Sessions<Pg>>(lease: &mut Lease<Pg, P::Session>) -> Result<String, StoreError> {
+    let rows: Vec<SessionRow> = lease.load(Statement::new(&SESSION.into(), [])).await?;
+    Ok(rows.into_iter().map(|row| row.0).collect())
+}
+
+/// A statement that was prepared in one session is looked for in another, or prepared twice in one, also where a pool opens or tests
+/// its connections.
+fn without_statements(error: StoreError) -> StoreError {
+    let (StoreError::Statement(source) | StoreError::Unreachable(source)) = &error else { return error };
+    let text = source.to_string();
+    if text.contains("prepared statement") { pooled(text) } else { error }
+}
+
+fn pooled(found: String) -> StoreError {
+    StoreError::Schema(SchemaProblem::Setting {
+        found: format!("the database is reached through a pooler in transaction mode ({found})"),
+        remedy: "give the relay the server's own address, or its store .transaction_pooling(); docs/pgbouncer.md has what else it needs",
+    })
+}
+
+struct SessionRow(String);
+
+impl QueryableByName<Pg> for SessionRow {
+    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
+        row.get_value::<Text, _, _>(0).map(Self)
+    }
+}
