@@ -191,5 +191,15 @@ pub const WRITE_RETRY_MAX: Duration = Duration::from_secs(5);
 /// due within it is found by one look.
 pub const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
+/// How long messages go to a transport one by one after a call of it that panicked: what it panicked at is tried again within
+/// [`TEMPORARY_WAIT_MAX`](super::TEMPORARY_WAIT_MAX) and a half, and in a group it would fail its neighbours once more. One by one they
+/// cost a client some of its batches, and nothing else.
+pub const TRANSPORT_CAUTION_DURATION: Duration = Duration::from_secs(60);
+
+/// For how much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may be without an answer until
+/// the relay goes by that there will be none, and extends its lease no more: the transport has forgotten it. Five minutes, because one that is
+/// only slower than it says, or whose process stood still, would have it sent twice.
+pub const ANSWER_GRACE: Duration = Duration::from_secs(300);
+
 /// How long a task that panicked rests: what it panicked at may be the next thing it meets.
 pub const TASK_REST: Duration = Duration::from_secs(1);

@@ -77,6 +77,8 @@ pub enum Fault {
     AnswerLost(StoreError),
     /// It takes so long, and has its effect then.
     Slow(Duration),
+    /// It panics, as a defect of a store would, and has no effect.
+    Panics,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +102,9 @@ impl Faults {
     }
 
     /// Counts a call and says how it fails: `Err` before its effect, `Ok((_, Some(_)))` after it; and how long before.
+    ///
+    /// # Panics
+    /// Where it was told to.
     pub(super) fn meet(&mut self, call: Call) -> Result<(Duration, Option<StoreError>), StoreError> {
         *self.calls.entry(call).or_default() += 1;
         if self.down {
@@ -109,6 +114,7 @@ impl Faults {
             Some(Fault::Refused(error)) => Err(error),
             Some(Fault::AnswerLost(error)) => Ok((Duration::ZERO, Some(error))),
             Some(Fault::Slow(by)) => Ok((by, None)),
+            Some(Fault::Panics) => panic!("the memory store was told to panic at {call:?}"),
             None => Ok((Duration::ZERO, None)),
         }
     }

@@ -48,6 +48,7 @@ macro_rules! __store_cases {
             fail_counts_and_waits,
             fail_spends_an_attempt_only_if_told,
             fail_notes_each_row_by_itself,
+            fail_waits_no_longer_than_it_may,
             fail_keeps_the_last_errors,
             fail_keeps_any_text,
             fail_makes_a_suspect_by_a_refusal,

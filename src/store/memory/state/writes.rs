@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::{MemoryLetter, MemoryRow, Micros, State};
 use crate::limits::ERRORS_KEPT_MAX;
 use crate::message::MessageId;
+use crate::retry::bounded;
 use crate::store::stored::kept_text;
 use crate::store::{Dead, DeadRow, Failed, Held, KeptError, RowKey};
 
@@ -56,7 +57,7 @@ impl State {
         let mut noted = Vec::new();
         for failure in failed {
             noted.extend(self.write_held(&[failure.held], |row, now| {
-                row.due_at = now.plus(failure.wait);
+                row.due_at = now.plus(bounded(failure.wait));
                 row.epoch += 1;
                 row.failures += 1;
                 row.attempts += u32::from(failure.spends_attempt);
