@@ -10,7 +10,7 @@ use super::left_in_lanes;
 use super::stop::Stage;
 use crate::limits::LOOK_INTERVAL_MIN;
 use crate::metrics;
-use crate::store::StoreError;
+use crate::store::{StoreError, overdue};
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {
@@ -52,7 +52,7 @@ pub(crate) async fn look(engines: &Engines) -> Result<Duration, StoreError> {
         }
         let next = found.due.iter().find(|next| next.topic == name);
         let in_lanes = engines.lanes_of(&name).map_or(Duration::ZERO, |lanes| lanes.overdue_by(engines.clock.now()));
-        let overdue_by = next.map_or(Duration::ZERO, |next| next.overdue_by).max(in_lanes);
+        let overdue_by = next.map_or(Duration::ZERO, |next| overdue(next.overdue_by)).max(in_lanes);
         topic.gauge(metrics::OLDEST_DUE).set(overdue_by.as_secs_f64());
         if topic.is_paused() {
             // What falls due of it is nobody's until it is resumed.

@@ -53,6 +53,12 @@ impl RawBody {
     }
 }
 
+/// What follows an epoch, as the statements count it.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) fn next_epoch(epoch: i32) -> i32 {
+    epoch % i32::MAX + 1
+}
+
 /// A count that only somebody else's UPDATE can have made negative.
 fn count(column: i32) -> u32 {
     u32::try_from(column).unwrap_or(0)

@@ -72,6 +72,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::limits::DELAY_MAX;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 
@@ -274,10 +275,16 @@ pub struct NextDue {
     pub topic: Arc<str>,
     /// How long until then; zero where it is due.
     pub due_in: Duration,
-    /// For how long it has been due; zero where it is not.
+    /// For how long it has been due, as its `due_at` says, to which somebody may have set any value; zero where it is not.
     pub overdue_by: Duration,
     /// How long until the earliest row falls due that is not due yet; `None` where every row is due.
     pub later_in: Option<Duration>,
+}
+
+/// For how long a row has waited that has been due for so long. One that is due for longer than messages live was made so by
+/// somebody's own hand (PostgreSQL's `-infinity`, the year 0): it is due, and how long it has waited is not told by that.
+pub(crate) fn overdue(by: Duration) -> Duration {
+    if by > DELAY_MAX { Duration::ZERO } else { by }
 }
 
 /// What of a topic is in the tables.

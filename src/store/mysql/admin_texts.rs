@@ -90,7 +90,8 @@ const LOOK_AT_ONE: &str = "
 SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
 WHERE message_id = UNHEX(?) AND lane = -1";
 
-const MAKE_DUE: &str = "UPDATE outbox_messages SET due_at = UTC_TIMESTAMP(6), epoch = epoch + 1 WHERE id = ?";
+const MAKE_DUE: &str =
+    "UPDATE outbox_messages SET due_at = UTC_TIMESTAMP(6), epoch = epoch % 2147483647 + 1 WHERE id = ?";
 
 const COUNT_DEAD: &str = "
 SELECT topic, SUBSTRING_INDEX(reason, ':', 1) AS word, COUNT(*) FROM outbox_dead_letters
@@ -110,7 +111,7 @@ STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHE
 const REDRIVE: &str = "
 INSERT INTO outbox_messages
   (id, message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT d.id, d.message_id, d.topic, -1, d.`key`, d.kind, d.headers, d.payload, UTC_TIMESTAMP(6), d.deliver_at, d.epoch + 1,
+SELECT d.id, d.message_id, d.topic, -1, d.`key`, d.kind, d.headers, d.payload, UTC_TIMESTAMP(6), d.deliver_at, d.epoch % 2147483647 + 1,
   d.errors, d.created_at
 FROM {back}
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE k.lane < 0";
@@ -119,7 +120,7 @@ const REDRIVE_TO_LANES: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
 SELECT d.message_id, d.topic, k.lane, d.`key`, d.kind, d.headers, d.payload, TIMESTAMP'1970-01-01 00:00:00', d.deliver_at,
-  d.epoch + 1, d.errors, d.created_at
+  d.epoch % 2147483647 + 1, d.errors, d.created_at
 FROM {back}
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE k.lane >= 0
 ORDER BY d.id";

@@ -174,5 +174,5 @@ const SEND_AGAIN: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
 SELECT h.message_id, h.topic, k.lane, h.`key`, h.kind, h.headers, h.payload, IF(k.lane >= 0, {epoch}, UTC_TIMESTAMP(6)),
-  h.deliver_at, h.epoch + 1, h.errors, h.created_at
+  h.deliver_at, h.epoch % 2147483647 + 1, h.errors, h.created_at
 FROM {back} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) ORDER BY h.id";

@@ -15,6 +15,7 @@ use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::message::MessageId;
 use crate::naming::TableNames;
+use crate::retry::bounded;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::stored::kept_text;
@@ -96,7 +97,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         let by_key: HashMap<RowKey, &Failed> = failed.iter().map(|row| (row.held.key, row)).collect();
         let fail = |locked: &[RowKey]| {
             let notes = locked.iter().filter_map(|key| by_key.get(key)).map(|row| {
-                let (wait, spends) = (micros(row.wait), i32::from(row.spends_attempt));
+                let (wait, spends) = (micros(bounded(row.wait)), i32::from(row.spends_attempt));
                 (row.held.key.id, wait, spends, row.class, kept_text(&row.error))
             });
             vec![(&self.texts.fail, vec![Bind::json(notes)])]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::store::decode::{RawBody, RawRow};
 use crate::store::statement::count;
-use crate::store::{NextDue, RowKey, TopicBacklog};
+use crate::store::{NextDue, RowKey, TopicBacklog, overdue};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -23,8 +23,9 @@ pub(super) struct ConfirmRow {
 impl QueryableByName<Mysql> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(11)?;
-        let left: i64 = row.get_value::<BigInt, _, _>(12)?;
-        Ok(Self { topic: topic.into(), row: raw_row(row)?, lease_left: micros(left) })
+        // NULL of the year 0, which somebody may have set it to.
+        let left: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(12)?;
+        Ok(Self { topic: topic.into(), row: raw_row(row)?, lease_left: micros(left.unwrap_or(0)) })
     }
 }
 
@@ -120,7 +121,7 @@ impl QueryableByName<Mysql> for BacklogRow {
         Ok(Self {
             live: count(row.get_value::<BigInt, _, _>(0)?),
             due: count(row.get_value::<BigInt, _, _>(1)?),
-            overdue_by: micros(overdue_by.unwrap_or(0)),
+            overdue_by: overdue(micros(overdue_by.unwrap_or(0))),
             dead: count(row.get_value::<BigInt, _, _>(3)?),
             next_live: row.get_value::<Nullable<Text>, _, _>(4)?,
             next_dead: row.get_value::<Nullable<Text>, _, _>(5)?,

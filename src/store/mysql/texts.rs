@@ -34,7 +34,7 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(&sql.replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into();
+        let text = |sql: &str| named(&tolerant(sql), names, IndexNaming::ByTable).into();
         Self {
             confirm: text(CONFIRM),
             remaining: text(REMAINING),
@@ -81,6 +81,24 @@ pub(super) const COMMIT: &str = "COMMIT; SET SESSION /*!80000 wait_timeout = DEF
 pub(super) const IS_SUSPECT: &str = "IF(failures > 0, \
   JSON_UNQUOTE(JSON_EXTRACT(errors, CONCAT('$[', GREATEST(JSON_LENGTH(errors), 1) - 1, '].class'))) <=> 'record_refused', 0)";
 
+/// The errors that another one is added to: at most 10, which is `limits::ERRORS_KEPT_MAX`, with it. Of what is no array, by somebody's
+/// own hand, JSON_REMOVE would make NULL, and fail the whole group: they start anew.
+const ERRORS: &str = "CASE WHEN NOT (JSON_TYPE(m.errors) <=> 'ARRAY') THEN JSON_ARRAY() \
+  WHEN JSON_LENGTH(m.errors) < 10 THEN m.errors ELSE JSON_REMOVE(m.errors, '$[0]') END";
+
+/// From the highest number it goes on with 1: the sum would be out of range, and fail the whole group.
+const NEXT_EPOCH: &str = "m.epoch % 2147483647 + 1";
+
+/// Where a claim begins: so long after 1970, or, where no instant is that early, at the beginning. That is the year 0, which is no
+/// instant to the functions of time, and which MariaDB lets somebody set by default (`due_at = 0`).
+const FROM: &str = "COALESCE(TIMESTAMPADD(MICROSECOND, ?, TIMESTAMP'1970-01-01 00:00:00'), FROM_DAYS(0))";
+
+/// The statement with what makes of a row of any values one that fails no other.
+pub(super) fn tolerant(sql: &str) -> String {
+    let sql = sql.replace("{is_suspect}", IS_SUSPECT).replace("{errors}", ERRORS);
+    sql.replace("{next_epoch}", NEXT_EPOCH).replace("{from}", FROM)
+}
+
 // By message: an INSERT does not tell its id.
 const CONFIRM: &str = "
 SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, 0, m.`key`, m.kind, m.headers, m.payload,
@@ -100,7 +118,7 @@ const CLAIM: &str = "
 SELECT CAST(id AS SIGNED), message_id, epoch, failures, attempts, {is_suspect}, `key`, kind, headers, NULL,
   TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', created_at), OCTET_LENGTH(payload)
 FROM outbox_messages FORCE INDEX (outbox_messages_due)
-WHERE topic = ? AND lane = -1 AND due_at > TIMESTAMPADD(MICROSECOND, ?, TIMESTAMP'1970-01-01 00:00:00')
+WHERE topic = ? AND lane = -1 AND due_at >= {from}
   AND due_at <= UTC_TIMESTAMP(6)
 ORDER BY due_at, id LIMIT ? FOR UPDATE SKIP LOCKED";
 
@@ -111,8 +129,8 @@ STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id";
 
 const WATERMARK: &str = "
 SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)), (
-  SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', due_at) FROM outbox_messages
-  WHERE topic = ? AND lane = -1 AND due_at > TIMESTAMPADD(MICROSECOND, ?, TIMESTAMP'1970-01-01 00:00:00')
+  SELECT COALESCE(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', due_at), -9223372036854775807) FROM outbox_messages
+  WHERE topic = ? AND lane = -1 AND due_at >= {from}
   ORDER BY due_at LIMIT 1
 )";
 
@@ -148,9 +166,9 @@ SET m.due_at = TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))";
 const RENEW: &str = "
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
-SET m.due_at = TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)), m.epoch = m.epoch + 1";
+SET m.due_at = TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)), m.epoch = {next_epoch}";
 
-// 10 is limits::ERRORS_KEPT_MAX. Texts name their character set: a column of JSON_TABLE has the database's, and MariaDB
+// Texts name their character set: a column of JSON_TABLE has the database's, and MariaDB
 // then breaks the JSON.
 const FAIL: &str = "
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
@@ -158,9 +176,9 @@ UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
   class varchar(64) CHARACTER SET utf8mb4 PATH '$[3]', error varchar(1024) CHARACTER SET utf8mb4 PATH '$[4]'
 )) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
 SET m.due_at = TIMESTAMPADD(MICROSECOND, k.wait_micros, UTC_TIMESTAMP(6)),
-  m.epoch = m.epoch + 1, m.failures = m.failures + 1, m.attempts = m.attempts + k.spends,
-  m.errors = JSON_ARRAY_APPEND(
-    IF(JSON_LENGTH(m.errors) < 10, m.errors, JSON_REMOVE(m.errors, '$[0]')), '$',
+  m.epoch = {next_epoch}, m.failures = LEAST(m.failures, 2147483646) + 1,
+  m.attempts = LEAST(m.attempts, 2147483646) + k.spends,
+  m.errors = JSON_ARRAY_APPEND({errors}, '$',
     JSON_OBJECT('at', DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ'), 'class', k.class, 'error', k.error))";
 
 // A message that is dead already, because an operator copied one back, stays as it died.
@@ -177,7 +195,7 @@ ON DUPLICATE KEY UPDATE message_id = outbox_dead_letters.message_id";
 // The topic in the character set of its column, or no index is used.
 const LOOK: &str = "
 SELECT k.topic, (
-  SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at) FROM outbox_messages m
+  SELECT COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at), -9223372036854775807) FROM outbox_messages m
   WHERE m.topic = k.topic AND m.lane = -1 ORDER BY m.due_at LIMIT 1
 ), (
   SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at) FROM outbox_messages m

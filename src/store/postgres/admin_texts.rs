@@ -76,7 +76,7 @@ WITH l AS MATERIALIZED (
     CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > statement_timestamp() + $2 * interval '1 millisecond' END
   FOR UPDATE SKIP LOCKED
 ), due AS (
-  UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch + 1 FROM l WHERE m.id = l.id RETURNING m.topic
+  UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch % 2147483647 + 1 FROM l WHERE m.id = l.id RETURNING m.topic
 )
 SELECT (SELECT topic FROM due), EXISTS (SELECT 1 FROM outbox_messages WHERE message_id = $1 AND lane = -1)";
 
@@ -99,12 +99,12 @@ const BACK: &str = "back AS (
 ), unordered AS (
   INSERT INTO outbox_messages
     (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-  SELECT id, message_id, topic, -1, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch + 1, errors, created_at
+  SELECT id, message_id, topic, -1, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch % 2147483647 + 1, errors, created_at
   FROM back WHERE to_lane < 0
 ), ordered AS (
   INSERT INTO outbox_messages
     (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-  SELECT message_id, topic, to_lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch + 1, errors, created_at
+  SELECT message_id, topic, to_lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch % 2147483647 + 1, errors, created_at
   FROM back WHERE to_lane >= 0 ORDER BY back.id
 )
 SELECT message_id FROM gone";

@@ -76,10 +76,11 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         lease: &mut Lease<Pg, P::Session>,
         spec: &ClaimSpec,
     ) -> Result<(Option<DueMark>, Vec<ClaimedRow>), StoreError> {
-        let after = spec.after.map_or(i64::MIN, |mark| mark.0);
+        // '-infinity' is an instant like others, which somebody may have set a row to; below it there is none, and right above it none either.
+        let from = spec.after.filter(|mark| mark.0 != i64::MIN).map_or(i64::MIN, |mark| mark.0.saturating_add(1));
         let binds = [
             Bind::Text(Arc::clone(&spec.topic)),
-            Bind::Instant(PgTimestamp(after)),
+            Bind::Instant(PgTimestamp(from)),
             Bind::BigInt(limit(spec.rows_max)),
             Bind::BigInt(limit(spec.bytes_max / spec.rows_max.max(1))),
         ];

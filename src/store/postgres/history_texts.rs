@@ -201,7 +201,7 @@ WITH l AS MATERIALIZED (
   INSERT INTO outbox_messages
     (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
   SELECT gone.message_id, topic, k.to_lane, key, kind, headers, payload,
-    CASE WHEN k.to_lane >= 0 THEN timestamptz 'epoch' ELSE clock_timestamp() END, deliver_at, epoch + 1, errors, created_at
+    CASE WHEN k.to_lane >= 0 THEN timestamptz 'epoch' ELSE clock_timestamp() END, deliver_at, epoch % 2147483647 + 1, errors, created_at
   FROM gone JOIN unnest($1, $2) AS k(message_id, to_lane) ON k.message_id = gone.message_id ORDER BY gone.id
 )
 SELECT message_id FROM gone";

@@ -17,6 +17,7 @@ use super::texts::Texts;
 use crate::clock::millis;
 use crate::message::MessageId;
 use crate::naming::TableNames;
+use crate::retry::bounded;
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
 use crate::store::stored::kept_text;
@@ -87,7 +88,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
 
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
         let [ids, message_ids, epochs] = Bind::held(failed.iter().map(|row| row.held));
-        let waits = failed.iter().map(|row| millis(row.wait)).collect();
+        let waits = failed.iter().map(|row| millis(bounded(row.wait))).collect();
         let spent = failed.iter().map(|row| i32::from(row.spends_attempt)).collect();
         let classes = failed.iter().map(|row| row.class.to_owned()).collect();
         let errors = failed.iter().map(|row| kept_text(&row.error)).collect();

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::ctid::{Ctid, Tid};
 use crate::store::decode::{RawBody, RawRow};
 use crate::store::statement::{self, count};
-use crate::store::{Held, NextDue, RowKey, TopicBacklog};
+use crate::store::{Held, NextDue, RowKey, TopicBacklog, overdue};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -149,7 +149,7 @@ impl QueryableByName<Pg> for BacklogRow {
             topic: topic.into(),
             live: count(row.get_value::<BigInt, _, _>(1)?),
             due: count(row.get_value::<BigInt, _, _>(2)?),
-            overdue_by: first_due_at.map_or(Duration::ZERO, |first| micros(now.0.saturating_sub(first.0))),
+            overdue_by: first_due_at.map_or(Duration::ZERO, |first| overdue(micros(now.0.saturating_sub(first.0)))),
             dead: count(row.get_value::<BigInt, _, _>(5)?),
         }))
     }

@@ -30,8 +30,7 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text =
-            |sql: &str| named(&mistaken(sql).replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into();
+        let text = |sql: &str| named(&tolerant(&mistaken(sql)), names, IndexNaming::ByTable).into();
         Self {
             confirm: text(CONFIRM),
             remaining: text(REMAINING),
@@ -67,6 +66,19 @@ fn mistaken(sql: &str) -> Cow<'_, str> {
 /// Whether a row's last failure was a refusal. Errors of an earlier life as a dead letter do not count.
 pub(super) const IS_SUSPECT: &str = "(failures > 0 AND coalesce(errors -> -1 ->> 'class' = 'record_refused', false))";
 
+/// The errors that another one is added to: at most 10, which is `limits::ERRORS_KEPT_MAX`, with it. What is no array, by somebody's own
+/// hand, would fail the statement and with it the whole group: they start anew.
+const ERRORS: &str = "CASE WHEN jsonb_typeof(m.errors) <> 'array' THEN '[]'::jsonb \
+  WHEN jsonb_array_length(m.errors) < 10 THEN m.errors ELSE m.errors - 0 END";
+
+/// From the highest number it goes on with 1: the sum would be out of range, and fail the whole group.
+const NEXT_EPOCH: &str = "m.epoch % 2147483647 + 1";
+
+/// The statement with what makes of a row of any values one that fails no other.
+pub(super) fn tolerant(sql: &str) -> String {
+    sql.replace("{is_suspect}", IS_SUSPECT).replace("{errors}", ERRORS).replace("{next_epoch}", NEXT_EPOCH)
+}
+
 // What is zero, false or empty in nearly every row travels as NULL.
 const CONFIRM: &str = "
 SELECT id, message_id, NULL::int, nullif(failures, 0), nullif(attempts, 0), NULL::boolean, key, kind, nullif(headers, '[]'), payload,
@@ -86,7 +98,7 @@ const REMAINING: &str = "SELECT id, message_id FROM outbox_messages WHERE id = A
 // 2,000 rows of 500 bytes take 16 ms of the server's processor with it and 11 ms without; sorted for it, more than twice.
 const CLAIM: &str = "
 WITH f AS MATERIALIZED (
-  SELECT due_at FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at > $2 ORDER BY due_at LIMIT 1
+  SELECT due_at FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at >= $2 ORDER BY due_at LIMIT 1
 )
 SELECT NULL::bigint AS id, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::text, NULL::text, NULL::text, NULL::bytea,
   statement_timestamp(), (SELECT due_at FROM f), NULL::tid, NULL::bigint
@@ -129,7 +141,7 @@ WITH l AS MATERIALIZED (
   SELECT m.id FROM outbox_messages m JOIN unnest($1, $2) AS k(id, message_id) ON m.id = k.id AND m.message_id = k.message_id
   ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
 )
-UPDATE outbox_messages m SET due_at = clock_timestamp() + $3 * interval '1 millisecond', epoch = m.epoch + 1
+UPDATE outbox_messages m SET due_at = clock_timestamp() + $3 * interval '1 millisecond', epoch = {next_epoch}
 FROM l WHERE m.id = l.id RETURNING m.id, m.message_id, m.epoch";
 
 const EXTEND: &str = "
@@ -141,7 +153,6 @@ WITH l AS MATERIALIZED (
 UPDATE outbox_messages m SET due_at = clock_timestamp() + $4 * interval '1 millisecond'
 FROM l WHERE m.id = l.id RETURNING m.id, m.message_id";
 
-// 10 is limits::ERRORS_KEPT_MAX.
 const FAIL: &str = "
 WITH l AS MATERIALIZED (
   SELECT m.id, k.wait_ms, k.spends, k.class, k.error
@@ -152,8 +163,8 @@ WITH l AS MATERIALIZED (
 )
 UPDATE outbox_messages m SET
   due_at = clock_timestamp() + l.wait_ms * interval '1 millisecond',
-  epoch = m.epoch + 1, failures = m.failures + 1, attempts = m.attempts + l.spends,
-  errors = CASE WHEN jsonb_array_length(m.errors) < 10 THEN m.errors ELSE m.errors - 0 END || jsonb_build_object(
+  epoch = {next_epoch}, failures = least(m.failures, 2147483646) + 1, attempts = least(m.attempts, 2147483646) + l.spends,
+  errors = {errors} || jsonb_build_object(
     'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), 'class', l.class, 'error', l.error)
 FROM l WHERE m.id = l.id RETURNING m.id, m.message_id";
 

@@ -197,7 +197,7 @@ const SEND_AGAIN: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
 SELECT h.message_id, h.topic, k.value, h.key, h.kind, h.headers, h.payload, CASE WHEN k.value >= 0 THEN 0 ELSE {now} END,
-  h.deliver_at, h.epoch + 1, h.errors, h.created_at {back} ORDER BY h.id";
+  h.deliver_at, h.epoch % 2147483647 + 1, h.errors, h.created_at {back} ORDER BY h.id";
 
 const REMOVE_SENT: &str =
     "DELETE FROM outbox_history WHERE message_id IN (SELECT h.message_id {again}) RETURNING message_id";

@@ -102,7 +102,8 @@ const OWNED: &str = "
 // would let a later one of its key pass.
 const FAIL: &str = "
 UPDATE outbox_messages AS m SET
-  epoch = m.epoch + 1, failures = m.failures + 1, attempts = m.attempts + json_extract(k.value, '$[3]'),
+  epoch = m.epoch % 2147483647 + 1, failures = min(m.failures, 2147483646) + 1,
+  attempts = min(m.attempts, 2147483646) + json_extract(k.value, '$[3]'),
   errors = json_insert(
     CASE WHEN json_valid(m.errors) = 0 THEN '[]' WHEN json_type(m.errors) <> 'array' THEN '[]'
       WHEN json_array_length(m.errors) < 10 THEN m.errors ELSE json_remove(m.errors, '$[0]') END,

@@ -16,6 +16,7 @@ use super::texts::Texts;
 use crate::clock::millis;
 use crate::message::MessageId;
 use crate::naming::TableNames;
+use crate::retry::bounded;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit};
 use crate::store::stored::kept_text;
@@ -83,7 +84,7 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
         let what = |row: &Failed| {
             let error = kept_text(&row.error).into();
-            vec![millis(row.wait).into(), u8::from(row.spends_attempt).into(), row.class.into(), error]
+            vec![millis(bounded(row.wait)).into(), u8::from(row.spends_attempt).into(), row.class.into(), error]
         };
         self.write(&self.texts.fail, failed.len(), Bind::held(failed, |row| row.held, what)).await
     }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::store::decode::{RawBody, RawRow};
 use crate::store::statement::count;
-use crate::store::{Held, NextDue, RowKey, TopicBacklog};
+use crate::store::{Held, NextDue, RowKey, TopicBacklog, overdue};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -119,7 +119,7 @@ impl QueryableByName<Sqlite> for BacklogRow {
             topic: topic.into(),
             live: count(row.get_value::<BigInt, _, _>(1)?),
             due: count(row.get_value::<BigInt, _, _>(2)?),
-            overdue_by: ms(overdue_by.unwrap_or(0)),
+            overdue_by: overdue(ms(overdue_by.unwrap_or(0))),
             dead: count(row.get_value::<BigInt, _, _>(4)?),
         }))
     }

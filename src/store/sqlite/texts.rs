@@ -7,6 +7,8 @@ use crate::store::schema::{IndexNaming, named};
 pub(super) const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
 
 /// The statements, under the names of one outbox.
+///
+/// From the highest epoch it goes on with 1, and counts stop: out of range, one row would fail its whole group.
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) check: Arc<str>,
@@ -81,7 +83,7 @@ SELECT id, message_id FROM outbox_messages WHERE id IN (SELECT value FROM json_e
 const SELECT_DUE: &str = "
 WITH due AS MATERIALIZED (
   SELECT id, due_at, coalesce(length(payload), 0) AS bytes FROM outbox_messages
-  WHERE topic = ?1 AND lane = -1 AND due_at > ?2 AND due_at <= {now} ORDER BY due_at, id LIMIT ?3
+  WHERE topic = ?1 AND lane = -1 AND due_at >= ?2 AND due_at <= {now} ORDER BY due_at, id LIMIT ?3
 ), cut AS (
   SELECT id, count(*) OVER () AS found, row_number() OVER so_far AS place, sum(bytes) OVER so_far AS bytes
   FROM due WINDOW so_far AS (ORDER BY due_at, id)
@@ -92,7 +94,7 @@ FROM (SELECT {now} AS read_at) s LEFT JOIN cut c ON c.place = 1 OR c.bytes <= ?4
 LEFT JOIN outbox_messages m ON m.id = c.id";
 
 const LEASE: &str = "
-UPDATE outbox_messages SET due_at = {now} + ?2, epoch = epoch + 1 WHERE id IN (SELECT value FROM json_each(?1))";
+UPDATE outbox_messages SET due_at = {now} + ?2, epoch = epoch % 2147483647 + 1 WHERE id IN (SELECT value FROM json_each(?1))";
 
 const SETTLE: &str = "
 DELETE FROM outbox_messages WHERE id IN (
@@ -105,19 +107,20 @@ WITH RECURSIVE k(place) AS (SELECT 1 UNION ALL SELECT place + 16 FROM k WHERE pl
 DELETE FROM outbox_dead_letters WHERE message_id IN (SELECT substr(?1, place, 16) FROM k)";
 
 const HOLD: &str = "
-UPDATE outbox_messages SET due_at = {now} + ?3, epoch = epoch + 1 WHERE id IN ({held}) RETURNING id, message_id, epoch";
+UPDATE outbox_messages SET due_at = {now} + ?3, epoch = epoch % 2147483647 + 1 WHERE id IN ({held}) RETURNING id, message_id, epoch";
 
 const EXTEND: &str = "
 UPDATE outbox_messages SET due_at = {now} + ?3 WHERE id IN ({held}) RETURNING id, message_id";
 
 const RELEASE: &str = "
-UPDATE outbox_messages SET due_at = {now}, epoch = epoch + 1 WHERE id IN ({held}) RETURNING id, message_id";
+UPDATE outbox_messages SET due_at = {now}, epoch = epoch % 2147483647 + 1 WHERE id IN ({held}) RETURNING id, message_id";
 
 // 10 is limits::ERRORS_KEPT_MAX. Errors that are no JSON array any more would fail the whole group: they start anew.
 const FAIL: &str = "
 UPDATE outbox_messages AS m SET
   due_at = {now} + json_extract(k.value, '$[2]'),
-  epoch = m.epoch + 1, failures = m.failures + 1, attempts = m.attempts + json_extract(k.value, '$[3]'),
+  epoch = m.epoch % 2147483647 + 1, failures = min(m.failures, 2147483646) + 1,
+  attempts = min(m.attempts, 2147483646) + json_extract(k.value, '$[3]'),
   errors = json_insert(
     CASE WHEN json_valid(m.errors) = 0 THEN '[]' WHEN json_type(m.errors) <> 'array' THEN '[]'
       WHEN json_array_length(m.errors) < 10 THEN m.errors ELSE json_remove(m.errors, '$[0]') END,

@@ -1,6 +1,7 @@
 //! Stores, against the conformance suite and against what is particular to each.
 
 mod columns;
+mod edited;
 mod marks;
 mod memory;
 mod mysql;

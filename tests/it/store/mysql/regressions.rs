@@ -20,6 +20,7 @@ use xtask::servers::mariadb::{Flush, Options};
 use super::under_test::MysqlUnderTest;
 use super::{deadpool, insert, r2d2, spec};
 use crate::store::assert_works_without_pauses;
+use crate::store::edited::assert_keeps_no_neighbour;
 
 /// T5: the same id with another message is another row.
 #[tokio::test]
@@ -191,4 +192,33 @@ async fn relays_work_without_a_table_of_pauses() {
     let Some(test) = MysqlUnderTest::open(deadpool) else { return };
     let drop_table = || test.run(&format!("DROP TABLE {}", test.names.paused_topics()));
     assert_works_without_pauses(&test.store, drop_table).await;
+}
+
+#[tokio::test]
+async fn a_row_edited_by_hand_keeps_no_neighbour() {
+    let Some(test) = MysqlUnderTest::open(deadpool) else { return };
+    let ten: Vec<String> = (0..12).map(|n| format!("\"{n}\": 0")).collect();
+    for edit in [
+        "errors = '{}'",
+        "errors = '\"x\"'",
+        "errors = 'null'",
+        "errors = '1'",
+        &format!("errors = '{{{}}}'", ten.join(", ")),
+        "due_at = 0",
+        "due_at = '0001-01-01'",
+        "due_at = '1970-01-01'",
+        "epoch = 2147483647",
+        "epoch = -7",
+        "attempts = 2147483647, failures = 2147483647",
+        "attempts = -2147483648, failures = -2147483648",
+        "headers = '{}'",
+        "headers = ''",
+        "created_at = 0",
+        "created_at = '9999-12-31'",
+        "deliver_at = 0",
+        "kind = '', `key` = ''",
+    ] {
+        let set = |key: RowKey, edit: &str| test.run(&format!("UPDATE {{m}} SET {edit} WHERE id = {}", key.id));
+        assert_keeps_no_neighbour(&test, edit, set).await;
+    }
 }
