@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::engine::Engine;
 use super::round::Round;
 use super::stop::Stage;
+use super::store_call::store_call;
 use super::topics::TopicState;
 use crate::crash_points::crash_point;
 use crate::metrics;
@@ -72,7 +73,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         keep: topic.topic.keep(),
     };
     let began_at = engine.clock.now();
-    let claim = engine.store.claim(&spec).await?;
+    let claim = store_call("claim", engine.store.claim(&spec)).await?;
     crash_point!(CLAIMED);
     let read = began_at.until(engine.clock.now());
     let deadline = Instant::now() + limits.claim_window_duration;

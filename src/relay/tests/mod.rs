@@ -22,6 +22,7 @@ mod lifecycle;
 mod measured;
 mod notices;
 mod outages;
+mod panics;
 mod pauses;
 mod put_back;
 mod refused;

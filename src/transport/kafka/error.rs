@@ -21,6 +21,8 @@ pub(super) enum NotSent {
     CountUnknown { topic: Arc<str> },
     #[error("partition_with chose partition {chosen} of topic {topic:?}, which has {count}")]
     NoSuchPartition { topic: Arc<str>, chosen: i32, count: i32 },
+    #[error("partition_with panicked at a message of topic {topic:?}")]
+    ChoosePanicked { topic: Arc<str> },
     #[error("partition {partition} of topic {topic:?} takes nothing while others do: it has no leader, or is behind")]
     Stalled { topic: Arc<str>, partition: i32 },
 }

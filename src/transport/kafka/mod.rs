@@ -178,7 +178,7 @@ pub struct KafkaTransportBuilder {
 impl KafkaTransportBuilder {
     /// Chooses the partition of a message, given how many its topic has; `None` leaves it to the partitioner.
     ///
-    /// Called in [`send`](Transport::send): it must not block. A partition that the topic does not have spends an
+    /// Called in [`send`](Transport::send): it must not block. A partition that the topic does not have, or a panic, spends an
     /// attempt of the message. Until the topic's partitions are known (the relay's start reads them, or the end of an
     /// outage at start) messages fail as [`FailureClass::Temporary`].
     ///

@@ -26,6 +26,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "limits",
             "naming",
             "metrics",
+            "guarded",
             "crash_points",
             "planted",
             "codec",
@@ -67,6 +68,7 @@ pub(super) const FLOORS: &[Floor] = &[
     (
         "engine",
         &[
+            "relay::store_call",
             "relay::stop",
             "relay::wakes",
             "relay::health",
@@ -81,6 +83,8 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::breaker",
             "relay::inbox",
             "relay::batch",
+            "relay::caution",
+            "relay::own_clock",
             "relay::claim_size",
             "relay::topics",
             "relay::leftovers",
