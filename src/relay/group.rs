@@ -55,10 +55,7 @@ impl Group {
     /// Takes those that became dead letters out of these; returns how many.
     pub(crate) async fn settle_dead(&self, store: &dyn Store) -> Result<usize, StoreError> {
         match self {
-            Self::Deleted(rows) => {
-                let messages: Vec<_> = rows.iter().map(|row| row.message_id).collect();
-                store.settle_dead(&messages).await
-            }
+            Self::Deleted(rows) => store.settle_dead(rows).await,
             Self::Kept(rows) => history(store).settle_dead_kept(rows).await,
         }
     }

@@ -7,9 +7,10 @@ use diesel::query_builder::AstPass;
 use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use serde::Serialize;
 
+use super::rows::look_bounds;
 use crate::message::MessageId;
-use crate::store::statement::Dialect;
-use crate::store::{Held, Kept, Return, RowKey};
+use crate::store::statement::{Dialect, micros};
+use crate::store::{Held, Kept, LookAt, LookSpec, Return, RowKey};
 
 /// What the statements bind. A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would
 /// be another text for every size, and prepared anew each time.
@@ -50,6 +51,22 @@ impl Bind {
     /// `[id, message id]` of each row, ids ascending: rows are locked in the order in which they are named.
     pub(super) fn keys(rows: impl Iterator<Item = RowKey>) -> Self {
         Self::json(ascending(rows, |row| row.id).map(|row| (row.id, hex(row.message_id))))
+    }
+
+    /// The same in the order of message ids: dead letters are found, and locked, by these.
+    pub(super) fn letters(rows: impl Iterator<Item = RowKey>) -> Self {
+        let mut rows: Vec<RowKey> = rows.collect();
+        rows.sort_unstable_by_key(|row| row.message_id);
+        Self::json(rows.into_iter().map(|row| (row.id, hex(row.message_id))))
+    }
+
+    /// One topic of a look.
+    pub(super) fn look(at: &LookAt, spec: &LookSpec, has_pauses: bool) -> impl Iterator<Item = Self> {
+        let topic = || Self::Text(Arc::clone(&at.topic));
+        let ahead = || Self::BigInt(micros(spec.bounded_ahead()));
+        let (after, past) = look_bounds(at.from);
+        let first = [topic(), Self::BigInt(after), Self::BigInt(-past), ahead()];
+        first.into_iter().chain([topic(), ahead()]).chain(has_pauses.then(topic))
     }
 
     /// `[id, message id, epoch]` of each row, ids ascending.

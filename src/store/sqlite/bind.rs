@@ -6,9 +6,11 @@ use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use serde_json::{Value, json};
 
+use crate::clock::millis;
+use crate::limits::LOOK_AHEAD_MAX;
 use crate::message::MessageId;
 use crate::store::statement::Dialect;
-use crate::store::{Held, Return, RowKey};
+use crate::store::{Held, LookFrom, LookSpec, Return, RowKey};
 
 /// What the statements bind. SQLite has no arrays: a group is a JSON array, so that one of any size is the same text.
 #[derive(Debug)]
@@ -29,6 +31,19 @@ impl Bind {
 
     pub(super) fn message_ids(ids: impl Iterator<Item = MessageId>) -> Self {
         Self::MessageIds(ids.flat_map(|id| id.as_uuid().into_bytes()).collect())
+    }
+
+    /// `[[topic, behind which mark, or how many ms ago], ..]`, and how many ms ahead.
+    pub(super) fn look(spec: &LookSpec) -> [Self; 2] {
+        let begins = |from: LookFrom| match from.bounds() {
+            (Some(mark), _) => (Some(mark.0), None),
+            (None, past) => (None, Some(millis(past.unwrap_or(LOOK_AHEAD_MAX)))),
+        };
+        let topics = spec.topics.iter().map(|at| {
+            let (after, past) = begins(at.from);
+            json!([at.topic.as_ref(), after, past])
+        });
+        [Self::json(topics), Self::BigInt(millis(spec.bounded_ahead()))]
     }
 
     /// The message ids and `[lane, ..]` of what comes back.

@@ -8,7 +8,7 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel::sql_types::Text;
 use diesel::{QueryableByName, RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, Return, RowRef, SqliteStore, Store};
+use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, LookSpec, Return, RowRef, SqliteStore, Store};
 
 use super::under_test::SqliteUnderTest;
 use super::{R2d2Pool, insert, spec};
@@ -76,7 +76,7 @@ async fn live(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>) {
     let [key, other] = [insert(test).await, insert(test).await];
     let row = RowRef { id: Some(key.id), message_id: key.message_id };
     assert_eq!(store.confirm(&[row]).await.expect("confirm").len(), 1);
-    assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+    assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
     let claim = store.claim(&spec()).await.expect("claim");
     claim.batch.close(&[key], &[]).await.expect("close");
     assert_eq!(store.settle(&[other], Locking::Skip).await.expect("settle"), [other]);
@@ -128,7 +128,7 @@ async fn messages_of_next_month_cost_a_sweeper_nothing() {
     let store = &test.store;
     for _ in 0..3 {
         let key = insert(&test).await;
-        assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
         let claim = store.claim(&spec()).await.expect("claim");
         assert_eq!(claim.rows.len(), 1);
         claim.batch.close(&[key], &[]).await.expect("close");
