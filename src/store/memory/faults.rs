@@ -29,7 +29,7 @@ pub enum Call {
     Dead,
     /// [`Store::look`](crate::store::Store::look)
     Look,
-    /// The same where it begins at no watermark, and may take long: before it counts as a look.
+    /// The same from the beginning, before it counts as a look.
     LookBack,
     /// [`Store::backlog`](crate::store::Store::backlog)
     Backlog,

@@ -109,7 +109,7 @@ impl Store for MemoryStore {
     }
 
     async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
-        if spec.topics.iter().any(|at| !matches!(at.from, LookFrom::After(_))) {
+        if spec.topics.iter().any(|at| at.from == LookFrom::Beginning) {
             self.call(Call::LookBack, |_| ()).await?;
         }
         self.call(Call::Look, |state| state.look(spec)).await
