@@ -7,10 +7,10 @@ use diesel::query_builder::AstPass;
 use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use serde::Serialize;
 
-use super::rows::look_bounds;
+use crate::limits::LOOK_AHEAD_MAX;
 use crate::message::MessageId;
 use crate::store::statement::{Dialect, micros};
-use crate::store::{Held, Kept, LookAt, LookSpec, Return, RowKey};
+use crate::store::{Held, Kept, LookAt, LookFrom, LookSpec, Return, RowKey};
 
 /// What the statements bind. A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would
 /// be another text for every size, and prepared anew each time.
@@ -87,6 +87,12 @@ impl Bind {
     pub(super) fn ids(rows: impl Iterator<Item = RowKey>) -> Self {
         Self::json(ascending(rows, |row| row.id).map(|row| (row.id,)))
     }
+}
+
+/// From 1970, and from now back.
+pub(super) fn look_bounds(from: LookFrom) -> (i64, i64) {
+    let (after, past) = from.bounds();
+    (after.map_or(0, |mark| mark.0.max(0)), micros(past.unwrap_or(LOOK_AHEAD_MAX)))
 }
 
 fn ascending<T>(rows: impl Iterator<Item = T>, id: impl Fn(&T) -> i64) -> impl Iterator<Item = T> {

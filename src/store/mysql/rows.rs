@@ -7,11 +7,11 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text};
 use uuid::Uuid;
 
-use crate::limits::LOOK_AHEAD_MAX;
+use super::bind::look_bounds;
 use crate::store::decode::{RawBody, RawRow};
 use crate::store::look::TopicLook;
 use crate::store::statement::{self, count};
-use crate::store::{LookAt, LookFrom, LookRange, NextDue, RowKey, TopicBacklog};
+use crate::store::{LookAt, LookRange, NextDue, RowKey, TopicBacklog};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -111,12 +111,6 @@ impl LookRow {
             range: LookRange::new(&at.topic, after, now, due_at, statement::micros(slack)),
         }
     }
-}
-
-/// From 1970, and from now back.
-pub(super) fn look_bounds(from: LookFrom) -> (i64, i64) {
-    let (after, past) = from.bounds();
-    (after.map_or(0, |mark| mark.0.max(0)), statement::micros(past.unwrap_or(LOOK_AHEAD_MAX)))
 }
 
 impl QueryableByName<Mysql> for LookRow {
