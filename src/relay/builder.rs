@@ -193,7 +193,7 @@ impl RelayBuilder {
         let prepared =
             try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
         // What is paused is known before anything is handed over. Where it cannot be asked, everything waits for that.
-        if has_database && let Err(error) = scout::look(&engines).await {
+        if has_database && let Err(error) = scout::first_look(&engines).await {
             if !error.is_retriable() {
                 return Err(StartError::Store(error));
             }

@@ -56,10 +56,7 @@ impl Group {
     /// Takes those that became dead letters out of these; returns how many.
     pub(crate) async fn settle_dead(&self, store: &dyn Store) -> Result<usize, StoreError> {
         match self {
-            Self::Deleted(rows) => {
-                let messages: Vec<_> = rows.iter().map(|row| row.message_id).collect();
-                store_call("settle_dead", store.settle_dead(&messages)).await
-            }
+            Self::Deleted(rows) => store_call("settle_dead", store.settle_dead(rows)).await,
             Self::Kept(rows) => store_call("settle_dead_kept", history(store).settle_dead_kept(rows)).await,
         }
     }

@@ -31,6 +31,7 @@ mod ledger;
 mod left_in_lanes;
 mod leftovers;
 mod listening;
+mod look_back;
 mod meters;
 mod notices;
 mod outgoing;

@@ -37,6 +37,11 @@ impl LockKeys {
         let mut buckets: Vec<i32> = buckets.filter_map(|bucket| i32::try_from(bucket).ok()).collect();
         buckets.sort_unstable();
         buckets.dedup();
+        // In a few sizes: each is a text that every connection prepares, and the server's max_prepared_stmt_count is one for all. A
+        // bucket that is named twice is locked once.
+        if let Some(&last) = buckets.last() {
+            buckets.resize(buckets.len().next_power_of_two(), last);
+        }
         // An outbox has one prefix and one schema for all of its tables.
         let table = insertion.table.strip_suffix("messages").map(|prefix| format!("{prefix}key_locks"))?;
         (!buckets.is_empty()).then_some(Self { table, buckets })
@@ -161,8 +166,13 @@ impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use diesel::debug_query;
+
     use super::*;
     use crate::enqueue::encode::Encoded;
+    use crate::limits::ENQUEUE_ROWS_MAX;
     use crate::message::Message;
     use crate::outbox::Outbox;
     use crate::topic::Topic;
@@ -177,7 +187,28 @@ mod tests {
         let locks = LockKeys::new(&insertion).expect("it locks");
         let buckets = 0..i32::try_from(KEY_LOCK_BUCKETS).expect("few");
         assert!(locks.buckets.iter().all(|bucket| buckets.contains(bucket)));
-        assert!(locks.buckets.is_sorted_by(|one, next| one < next), "in one order, and each once");
-        assert!(locks.buckets.len() > rows.len() / 4, "and spread: {}", locks.buckets.len());
+        assert!(locks.buckets.is_sorted(), "in one order");
+        let different: HashSet<i32> = locks.buckets.iter().copied().collect();
+        assert!(different.len() > rows.len() / 4, "and spread: {}", different.len());
+    }
+
+    /// Each text is prepared on each connection, and the server bounds their number for all connections together.
+    #[test]
+    fn the_locks_of_any_number_of_keys_are_one_of_a_few_texts() {
+        let topic = Topic::new("orders").ordered_by_key().serialize_by_key();
+        let outbox = Outbox::builder().topic(topic).build().expect("build");
+        let encoded = |key: usize| outbox.encode_checked(&Message::to("orders").key(key.to_string())).expect("encode");
+        let rows: Vec<Encoded> = (0..ENQUEUE_ROWS_MAX).map(encoded).collect();
+        let text = |count: usize| {
+            let rows = &rows[..count];
+            let insertion = Insertion { table: "outbox_messages", rows, leased: false, in_transaction: true };
+            let locks = LockKeys::new(&insertion).expect("it locks");
+            let wanted: HashSet<i64> =
+                insertion.key_locks().into_iter().map(|lock| lock.rem_euclid(KEY_LOCK_BUCKETS)).collect();
+            assert_eq!(locks.buckets.iter().map(|bucket| i64::from(*bucket)).collect::<HashSet<_>>(), wanted);
+            debug_query::<Mysql, _>(&locks).to_string().split(" -- binds").next().expect("a text").to_owned()
+        };
+        let texts: HashSet<String> = (1..=ENQUEUE_ROWS_MAX).map(text).collect();
+        assert!(texts.len() <= 9, "{} texts", texts.len());
     }
 }

@@ -29,6 +29,8 @@ pub enum Call {
     Dead,
     /// [`Store::look`](crate::store::Store::look)
     Look,
+    /// The same from the beginning, before it counts as a look.
+    LookBack,
     /// [`Store::backlog`](crate::store::Store::backlog)
     Backlog,
     /// [`LaneStore::prepare_lanes`](crate::store::LaneStore::prepare_lanes)
@@ -55,6 +57,8 @@ pub enum Call {
     CountDead,
     /// [`AdminStore::redrive`](crate::store::AdminStore::redrive)
     Redrive,
+    /// [`AdminStore::purge`](crate::store::AdminStore::purge)
+    Purge,
     /// [`AdminStore::replace`](crate::store::AdminStore::replace)
     Replace,
     /// [`AdminStore::pause`](crate::store::AdminStore::pause), and the end of a pause

@@ -17,7 +17,6 @@ pub(super) struct AdminTexts {
     pub(super) now: Arc<str>,
     pub(super) count_dead: Arc<str>,
     pub(super) lock_letters: Arc<str>,
-    pub(super) lock_letters_waiting: Arc<str>,
     pub(super) dead_keys: Arc<str>,
     pub(super) redrive: Arc<str>,
     pub(super) redrive_to_lanes: Arc<str>,
@@ -41,8 +40,7 @@ impl AdminTexts {
             make_due: text(MAKE_DUE),
             now: text(NOW_TEXT),
             count_dead: text(COUNT_DEAD),
-            lock_letters: text(&LOCK_LETTERS.replace("{locking}", "SKIP LOCKED")),
-            lock_letters_waiting: text(&LOCK_LETTERS.replace("{locking}", "")),
+            lock_letters: text(LOCK_LETTERS),
             dead_keys: text(DEAD_KEYS),
             redrive: text(REDRIVE),
             redrive_to_lanes: text(REDRIVE_TO_LANES),
@@ -101,7 +99,7 @@ const LOCK_LETTERS: &str = "
 SELECT CAST(d.id AS SIGNED), d.message_id
 FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id)
-FOR UPDATE {locking}";
+FOR UPDATE SKIP LOCKED";
 
 const DEAD_KEYS: &str = "
 SELECT d.message_id, d.topic, d.lane, d.`key`

@@ -7,9 +7,11 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text};
 use uuid::Uuid;
 
+use super::bind::look_bounds;
 use crate::store::decode::{RawBody, RawRow};
-use crate::store::statement::count;
-use crate::store::{NextDue, RowKey, TopicBacklog, overdue};
+use crate::store::look::TopicLook;
+use crate::store::statement::{self, count};
+use crate::store::{LookAt, LookRange, NextDue, RowKey, TopicBacklog, overdue};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -85,23 +87,42 @@ impl QueryableByName<Mysql> for KeyRow {
     }
 }
 
-/// When a topic is due, nothing where it has no rows; and itself where it is paused.
-pub(super) struct LookRow(pub(super) (Option<NextDue>, Option<Arc<str>>));
+/// What a look finds of a topic; in microseconds from 1970.
+pub(super) struct LookRow {
+    pub(super) place: usize,
+    now: i64,
+    due_at: Option<i64>,
+    later: Option<i64>,
+    is_paused: bool,
+}
+
+impl LookRow {
+    pub(super) fn of(self, at: &LookAt, slack: Duration) -> TopicLook {
+        let Self { now, due_at, later, is_paused, .. } = self;
+        let (first, since) = look_bounds(at.from);
+        let from = first.max(now.saturating_add(since));
+        TopicLook {
+            due: due_at.map(|due_at| NextDue {
+                topic: Arc::clone(&at.topic),
+                due_in: micros(due_at.saturating_sub(now)),
+                overdue_by: micros(now.saturating_sub(due_at)),
+                later_in: later.map(|later| micros(later.saturating_sub(now))),
+            }),
+            is_paused,
+            range: LookRange::new(&at.topic, from, now, due_at, statement::micros(slack)),
+        }
+    }
+}
 
 impl QueryableByName<Mysql> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(0)?;
-        let topic: Arc<str> = topic.into();
-        let due_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
-        let later_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(2)?;
-        let is_paused = row.get_value::<BigInt, i64, _>(3)? > 0;
-        let due = due_in.map(|due_in| NextDue {
-            topic: Arc::clone(&topic),
-            due_in: micros(due_in),
-            overdue_by: micros(due_in.saturating_neg()),
-            later_in: later_in.map(micros),
-        });
-        Ok(Self((due, is_paused.then_some(topic))))
+        Ok(Self {
+            place: count(row.get_value::<BigInt, _, _>(0)?),
+            now: row.get_value::<BigInt, _, _>(1)?,
+            due_at: row.get_value::<Nullable<BigInt>, _, _>(2)?,
+            later: row.get_value::<Nullable<BigInt>, _, _>(3)?,
+            is_paused: row.get_value::<BigInt, i64, _>(4)? > 0,
+        })
     }
 }
 

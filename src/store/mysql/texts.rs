@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use crate::limits::MYSQL_WRITE_SILENCE;
 use crate::naming::TableNames;
+use crate::store::lanes::{SCAN_COUNTS, scan_text};
 use crate::store::schema::{IndexNaming, named};
 
 /// The statements, under the names of one outbox.
@@ -23,18 +24,24 @@ pub(super) struct Texts {
     pub(super) lock_held: Arc<str>,
     pub(super) delete: Arc<str>,
     pub(super) settle_dead: Arc<str>,
+    pub(super) remove_letters: Arc<str>,
     pub(super) extend: Arc<str>,
     pub(super) renew: Arc<str>,
     pub(super) fail: Arc<str>,
     pub(super) bury: Arc<str>,
-    pub(super) look: Arc<str>,
-    pub(super) look_with_pauses: Arc<str>,
+    /// For each of the scan counts.
+    pub(super) look: [Arc<str>; SCAN_COUNTS.len()],
+    pub(super) look_with_pauses: [Arc<str>; SCAN_COUNTS.len()],
     pub(super) backlog: Arc<str>,
 }
 
 impl Texts {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |sql: &str| named(&tolerant(sql), names, IndexNaming::ByTable).into();
+        let looks = |is_paused| {
+            let one = LOOK.replace("{is_paused}", is_paused);
+            SCAN_COUNTS.map(|count| text(&scan_text(&one, count)))
+        };
         Self {
             confirm: text(CONFIRM),
             remaining: text(REMAINING),
@@ -46,12 +53,13 @@ impl Texts {
             lock_held: text(LOCK_HELD),
             delete: text(DELETE),
             settle_dead: text(SETTLE_DEAD),
+            remove_letters: text(REMOVE_LETTERS),
             extend: text(EXTEND),
             renew: text(RENEW),
             fail: text(FAIL),
             bury: text(BURY),
-            look: text(&LOOK.replace("{is_paused}", "0")),
-            look_with_pauses: text(&LOOK.replace("{is_paused}", IS_PAUSED)),
+            look: looks("0"),
+            look_with_pauses: looks(IS_PAUSED),
             backlog: text(BACKLOG),
         }
     }
@@ -89,7 +97,7 @@ const ERRORS: &str = "CASE WHEN NOT (JSON_TYPE(m.errors) <=> 'ARRAY') THEN JSON_
 /// From the highest number it goes on with 1: the sum would be out of range, and fail the whole group.
 const NEXT_EPOCH: &str = "m.epoch % 2147483647 + 1";
 
-/// Where a claim begins: so long after 1970, or, where no instant is that early, at the beginning. That is the year 0, which is no
+/// Where a claim or a look begins: so long after 1970, or, where no instant is that early, at the beginning. That is the year 0, which is no
 /// instant to the functions of time, and which MariaDB lets somebody set by default (`due_at = 0`).
 const FROM: &str = "COALESCE(TIMESTAMPADD(MICROSECOND, ?, TIMESTAMP'1970-01-01 00:00:00'), FROM_DAYS(0))";
 
@@ -153,7 +161,13 @@ const DELETE: &str = "
 DELETE m FROM JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id";
 
+// By the id as well, under which a message that was sent again died: that dead letter is of the later copy.
 const SETTLE_DEAD: &str = "
+DELETE d FROM JSON_TABLE(?, '$[*]' COLUMNS (
+  id bigint unsigned PATH '$[0]', message_id char(32) CHARACTER SET ascii PATH '$[1]'
+)) k STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) AND d.id = k.id";
+
+const REMOVE_LETTERS: &str = "
 DELETE d FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id)";
 
@@ -192,18 +206,25 @@ FROM JSON_TABLE(?, '$[*]' COLUMNS (
 )) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
 ON DUPLICATE KEY UPDATE message_id = outbox_dead_letters.message_id";
 
-// The topic in the character set of its column, or no index is used.
+// A SELECT for each topic, because a range whose bounds come from a row beside it is read from its beginning on these servers, over
+// whatever the purge has not removed there. It begins so long after 1970 and
+// so long ago, whichever is later, and ends so long ahead; all in microseconds.
 const LOOK: &str = "
-SELECT k.topic, (
-  SELECT COALESCE(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at), -9223372036854775807) FROM outbox_messages m
-  WHERE m.topic = k.topic AND m.lane = -1 ORDER BY m.due_at LIMIT 1
+SELECT {scan}, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)), (
+  SELECT COALESCE(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', due_at), -9223372036854775807)
+  FROM outbox_messages FORCE INDEX (outbox_messages_due)
+  WHERE topic = ? AND lane = -1 AND due_at >= {from}
+    AND due_at >= COALESCE(TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6)), FROM_DAYS(0))
+    AND due_at <= TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))
+  ORDER BY due_at LIMIT 1
 ), (
-  SELECT TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at) FROM outbox_messages m
-  WHERE m.topic = k.topic AND m.lane = -1 AND m.due_at > UTC_TIMESTAMP(6) ORDER BY m.due_at LIMIT 1
-), CAST({is_paused} AS SIGNED)
-FROM JSON_TABLE(?, '$[*]' COLUMNS (topic varchar(249) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) k";
+  SELECT TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', due_at)
+  FROM outbox_messages FORCE INDEX (outbox_messages_due)
+  WHERE topic = ? AND lane = -1 AND due_at > UTC_TIMESTAMP(6) AND due_at <= TIMESTAMPADD(MICROSECOND, ?, UTC_TIMESTAMP(6))
+  ORDER BY due_at LIMIT 1
+), CAST({is_paused} AS SIGNED)";
 
-const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = k.topic)";
+const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics WHERE topic = ?)";
 
 const BACKLOG: &str = "
 SELECT CAST(LEAST(m.live + o.ordered, ?) AS SIGNED), m.due, m.overdue_by, d.dead,

@@ -14,6 +14,7 @@ pub(super) struct AdminTexts {
     pub(super) count_dead: Arc<str>,
     pub(super) dead_keys: Arc<str>,
     pub(super) redrive: Arc<str>,
+    pub(super) purge: Arc<str>,
     pub(super) replace: Arc<str>,
     pub(super) pause: Arc<str>,
     pub(super) resume: Arc<str>,
@@ -30,6 +31,7 @@ impl AdminTexts {
             count_dead: text(COUNT_DEAD),
             dead_keys: text(DEAD_KEYS),
             redrive: text(&REDRIVE.replace("{back}", &back())),
+            purge: text(PURGE),
             replace: text(REPLACE),
             pause: text("INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING"),
             resume: text("DELETE FROM outbox_paused_topics WHERE topic = $1"),
@@ -53,6 +55,12 @@ FROM outbox_dead_letters";
 
 /// The same without what the letters carry.
 pub(super) const MARKS: &str = "SELECT message_id, topic, dead_at FROM outbox_dead_letters";
+
+const PURGE: &str = "
+WITH l AS MATERIALIZED (
+  SELECT message_id FROM outbox_dead_letters WHERE message_id = ANY($1) ORDER BY message_id FOR UPDATE
+)
+DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id";
 
 const NOW_TEXT: &str = "SELECT clock_timestamp()";
 

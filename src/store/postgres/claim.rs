@@ -14,6 +14,7 @@ use super::history::keep;
 use super::rows::{ClaimRow, ClaimedRow, HeldRow, KeyRow, PayloadRow};
 use crate::clock::millis;
 use crate::limits::CLAIM_SILENCE;
+use crate::store::look::watermark;
 use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, StoreError, Term};
@@ -77,7 +78,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         spec: &ClaimSpec,
     ) -> Result<(Option<DueMark>, Vec<ClaimedRow>), StoreError> {
         // '-infinity' is an instant like others, which somebody may have set a row to; below it there is none, and right above it none either.
-        let from = spec.after.filter(|mark| mark.0 != i64::MIN).map_or(i64::MIN, |mark| mark.0.saturating_add(1));
+        let from = spec.after.map_or(i64::MIN, DueMark::next);
         let binds = [
             Bind::Text(Arc::clone(&spec.topic)),
             Bind::Instant(PgTimestamp(from)),
@@ -88,7 +89,10 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let (mut mark, mut claimed) = (None, Vec::with_capacity(read.len()));
         for row in read {
             match row {
-                ClaimRow::Range { read_at, first_due_at } => mark = Some(watermark(read_at, first_due_at, spec)),
+                ClaimRow::Range { read_at, first_due_at } => {
+                    let slack = micros(spec.watermark_slack_duration);
+                    mark = Some(watermark(read_at.0, first_due_at.map(|first| first.0), slack));
+                }
                 ClaimRow::Claimed(row) => claimed.push(row),
             }
         }
@@ -131,14 +135,6 @@ fn fitting(claimed: &[ClaimedRow], bytes_max: usize) -> usize {
         bytes > bytes_max
     });
     beyond.map_or(claimed.len(), |beyond| beyond.max(1))
-}
-
-/// Nothing is left below the first row that is there, locked or not; and a row whose transaction is still open may have
-/// its `due_at` as far back as the slack says.
-fn watermark(read_at: PgTimestamp, first_due_at: Option<PgTimestamp>, spec: &ClaimSpec) -> DueMark {
-    let slackened = read_at.0.saturating_sub(micros(spec.watermark_slack_duration));
-    let below_first = first_due_at.map_or(i64::MAX, |first| first.0.saturating_sub(1));
-    DueMark(slackened.min(below_first))
 }
 
 /// A claim whose transaction is open.

@@ -88,7 +88,8 @@ WITH gone AS (
 const SETTLE_DEAD: &str = "
 WITH l AS MATERIALIZED (
   SELECT d.message_id, k.days, k.awaits
-  FROM outbox_dead_letters d JOIN unnest($1, $2, $3) AS k(message_id, days, awaits) ON d.message_id = k.message_id
+  FROM outbox_dead_letters d JOIN unnest($1, $2, $3, $4) AS k(id, message_id, days, awaits)
+    ON d.message_id = k.message_id AND d.id = k.id
   ORDER BY d.message_id FOR UPDATE OF d
 ), gone AS (
   DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id RETURNING d.*, l.days, l.awaits

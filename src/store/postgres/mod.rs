@@ -72,11 +72,20 @@ pub struct PostgresStore<P: Sessions<Pg>> {
     notices: Option<NoticeSide>,
 }
 
+/// States the isolation of statements that are a transaction by themselves. Where the database's or the role's default is SERIALIZABLE
+/// they would take predicate locks, over which the application's transactions fail (40001); at REPEATABLE READ they would fail themselves.
+///
+/// Only where another is the default: behind pgbouncer in transaction mode the setting stays on a connection that somebody else uses
+/// next, and that one may rely on its own.
+const READ_COMMITTED: &str = "SELECT set_config('default_transaction_isolation', 'read committed', false) \
+  WHERE current_setting('default_transaction_isolation') <> 'read committed'";
+
 impl<P: Sessions<Pg>> PostgresStore<P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
-        let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX);
+        let connections =
+            Connections::new(pool, Some(READ_COMMITTED.into())).renewed_by("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX);
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
         let (admin_texts, history_texts) = (AdminTexts::new(&names), HistoryTexts::new(&names));
         let pause_table = PauseTable::default();

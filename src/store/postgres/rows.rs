@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::ctid::{Ctid, Tid};
 use crate::store::decode::{RawBody, RawRow};
+use crate::store::look::TopicLook;
 use crate::store::statement::{self, count};
-use crate::store::{Held, NextDue, RowKey, TopicBacklog, overdue};
+use crate::store::{Held, LookRange, NextDue, RowKey, TopicBacklog, overdue};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -116,24 +117,44 @@ impl QueryableByName<Pg> for HeldRow {
     }
 }
 
-/// When a topic is due, and itself where it is paused.
-pub(super) struct LookRow(pub(super) (Option<NextDue>, Option<Arc<str>>));
+/// What a look finds of a topic.
+pub(super) struct LookRow {
+    topic: Arc<str>,
+    from: PgTimestamp,
+    now: PgTimestamp,
+    due_at: Option<PgTimestamp>,
+    later: Option<PgTimestamp>,
+    is_paused: bool,
+}
+
+impl LookRow {
+    pub(super) fn with_slack(self, slack: Duration) -> TopicLook {
+        let Self { topic, from, now, due_at, later, is_paused } = self;
+        let slack = statement::micros(slack);
+        TopicLook {
+            range: LookRange::new(&topic, from.0, now.0, due_at.map(|due_at| due_at.0), slack),
+            due: due_at.map(|due_at| NextDue {
+                due_in: micros(due_at.0.saturating_sub(now.0)),
+                overdue_by: micros(now.0.saturating_sub(due_at.0)),
+                later_in: later.map(|later| micros(later.0.saturating_sub(now.0))),
+                topic,
+            }),
+            is_paused,
+        }
+    }
+}
 
 impl QueryableByName<Pg> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(0)?;
-        let topic: Arc<str> = topic.into();
-        let due_at: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(1)?;
-        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(2)?;
-        let later: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(3)?;
-        let is_paused: bool = row.get_value::<Bool, _, _>(4)?;
-        let due = due_at.map(|due_at| NextDue {
-            topic: Arc::clone(&topic),
-            due_in: micros(due_at.0.saturating_sub(now.0)),
-            overdue_by: micros(now.0.saturating_sub(due_at.0)),
-            later_in: later.map(|later| micros(later.0.saturating_sub(now.0))),
-        });
-        Ok(Self((due, is_paused.then_some(topic))))
+        Ok(Self {
+            topic: topic.into(),
+            due_at: row.get_value::<Nullable<Timestamptz>, _, _>(1)?,
+            now: row.get_value::<Timestamptz, _, _>(2)?,
+            later: row.get_value::<Nullable<Timestamptz>, _, _>(3)?,
+            is_paused: row.get_value::<Bool, _, _>(4)?,
+            from: row.get_value::<Timestamptz, _, _>(5)?,
+        })
     }
 }
 

@@ -130,9 +130,12 @@ WHERE m.id = l.id AND (SELECT set_config('synchronous_commit', 'off', true)) = '
 const SETTLE_CLAIMED: &str = "
 DELETE FROM outbox_messages WHERE ctid = ANY($1) AND message_id = ANY($2)";
 
+// By the id as well, under which a message that was sent again died: that dead letter is of the later copy.
 const SETTLE_DEAD: &str = "
 WITH l AS MATERIALIZED (
-  SELECT message_id FROM outbox_dead_letters WHERE message_id = ANY($1) ORDER BY message_id FOR UPDATE
+  SELECT d.message_id FROM outbox_dead_letters d
+  JOIN unnest($1, $2) AS k(id, message_id) ON d.message_id = k.message_id AND d.id = k.id
+  ORDER BY d.message_id FOR UPDATE OF d
 )
 DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id";
 
@@ -186,14 +189,22 @@ WITH l AS MATERIALIZED (
 )
 SELECT id, message_id FROM gone";
 
+// Bounded on both sides, because what is gone may still be in the index wherever a row was due: below the watermark, and ahead where
+// leases of half a minute or cancelled messages were. $2 is where each topic begins, or NULL where $3 says how many ms ago.
 const LOOK: &str = "
 SELECT t.topic, m.due_at, statement_timestamp(),
   CASE WHEN m.due_at IS NULL OR m.due_at > statement_timestamp() THEN m.due_at ELSE (
     SELECT due_at FROM outbox_messages
-    WHERE topic = t.topic AND lane = -1 AND due_at > statement_timestamp() ORDER BY due_at LIMIT 1
-  ) END, {is_paused}
-FROM unnest($1) AS t(topic) LEFT JOIN LATERAL (
-  SELECT due_at FROM outbox_messages WHERE topic = t.topic AND lane = -1 ORDER BY due_at LIMIT 1
+    WHERE topic = t.topic AND lane = -1 AND due_at > statement_timestamp()
+      AND due_at <= statement_timestamp() + $4 * interval '1 millisecond'
+    ORDER BY due_at LIMIT 1
+  ) END, {is_paused}, coalesce(t.first, statement_timestamp() - t.past * interval '1 millisecond')
+FROM unnest($1, $2, $3) AS t(topic, first, past) LEFT JOIN LATERAL (
+  SELECT due_at FROM outbox_messages
+  WHERE topic = t.topic AND lane = -1
+    AND due_at >= coalesce(t.first, statement_timestamp() - t.past * interval '1 millisecond')
+    AND due_at <= statement_timestamp() + $4 * interval '1 millisecond'
+  ORDER BY due_at LIMIT 1
 ) m ON true";
 
 const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = t.topic)";

@@ -57,7 +57,7 @@ impl Taking {
         lease.begin(BEGIN.into()).await?;
         let binds = [
             Bind::Text(Arc::clone(&spec.topic)),
-            Bind::BigInt(spec.after.map_or(i64::MIN, |mark| mark.0.saturating_add(1))),
+            Bind::BigInt(spec.after.map_or(i64::MIN, DueMark::next)),
             Bind::BigInt(limit(spec.rows_max)),
             Bind::BigInt(limit(spec.bytes_max)),
         ];

@@ -102,9 +102,12 @@ DELETE FROM outbox_messages WHERE id IN (
   WHERE m.message_id = substr(?2, 16 * k.key + 1, 16)
 ) RETURNING id, message_id";
 
+// By the id as well, under which a message that was sent again died: that dead letter is of the later copy.
 const SETTLE_DEAD: &str = "
-WITH RECURSIVE k(place) AS (SELECT 1 UNION ALL SELECT place + 16 FROM k WHERE place + 16 <= length(?1))
-DELETE FROM outbox_dead_letters WHERE message_id IN (SELECT substr(?1, place, 16) FROM k)";
+DELETE FROM outbox_dead_letters WHERE message_id IN (
+  SELECT m.message_id FROM json_each(?1) k CROSS JOIN outbox_dead_letters m ON m.message_id = substr(?2, 16 * k.key + 1, 16)
+  WHERE m.id = json_extract(k.value, '$[0]')
+)";
 
 const HOLD: &str = "
 UPDATE outbox_messages SET due_at = {now} + ?3, epoch = epoch % 2147483647 + 1 WHERE id IN ({held}) RETURNING id, message_id, epoch";
@@ -144,13 +147,21 @@ ON CONFLICT (message_id) DO NOTHING";
 
 const REMOVE: &str = "DELETE FROM outbox_messages WHERE id IN ({held}) RETURNING id, message_id";
 
+// ?1 holds [[topic, begins behind, or so long ago], ..]: one of the two.
 const LOOK: &str = "
-SELECT t.value, (SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 ORDER BY due_at LIMIT 1), {now}, (
-  SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 AND due_at > {now} ORDER BY due_at LIMIT 1
-), {is_paused}
-FROM json_each(?1) t";
+SELECT t.topic, (
+  SELECT due_at FROM outbox_messages
+  WHERE topic = t.topic AND lane = -1 AND due_at >= t.first AND due_at <= {now} + ?2 ORDER BY due_at LIMIT 1
+), {now}, (
+  SELECT due_at FROM outbox_messages
+  WHERE topic = t.topic AND lane = -1 AND due_at > {now} AND due_at <= {now} + ?2 ORDER BY due_at LIMIT 1
+), {is_paused}, t.first
+FROM (
+  SELECT json_extract(value, '$[0]') AS topic, coalesce(json_extract(value, '$[1]'), {now} - json_extract(value, '$[2]')) AS first
+  FROM json_each(?1)
+) t";
 
-const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = t.value)";
+const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = t.topic)";
 
 // The recursions hop from one topic to the next in the index: DISTINCT would read all of it.
 const BACKLOG: &str = "
@@ -231,7 +242,7 @@ mod tests {
         let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
         assert!(claim.iter().any(|step| step.contains(range)), "{claim:#?}");
         let look = plan(&mut conn, &texts.look);
-        let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=?)";
+        let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
         assert!(look.iter().any(|step| step.contains(first)), "{look:#?}");
         let sorted = look.iter().any(|step| step.contains("TEMP B-TREE"));
         assert!(!sorted, "{look:#?}");

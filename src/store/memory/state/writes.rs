@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use super::{MemoryLetter, MemoryRow, Micros, State};
 use crate::limits::ERRORS_KEPT_MAX;
-use crate::message::MessageId;
 use crate::retry::bounded;
 use crate::store::stored::kept_text;
 use crate::store::{Dead, DeadRow, Failed, Held, KeptError, RowKey};
@@ -29,9 +28,9 @@ impl State {
         there.partition(|key| self.row(*key).is_some_and(|row| self.is_locked(row, now)))
     }
 
-    pub(in crate::store::memory) fn settle_dead(&mut self, messages: &[MessageId]) -> usize {
+    pub(in crate::store::memory) fn settle_dead(&mut self, rows: &[RowKey]) -> usize {
         let before = self.dead.len();
-        self.dead.retain(|dead| !messages.contains(&dead.row.key.message_id));
+        self.dead.retain(|dead| !rows.contains(&dead.row.key));
         before - self.dead.len()
     }
 

@@ -10,7 +10,8 @@ use diesel_migrations::MigrationHarness;
 use diesel_outbox::TableNames;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::{
-    Dead, Failed, Held, Locking, MysqlStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError, StoreWarning,
+    Dead, Failed, Held, Locking, LookSpec, MysqlStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError,
+    StoreWarning,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
 use xtask::parts;
@@ -55,7 +56,7 @@ async fn time_zone_of_the_session_moves_nothing() {
     let Some(test) = MysqlUnderTest::open(east) else { return };
     let key = insert(&test).await;
     let store = &test.store;
-    let due = store.look(&["orders".into()]).await.expect("look").due;
+    let due = store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due;
     assert!(due[0].due_in.is_zero() && due[0].overdue_by < Duration::from_secs(60), "{due:?}");
     let claim = store.claim(&spec()).await.expect("claim");
     assert_eq!(claim.rows.len(), 1);
@@ -122,9 +123,9 @@ async fn backlog_that_is_not_due_is_not_read() {
         assert_eq!(store.fail(&[failed(held)]).await.expect("fail").len(), 1);
         let dead = Dead { held: other, reason: "attempts".to_owned() };
         assert_eq!(store.dead(&[dead]).await.expect("dead"), [other.key]);
-        assert_eq!(store.settle_dead(&[other.key.message_id]).await.expect("settle_dead"), 1);
+        assert_eq!(store.settle_dead(&[other.key]).await.expect("settle_dead"), 1);
         assert_eq!(store.settle(&[held.key], Locking::Skip).await.expect("settle"), [held.key]);
-        assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
         assert_eq!(store.backlog(100).await.expect("backlog")[0].live, 100);
     }
     let own = test.names.schema_name().expect("a database");

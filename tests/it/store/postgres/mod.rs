@@ -3,9 +3,11 @@
 mod async_pool;
 mod connections;
 mod history;
+mod isolation;
 mod passwords;
 mod plans;
 mod plans_at_size;
 mod regressions;
+mod snapshot;
 mod sync_pool;
 mod under_test;

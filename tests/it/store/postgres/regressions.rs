@@ -54,7 +54,7 @@ async fn claim_brings_its_own_settings() {
     test.store.settle(&[settled], Locking::Skip).await.expect("settle");
     let seen = |which: &str| test.numbers(&format!("SELECT 1 AS number FROM {{m}}_seen WHERE {which}")).len();
     assert_eq!(seen("isolation = 'read committed' AND synchronous = 'off' AND idle_timeout = '5s'"), 1, "the claim");
-    assert_eq!(seen("isolation = 'repeatable read' AND synchronous = 'off' AND idle_timeout = '0'"), 1, "the settle");
+    assert_eq!(seen("isolation = 'read committed' AND synchronous = 'off' AND idle_timeout = '0'"), 1, "the settle");
     assert_eq!(seen("true"), 2);
 }
 
