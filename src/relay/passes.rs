@@ -263,6 +263,15 @@ pub(super) mod tests {
         world.is_at(18, false);
     }
 
+    /// What is written from now on is due below where the watermark was.
+    #[test]
+    fn a_clock_that_goes_back_takes_the_watermark_along() {
+        let mut world = World::new();
+        world.passes.looked(&looked(i64::MIN, 100));
+        world.passes.looked(&looked(100, 40));
+        world.is_at(40, false);
+    }
+
     /// Also where a row has stood at the watermark for longer than the look went back.
     #[test]
     fn a_look_a_while_back_leaves_what_lies_before_it() {

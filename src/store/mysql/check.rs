@@ -169,10 +169,12 @@ impl SettingsRow {
 mod tests {
     use super::*;
 
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+
     #[test]
     fn a_cluster_with_several_primaries_is_warned_of() {
         let (on, mode, group) = ("wsrep_on", "group_replication_single_primary_mode", "group_replication_group_name");
-        let cases: [(&[(&str, &str)], Option<&str>); 6] = [
+        let cases: [(Variables<'_>, Option<&str>); 6] = [
             (&[], None),
             (&[(on, "OFF")], None),
             (&[(on, "ON")], Some("wsrep_on = ON")),
