@@ -45,7 +45,8 @@ async fn no_node_leaves_its_lanes_because_the_table_is_locked() {
     for _ in 0..60 {
         world.store.inject(Call::LaneEntries, Fault::Refused(StoreError::Conflict("lock timeout".into())));
     }
-    let key = world.commit_keyed_and_hand_over("1");
+    let key = world.commit_keyed("1");
+    world.hand_over_keyed(key, "1", true);
     world.until("it was read in vain", || world.store.calls(Call::LaneEntries) >= reads + 59).await;
     assert!(first.status().asleep_topics.is_empty() && second.status().asleep_topics.is_empty());
     assert_eq!((owned(&first), owned(&second)), (8, 8));
