@@ -81,7 +81,8 @@ use crate::naming::TableNames;
 ///
 /// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it, and hold it to the
 /// public conformance suite (feature `testing`). Every method is bounded in time by the
-/// implementation ([`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT)); after a time-out the connection is discarded, never reused.
+/// implementation ([`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT)); after a time-out the connection is never reused; it keeps
+/// its place in the pool until the server has answered.
 ///
 /// # Errors
 /// Where a method says nothing else, that the database could not be asked, did not answer in time, or refused ([`StoreError`]).

@@ -3,8 +3,8 @@ use diesel::pg::Pg;
 use diesel::row::NamedRow;
 use diesel::sql_types::{Bool, Nullable, Text};
 
-use super::PostgresStore;
 use super::bind::Bind;
+use super::{PostgresStore, time_outs};
 use crate::store::schema::check_mark;
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
@@ -21,7 +21,9 @@ SELECT current_setting('default_transaction_read_only') = 'on', current_setting(
 impl<P: Sessions<Pg>> PostgresStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
         let mut lease = self.connections.lease().await?;
-        lease.begin("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".into()).await.map_err(no_transactions)?;
+        let begin =
+            format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}", time_outs(self.connections.deadline()));
+        lease.begin(begin.into()).await.map_err(no_transactions)?;
         let names = vec![self.names.messages(), self.names.dead_letters()];
         let tables: Vec<TableRow> = lease.load(Statement::new(&TABLES.into(), [Bind::Texts(names)])).await?;
         let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use diesel::data_types::PgTimestamp;
 use diesel::pg::Pg;
 
-use super::PostgresStore;
 use super::bind::Bind;
 use super::ctid::Ctid;
 use super::history::keep;
 use super::rows::{ClaimRow, ClaimedRow, HeldRow, KeyRow, PayloadRow};
+use super::{PostgresStore, time_outs};
 use crate::clock::millis;
 use crate::limits::CLAIM_SILENCE;
 use crate::store::look::watermark;
@@ -25,10 +25,10 @@ use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, 
 /// and nothing else. And its plans are made for what the table is now: one that was cached while it was empty reads all
 /// of a backlog for each claim, and so does a bitmap, which PostgreSQL may take where it cannot know how much lies behind the
 /// first row that is due.
-fn begin(spec: &ClaimSpec) -> Arc<str> {
-    let idle_ms = millis(spec.term_duration + CLAIM_SILENCE);
+fn begin(spec: &ClaimSpec, deadline: Duration) -> Arc<str> {
+    let (idle_ms, time_outs) = (millis(spec.term_duration + CLAIM_SILENCE), time_outs(deadline));
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; \
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {time_outs}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; \
          SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off; \
          SET LOCAL enable_bitmapscan = off"
     )
@@ -38,7 +38,7 @@ fn begin(spec: &ClaimSpec) -> Arc<str> {
 impl<P: Sessions<Pg>> PostgresStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         let mut lease = self.connections.lease().await?;
-        lease.begin(begin(spec)).await?;
+        lease.begin(begin(spec, self.connections.deadline())).await?;
         let (watermark, mut claimed) = self.read_claim(&mut lease, spec).await?;
         // Sorted already, unless a row's due_at was moved while the statement waited for its page.
         claimed.sort_by_key(|claimed| (claimed.due_at.0, claimed.row.key.id));

@@ -4,8 +4,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diesel::pg::Pg;
 
-use super::PostgresStore;
 use super::bind::Bind;
+use super::{PostgresStore, time_outs};
 use crate::clock::millis;
 use crate::message::MessageId;
 use crate::store::admin_rows::MessageIdRow;
@@ -16,8 +16,14 @@ use crate::store::{Decision, HalfStore, StoreError};
 
 /// An INSERT of a key that an open transaction has inserted waits for its end: so long, which is no time to somebody who
 /// would be asked again in seconds anyhow.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 200; \
-    SET LOCAL idle_in_transaction_session_timeout = 2000";
+fn begin(deadline: Duration) -> Arc<str> {
+    let time_outs = time_outs(deadline);
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {time_outs}; SET LOCAL lock_timeout = 200; \
+         SET LOCAL idle_in_transaction_session_timeout = 2000"
+    )
+    .into()
+}
 
 #[async_trait]
 impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
@@ -37,7 +43,7 @@ impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
     async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
         let id = || Bind::message_id(message);
         let voiding = Voiding {
-            begin: BEGIN.into(),
+            begin: begin(self.connections.deadline()),
             void: Statement::new(&self.half_texts.void, [id(), Bind::Text(Arc::clone(topic))]),
             read: Statement::new(&self.half_texts.read, [id()]),
             commit: "COMMIT".into(),

@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::data_types::PgTimestamp;
@@ -9,9 +10,9 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
-use super::PostgresStore;
 use super::bind::Bind;
 use super::rows::{KeyRow, LiveRow, key, micros};
+use super::{PostgresStore, time_outs};
 use crate::clock::millis;
 use crate::lane::NodeId;
 use crate::store::lane_check::{counted, fitting};
@@ -25,8 +26,14 @@ use crate::store::{
 };
 
 /// A node that stops in the middle keeps no other from its lanes for longer than this.
-const BEGIN: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = 2000";
+fn begin(deadline: Duration) -> Arc<str> {
+    let time_outs = time_outs(deadline);
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {time_outs}; \
+         SET LOCAL idle_in_transaction_session_timeout = 2000"
+    )
+    .into()
+}
 
 #[async_trait]
 impl<P: Sessions<Pg>> LaneStore for PostgresStore<P> {
@@ -127,7 +134,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let node = || Bind::Uuid(*keep.node.as_uuid());
         let lease_ms = || Bind::BigInt(millis(keep.lease_duration));
         let mut lease = self.connections.lease().await?;
-        lease.begin(BEGIN.into()).await?;
+        lease.begin(begin(self.connections.deadline())).await?;
         lease.execute(Statement::new(&texts.lock, [topic()])).await?;
         lease.execute(Statement::new(&texts.prune, [topic()])).await?;
         if keep.joins {

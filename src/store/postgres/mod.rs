@@ -25,6 +25,7 @@ mod secrets;
 mod texts;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::pg::Pg;
@@ -40,7 +41,8 @@ use self::texts::Texts;
 use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
-use crate::limits::POSTGRES_PLAN_AGE_MAX;
+use crate::clock::millis;
+use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_PERCENT, SERVER_STATEMENT_PERCENT, STATEMENT_TIMEOUT};
 use crate::naming::TableNames;
 
 /// An outbox in PostgreSQL (13 or later).
@@ -84,8 +86,9 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
-        let connections =
-            Connections::new(pool, Some(READ_COMMITTED.into())).renewed_by("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX);
+        let connections = Connections::new(pool, Some(READ_COMMITTED.into()))
+            .renewed_by("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX)
+            .cautious_by(cautious_begin(STATEMENT_TIMEOUT));
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
         let (admin_texts, history_texts) = (AdminTexts::new(&names), HistoryTexts::new(&names));
         let pause_table = PauseTable::default();
@@ -113,12 +116,32 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         self
     }
 
-    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT).
+    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). The server gives up a little sooner, a lock
+    /// after four fifths of it.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
-        self.connections = self.connections.with_deadline(timeout);
+        self.connections = self.connections.with_deadline(timeout).cautious_by(cautious_begin(timeout));
         self
     }
+}
+
+/// What the server is told in each transaction of a store, so that it gives a statement up before the caller does: a lock first, so that
+/// it is told apart from a database that is slow. For the transaction only: what a session is told, pgbouncer in transaction mode
+/// passes on to sessions of the application.
+fn time_outs(deadline: Duration) -> String {
+    let (statement, lock) = (deadline * SERVER_STATEMENT_PERCENT / 100, deadline * SERVER_LOCK_PERCENT / 100);
+    // Zero is no time-out at all.
+    let ms = |timeout: Duration| millis(timeout).max(1);
+    format!("SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}", ms(statement), ms(lock))
+}
+
+/// Begins the transaction of a single statement.
+fn cautious_begin(deadline: Duration) -> Arc<str> {
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; {}; SET LOCAL idle_in_transaction_session_timeout = 2000",
+        time_outs(deadline)
+    )
+    .into()
 }
 
 impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {

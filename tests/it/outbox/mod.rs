@@ -11,6 +11,7 @@ mod delayed;
 mod delayed_relay;
 mod enqueue;
 mod events;
+mod held_table;
 mod lane_yields;
 mod lost;
 mod names;

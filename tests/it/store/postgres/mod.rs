@@ -2,6 +2,7 @@
 
 mod async_pool;
 mod connections;
+mod given_up;
 mod history;
 mod isolation;
 mod passwords;
