@@ -15,10 +15,12 @@ mod placing;
 mod reader;
 mod record;
 mod secrets;
+mod topic;
+mod topic_check;
 mod topics;
 
 pub use config::{KafkaConfig, KafkaConfigError};
-pub use topics::KafkaTopic;
+pub use topic::KafkaTopic;
 
 use std::sync::Arc;
 use std::time::Duration;
