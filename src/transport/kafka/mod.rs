@@ -49,8 +49,8 @@ use crate::topic::Topic;
 /// # Ok::<_, diesel_outbox::transport::KafkaConfigError>(())
 /// ```
 ///
-/// A record carries the row's key, payload (none is a tombstone), `created_at` as its timestamp, and the headers of
-/// [`header`](super::header) before the user's own.
+/// A record carries the row's key, payload (none is a tombstone), the time of its sending as its timestamp, and the headers of
+/// [`header`](super::header) before the user's own; when the row was written is one of these.
 ///
 /// **Order.** Messages of one key are in one partition, and in the order they were handed over as long as none fails.
 ///
