@@ -19,6 +19,10 @@ pub const KAFKA_ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a Kafka topic that was just made is looked for, until the brokers know it: some hundredths of a second.
 pub const KAFKA_ADMIN_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
+/// For how long a Kafka broker may not have heard of a topic that is there: as the client itself waits for that
+/// (`topic.metadata.propagation.max.ms`). Also what a start with a topic that is missing takes to say so.
+pub const KAFKA_TOPIC_KNOWN_WITHIN: Duration = Duration::from_secs(5);
+
 /// How often the partition counts of known Kafka topics are read again: a partition that was added is used within it.
 pub const KAFKA_COUNTS_INTERVAL: Duration = Duration::from_secs(60);
 

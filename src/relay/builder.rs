@@ -157,7 +157,7 @@ impl RelayBuilder {
         let wanted = |route: &Route| (route.transport.in_flight_max() / self.sharers).max(1);
         let wanted: Vec<usize> = routes.iter().map(wanted).collect();
         let outbox: Arc<str> = match self.gauges.relay() {
-            Some(relay) => format!("{}-{relay}", self.tables.messages()).into(),
+            Some(relay) => format!("{}/{relay}", self.tables.messages()).into(),
             None => self.tables.messages().into(),
         };
         let engine = |(route, limits): (&Route, Limits)| {

@@ -29,6 +29,7 @@ pub(crate) struct RawBody {
     pub(crate) headers: Option<String>,
     pub(crate) payload: Option<Vec<u8>>,
     pub(crate) created_at: SystemTime,
+    pub(crate) deliver_at: Option<SystemTime>,
 }
 
 impl RawRow {
@@ -48,6 +49,7 @@ impl RawBody {
         envelope.key = self.key;
         envelope.kind = self.kind;
         envelope.payload = self.payload;
+        envelope.deliver_at = self.deliver_at;
         envelope.attempt = count(attempts).saturating_add(1);
         Ok(envelope)
     }

@@ -175,6 +175,7 @@ impl State {
         let id = self.next_id();
         let now = self.clock.now();
         envelope.created_at = now.as_system_time();
+        envelope.deliver_at = options.deliver_after.map(|delay| now.plus(delay).as_system_time());
         MemoryRow {
             key: RowKey { id, message_id: envelope.message_id },
             envelope,

@@ -24,9 +24,9 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Mysql> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(11)?;
+        let topic: String = row.get_value::<Text, _, _>(12)?;
         // NULL of the year 0, which somebody may have set it to.
-        let left: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(12)?;
+        let left: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(13)?;
         Ok(Self { topic: topic.into(), row: raw_row(row)?, lease_left: micros(left.unwrap_or(0)) })
     }
 }
@@ -39,7 +39,7 @@ pub(super) struct ClaimedRow {
 
 impl QueryableByName<Mysql> for ClaimedRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        Ok(Self { row: raw_row(row)?, payload_bytes: row.get_value::<Nullable<BigInt>, _, _>(11)? })
+        Ok(Self { row: raw_row(row)?, payload_bytes: row.get_value::<Nullable<BigInt>, _, _>(12)? })
     }
 }
 
@@ -163,7 +163,7 @@ impl BacklogRow {
     }
 }
 
-/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at`.
+/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at, deliver_at`.
 fn raw_row<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawRow> {
     Ok(RawRow {
         key: key(row, 0)?,
@@ -177,12 +177,14 @@ fn raw_row<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawRow> {
 
 fn raw_body<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawBody> {
     let created_at: i64 = row.get_value::<BigInt, _, _>(10)?;
+    let deliver_at: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(11)?;
     Ok(RawBody {
         key: row.get_value::<Nullable<Text>, _, _>(6)?,
         kind: row.get_value::<Text, _, _>(7)?,
         headers: Some(row.get_value::<Text, _, _>(8)?),
         payload: row.get_value::<Nullable<Binary>, _, _>(9)?,
         created_at: SystemTime::UNIX_EPOCH + micros(created_at),
+        deliver_at: deliver_at.map(|at| SystemTime::UNIX_EPOCH + micros(at)),
     })
 }
 

@@ -110,7 +110,7 @@ pub(super) fn tolerant(sql: &str) -> String {
 // By message: an INSERT does not tell its id.
 const CONFIRM: &str = "
 SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, 0, m.`key`, m.kind, m.headers, m.payload,
-  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', m.created_at), m.topic,
+  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', m.created_at), NULL, m.topic,
   TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), m.due_at)
 FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m ON m.message_id = UNHEX(k.message_id)
@@ -124,7 +124,8 @@ STRAIGHT_JOIN outbox_messages m ON m.message_id = UNHEX(k.message_id)";
 // Without the payloads, of which only so many bytes are wanted: a window that adds them up would not lock the rows.
 const CLAIM: &str = "
 SELECT CAST(id AS SIGNED), message_id, epoch, failures, attempts, {is_suspect}, `key`, kind, headers, NULL,
-  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', created_at), OCTET_LENGTH(payload)
+  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', created_at),
+  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', deliver_at), OCTET_LENGTH(payload)
 FROM outbox_messages FORCE INDEX (outbox_messages_due)
 WHERE topic = ? AND lane = -1 AND due_at >= {from}
   AND due_at <= UTC_TIMESTAMP(6)

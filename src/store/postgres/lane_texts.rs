@@ -96,7 +96,7 @@ FROM unnest($2, $3, $4) WITH ORDINALITY AS k(lane, after, rows_max, scan) CROSS 
 
 const ROWS: &str = "
 SELECT id, message_id, nullif(epoch, 0), nullif(failures, 0), nullif(attempts, 0), nullif({is_suspect}, false), key, kind,
-  nullif(headers, '[]'), payload, created_at
+  nullif(headers, '[]'), payload, created_at, deliver_at
 FROM outbox_messages WHERE id = ANY($1) AND lane >= 0 ORDER BY id";
 
 /// The lanes that a node owns now. Locked, so that nobody takes them before the write is there.

@@ -25,9 +25,9 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Pg> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(11)?;
+        let topic: String = row.get_value::<Text, _, _>(12)?;
         // NULL where it is due never or always, by somebody's own hand: no lease to go by.
-        let left: Option<PgInterval> = row.get_value::<Nullable<Interval>, _, _>(12)?;
+        let left: Option<PgInterval> = row.get_value::<Nullable<Interval>, _, _>(13)?;
         let lease_left = left.map_or(Duration::ZERO, lasts);
         Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left })
     }
@@ -64,15 +64,15 @@ impl ClaimedRow {
 
 impl QueryableByName<Pg> for ClaimRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
-        let ctid: Option<Ctid> = row.get_value::<Nullable<Tid>, _, _>(12)?;
+        let ctid: Option<Ctid> = row.get_value::<Nullable<Tid>, _, _>(13)?;
         let Some(ctid) = ctid else {
             let read_at = row.get_value::<Timestamptz, _, _>(10)?;
-            return Ok(Self::Range { read_at, first_due_at: row.get_value::<Nullable<Timestamptz>, _, _>(11)? });
+            return Ok(Self::Range { read_at, first_due_at: row.get_value::<Nullable<Timestamptz>, _, _>(12)? });
         };
         Ok(Self::Claimed(ClaimedRow {
-            due_at: row.get_value::<Timestamptz, _, _>(11)?,
+            due_at: row.get_value::<Timestamptz, _, _>(12)?,
             ctid,
-            bytes_apart: row.get_value::<Nullable<BigInt>, _, _>(13)?,
+            bytes_apart: row.get_value::<Nullable<BigInt>, _, _>(14)?,
             row: raw_row(row, 0)?,
         }))
     }
@@ -176,7 +176,7 @@ impl QueryableByName<Pg> for BacklogRow {
     }
 }
 
-/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at`, from column `first` on.
+/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at, deliver_at`, from column `first` on.
 ///
 /// NULL stands for what nearly every row has: no failure, no headers. The server writes, and the client reads, what is not
 /// NULL only, and each value costs the server a kilobyte of memory to write.
@@ -198,6 +198,10 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RawBody> {
         headers: row.get_value::<Nullable<Text>, _, _>(first + 2)?,
         payload: row.get_value::<Nullable<Binary>, _, _>(first + 3)?,
         created_at: instant(row.get_value::<Timestamptz, _, _>(first + 4)?)?,
+        deliver_at: row
+            .get_value::<Nullable<Timestamptz>, Option<PgTimestamp>, _>(first + 5)?
+            .map(instant)
+            .transpose()?,
     })
 }
 

@@ -82,7 +82,7 @@ pub(super) fn tolerant(sql: &str) -> String {
 // What is zero, false or empty in nearly every row travels as NULL.
 const CONFIRM: &str = "
 SELECT id, message_id, NULL::int, nullif(failures, 0), nullif(attempts, 0), NULL::boolean, key, kind, nullif(headers, '[]'), payload,
-  created_at, topic, CASE WHEN isfinite(due_at) THEN due_at - clock_timestamp() END
+  created_at, NULL::timestamptz, topic, CASE WHEN isfinite(due_at) THEN due_at - clock_timestamp() END
 FROM outbox_messages WHERE id = ANY($1) AND epoch = 0 AND deliver_at IS NULL";
 
 const REMAINING: &str = "SELECT id, message_id FROM outbox_messages WHERE id = ANY($1)";
@@ -101,11 +101,11 @@ WITH f AS MATERIALIZED (
   SELECT due_at FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at >= $2 ORDER BY due_at LIMIT 1
 )
 SELECT NULL::bigint AS id, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::text, NULL::text, NULL::text, NULL::bytea,
-  statement_timestamp(), (SELECT due_at FROM f), NULL::tid, NULL::bigint
+  statement_timestamp(), NULL::timestamptz, (SELECT due_at FROM f), NULL::tid, NULL::bigint
 UNION ALL
 SELECT * FROM (
   SELECT id, message_id, nullif(epoch, 0), nullif(failures, 0), nullif(attempts, 0), nullif({is_suspect}, false), key, kind,
-    nullif(headers, '[]'), CASE WHEN octet_length(payload) <= $4 THEN payload END, created_at, due_at, ctid,
+    nullif(headers, '[]'), CASE WHEN octet_length(payload) <= $4 THEN payload END, created_at, deliver_at, due_at, ctid,
     CASE WHEN octet_length(payload) > $4 THEN octet_length(payload)::bigint END
   FROM outbox_messages
   WHERE topic = $1 AND lane = -1 AND due_at >= (SELECT due_at FROM f) AND due_at <= statement_timestamp()

@@ -24,8 +24,8 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Sqlite> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(11)?;
-        let left_ms: i64 = row.get_value::<BigInt, _, _>(12)?;
+        let topic: String = row.get_value::<Text, _, _>(12)?;
+        let left_ms: i64 = row.get_value::<BigInt, _, _>(13)?;
         Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: ms(left_ms) })
     }
 }
@@ -168,12 +168,14 @@ fn raw_row<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawRow> 
 
 fn raw_body<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawBody> {
     let created_at_ms: i64 = row.get_value::<BigInt, _, _>(first + 4)?;
+    let deliver_at_ms: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(first + 5)?;
     Ok(RawBody {
         key: row.get_value::<Nullable<Text>, _, _>(first)?,
         kind: row.get_value::<Text, _, _>(first + 1)?,
         headers: Some(row.get_value::<Text, _, _>(first + 2)?),
         payload: row.get_value::<Nullable<Binary>, _, _>(first + 3)?,
         created_at: SystemTime::UNIX_EPOCH + ms(created_at_ms),
+        deliver_at: deliver_at_ms.map(|at| SystemTime::UNIX_EPOCH + ms(at)),
     })
 }
 

@@ -71,7 +71,7 @@ SELECT m.id FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_ext
 WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) AND m.epoch = json_extract(k.value, '$[1]')";
 
 const CONFIRM: &str = "
-SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, 0, m.key, m.kind, m.headers, m.payload, m.created_at, m.topic,
+SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, 0, m.key, m.kind, m.headers, m.payload, m.created_at, NULL, m.topic,
   m.due_at - {now}
 FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.epoch = 0 AND m.deliver_at IS NULL";
 
@@ -89,7 +89,8 @@ WITH due AS MATERIALIZED (
   FROM due WINDOW so_far AS (ORDER BY due_at, id)
 )
 SELECT s.read_at, coalesce(c.found, 0), m.due_at,
-  m.id, m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.key, m.kind, m.headers, m.payload, m.created_at
+  m.id, m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.key, m.kind, m.headers, m.payload, m.created_at,
+  m.deliver_at
 FROM (SELECT {now} AS read_at) s LEFT JOIN cut c ON c.place = 1 OR c.bytes <= ?4
 LEFT JOIN outbox_messages m ON m.id = c.id";
 

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -175,6 +176,12 @@ pub enum KafkaConfigError {
         name: String,
         /// What the client library says about it.
         problem: String,
+    },
+    /// A prefix of transactional ids with which two outboxes could have the same id.
+    #[error("the fence prefix {given:?} has a slash or a NUL: give one without, such as diesel-outbox-shop")]
+    FencePrefix {
+        /// What was given.
+        given: Arc<str>,
     },
     /// The client library cannot work with the settings as a whole.
     #[error("the Kafka client cannot be made: {problem}")]

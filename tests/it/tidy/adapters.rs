@@ -116,6 +116,8 @@ pub(super) const ADAPTERS: &[&str] = &[
     "transport::kafka::fenced::transaction",
     "transport::kafka::fenced::worker",
     "transport::kafka::fenced",
+    "transport::kafka::topic",
+    "transport::kafka::topic_check",
     "transport::kafka::topics",
     "transport::kafka",
     "transport::rocketmq::error",
