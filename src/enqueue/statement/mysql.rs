@@ -3,7 +3,7 @@ use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
-use super::{Binds, Dialect, Insertion};
+use super::{Binds, Dialect, Inserted, Insertion, says};
 use crate::limits::KEY_LOCK_BUCKETS;
 
 impl Dialect for Mysql {
@@ -12,7 +12,7 @@ impl Dialect for Mysql {
 
     /// The text of the guard stands in the error of its overflow, whatever language the server speaks.
     fn says_transaction_lost(error: &Error) -> bool {
-        matches!(error, Error::DatabaseError(_, information) if information.message().contains("@@in_transaction"))
+        says(error, "@@in_transaction")
     }
 }
 
@@ -164,6 +164,14 @@ impl QueryId for Insert<'_> {
 
 impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
 
+/// What became of the messages of `insertion`, by the number of rows that it wrote.
+pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, written: usize) -> QueryResult<Vec<Inserted>> {
+    if written < insertion.rows.len() {
+        return Err(insertion.removed(|_| true));
+    }
+    Ok(vec![Inserted::default(); insertion.rows.len()])
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -172,6 +180,7 @@ mod tests {
 
     use super::*;
     use crate::enqueue::encode::Encoded;
+    use crate::enqueue::error::EnqueueError;
     use crate::limits::ENQUEUE_ROWS_MAX;
     use crate::message::Message;
     use crate::outbox::Outbox;
@@ -183,7 +192,8 @@ mod tests {
         let outbox = Outbox::builder().topic(topic).build().expect("build");
         let encoded = |key: i64| outbox.encode_checked(&Message::to("orders").key(key.to_string())).expect("encode");
         let rows: Vec<Encoded> = (0..2 * KEY_LOCK_BUCKETS).map(encoded).collect();
-        let insertion = Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true };
+        let insertion =
+            Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true, marked: None };
         let locks = LockKeys::new(&insertion).expect("it locks");
         let buckets = 0..i32::try_from(KEY_LOCK_BUCKETS).expect("few");
         assert!(locks.buckets.iter().all(|bucket| buckets.contains(bucket)));
@@ -201,7 +211,7 @@ mod tests {
         let rows: Vec<Encoded> = (0..ENQUEUE_ROWS_MAX).map(encoded).collect();
         let text = |count: usize| {
             let rows = &rows[..count];
-            let insertion = Insertion { table: "outbox_messages", rows, leased: false, in_transaction: true };
+            let insertion = Insertion { table: "outbox_messages", rows, leased: false, in_transaction: true, marked: None };
             let locks = LockKeys::new(&insertion).expect("it locks");
             let wanted: HashSet<i64> =
                 insertion.key_locks().into_iter().map(|lock| lock.rem_euclid(KEY_LOCK_BUCKETS)).collect();
@@ -210,5 +220,17 @@ mod tests {
         };
         let texts: HashSet<String> = (1..=ENQUEUE_ROWS_MAX).map(text).collect();
         assert!(texts.len() <= 9, "{} texts", texts.len());
+    }
+
+    /// No trigger of MariaDB's or MySQL's keeps a row out without an error, so no server shows it.
+    #[test]
+    fn fewer_rows_than_messages_are_an_error() {
+        let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("build");
+        let rows = [1, 2].map(|_| outbox.encode_checked(&Message::to("orders")).expect("encode"));
+        let insertion =
+            Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true, marked: None };
+        assert_eq!(inserted(&insertion, 2).expect("both").len(), 2);
+        let error = inserted(&insertion, 1).expect_err("one is missing");
+        assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::RowRemoved { topic }) if topic == "orders"));
     }
 }
