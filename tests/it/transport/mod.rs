@@ -16,6 +16,7 @@ mod kafka_mock;
 mod kafka_partitions;
 mod kafka_requests;
 mod kafka_silent;
+mod kafka_starved;
 mod kafka_topics;
 mod logs;
 mod memory;
