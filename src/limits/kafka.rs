@@ -77,5 +77,9 @@ pub const KAFKA_LANE_POLL: Duration = Duration::from_micros(1_100);
 /// How long a Kafka lane listens to its client before it says why it ended: the cause may be behind log lines.
 pub const KAFKA_LANE_DRAIN: Duration = Duration::from_millis(10);
 
+/// The longest a Kafka lane takes to hear all that its client has to say about the end of a transaction: some microseconds. One
+/// that is not done by then is taken for a client whose connections broke.
+pub const KAFKA_LANE_HEAR_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How often a Kafka lane with nothing to send looks at what its client has to say.
 pub const KAFKA_LANE_IDLE: Duration = Duration::from_secs(1);

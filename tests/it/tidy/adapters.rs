@@ -113,6 +113,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "transport::kafka::placing",
     "transport::kafka::blocking",
     "transport::kafka::fenced::context",
+    "transport::kafka::fenced::cause",
     "transport::kafka::fenced::transaction",
     "transport::kafka::fenced::worker",
     "transport::kafka::fenced",
