@@ -224,7 +224,7 @@ pub(crate) const TRAPS: &[Trap] = &[
         shows: &[Finding::Costly],
         // Nothing ends in it but the snapshot, so that the calm comes soon.
         bait: || {
-            bait(vec![vec![one_by_one(Kind::HoldSnapshot, 1, 0, 100_000), one_by_one(Kind::Burst, 2, 1_000, 200)]])
+            bait(vec![vec![one_by_one(Kind::HoldSnapshot, 1, 0, 150_000), one_by_one(Kind::Burst, 2, 1_000, 200)]])
         },
     },
 ];

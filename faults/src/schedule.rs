@@ -289,7 +289,7 @@ fn extent(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) -> (u64, u64) {
         // From less to far more than a statement may take (5 s).
         Kind::LockTable => (random.u64(2_000..12_000), 0),
         // Until the next phase; so many rows are dead.
-        Kind::HoldSnapshot => (0, random.u64(30_000..60_000)),
+        Kind::HoldSnapshot => (0, random.u64(60_000..100_000)),
         Kind::PanicPolicies => (random.u64(1_000..3_000), 0),
         Kind::Restart | Kind::KillBroker | Kind::KillDatabase | Kind::Redrive => (0, 0),
     }

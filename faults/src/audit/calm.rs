@@ -14,8 +14,9 @@ const LATE_MS: u64 = 5_000;
 /// How often each relay may walk through all that is dead within a calm of 8 s: a full sweep comes once a minute, and a relay that has just
 /// started, or lost its place, makes one more.
 const WALKS_MAX: u64 = 2 * APPLICATIONS as u64;
-/// Index entries that a calm reads where nothing is dead, at most: each message a few times.
-const READ_MAX: u64 = 150_000;
+/// Index entries that a calm reads at most where no snapshot is held: what the load itself has left dead there until the next vacuum, which
+/// comes once a minute, is read through again and again.
+const READ_MAX: u64 = 1_000_000;
 /// For how long a process may have more connections than its pool, in milliseconds: the server may notice an end a moment later.
 const CROWDED_MAX_MS: u64 = 1_000;
 
