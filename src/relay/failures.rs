@@ -14,7 +14,7 @@ use crate::crash_points::crash_point;
 use crate::limits::{ERROR_TEXT_BYTES_MAX, RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX};
 use crate::metrics;
 use crate::planted::{Mistake, planted};
-use crate::retry::wait_by;
+use crate::retry::{bounded, wait_by};
 use crate::store::{Dead, Failed, Held, RowKey, StoreError};
 use crate::topic::Topic;
 use crate::transport::{FailureClass, TransportError};
@@ -62,15 +62,18 @@ pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     let topic = &failed.entry.topic.topic;
     let failures = failed.entry.failures.saturating_add(1);
     let asked = failed.error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+    let own = failed.error.attempts();
+    let attempts_max = own.map_or(topic.attempts_limit(), |own| own.max);
     match class {
         _ if is_left_alone(class) => Treatment::Leave,
         FailureClass::RecordRefused if failed.entry.alone => Treatment::GiveUp { reason: "refused" },
         // Whichever attempt it is: the others of its batch have done nothing.
         FailureClass::RecordRefused => Treatment::RetryAlone,
-        _ if class.spends_attempt() && failed.entry.attempt >= topic.attempts_limit() => {
-            Treatment::GiveUp { reason: "attempts" }
+        _ if class.spends_attempt() && failed.entry.attempt >= attempts_max => Treatment::GiveUp { reason: "attempts" },
+        FailureClass::Record => {
+            let wait = own.map_or_else(|| wait_of(topic, failures), |own| bounded(own.wait));
+            Treatment::Retry { wait: wait.max(asked), spends_attempt: true }
         }
-        FailureClass::Record => Treatment::Retry { wait: wait_of(topic, failures).max(asked), spends_attempt: true },
         _ => Treatment::Retry {
             wait: wait_of(topic, failures).min(TEMPORARY_WAIT_MAX).max(asked),
             spends_attempt: false,

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 
 use crate::message::{Envelope, MessageId};
-use crate::transport::{Transport, header};
+use crate::transport::{FailureClass, Transport, header};
 
 /// A broker with a transport to it, as the suite needs them.
 ///
@@ -49,6 +49,12 @@ pub trait TransportUnderTest: Send + Sync {
     /// Bytes of a payload that the transport takes and the broker refuses for good.
     fn payload_bytes_refused(&self) -> Option<usize> {
         None
+    }
+
+    /// What such a refusal is: [`Record`](FailureClass::Record) where the transport gives refused messages
+    /// [attempts of their own](crate::transport::TransportError::with_attempts).
+    fn refusal(&self) -> FailureClass {
+        FailureClass::RecordRefused
     }
 
     /// The name of a topic that the broker does not have and does not make.

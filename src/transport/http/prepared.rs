@@ -240,6 +240,12 @@ impl Prepared {
         url::parse(&found).map_err(|problem| HttpFailure::IllegalUrl { problem })
     }
 
+    /// Whether the content type of its request is the message's own.
+    pub(super) fn takes_type_of(&self, envelope: &Envelope) -> bool {
+        !self.headers.contains_key(CONTENT_TYPE)
+            && envelope.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE.as_str()))
+    }
+
     /// The request that a message becomes. Each header that a receiver can do without costs both sides a twentieth of a small
     /// request, so what is the same for all, or was said already, is left out.
     pub(super) fn request(&self, envelope: Envelope, url: Url) -> Result<Request, HttpFailure> {

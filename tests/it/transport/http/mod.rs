@@ -5,6 +5,7 @@ mod answers;
 mod config;
 mod hosts;
 pub(super) mod receiver;
+mod refusals;
 mod relayed;
 mod requests;
 mod tls;
@@ -17,7 +18,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
-use diesel_outbox::transport::{HttpTarget, HttpTransport, HttpTransportBuilder, Transport, header};
+use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, HttpTransportBuilder, Transport, header};
 use diesel_outbox::{Envelope, MessageId};
 
 use self::receiver::{LIMIT_BYTES, Received, Receiver, Reply};
@@ -117,6 +118,10 @@ impl TransportUnderTest for Http {
 
     fn payload_bytes_refused(&self) -> Option<usize> {
         Some(LIMIT_BYTES + 1)
+    }
+
+    fn refusal(&self) -> FailureClass {
+        FailureClass::Record
     }
 
     async fn unknown_topic(&self) -> Option<String> {
