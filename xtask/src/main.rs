@@ -7,6 +7,7 @@ mod bench;
 mod faults;
 mod features;
 mod libtest;
+mod package;
 mod report;
 mod shared;
 mod steps;

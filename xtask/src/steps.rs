@@ -12,7 +12,7 @@ use crate::libtest::Output;
 use crate::report::{Report, TestRun};
 use crate::shared::Shared;
 use crate::tools::{cargo, run, workspace};
-use crate::{apt, features};
+use crate::{apt, features, package};
 
 /// A selection of the steps, or of the tests by what they run against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) enum Only {
     Lint,
     /// The library with a few of its features.
     Features,
+    /// What is to be published, packed.
+    Package,
     /// Formatting and the house rules.
     Tidy,
     /// Documentation and its examples.
@@ -48,11 +50,12 @@ impl Only {
             "faults" => Self::Faults,
             "lint" => Self::Lint,
             "features" => Self::Features,
+            "package" => Self::Package,
             "tidy" => Self::Tidy,
             "docs" => Self::Docs,
             "examples" => Self::Examples,
             _ => Self::Server(Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-                "one of postgres, mariadb, kafka, rocketmq, sqlite, unit, model, faults, lint, features, tidy, docs, examples".to_owned()
+                "one of postgres, mariadb, kafka, rocketmq, sqlite, unit, model, faults, lint, features, package, tidy, docs, examples".to_owned()
             })?),
         })
     }
@@ -66,7 +69,8 @@ impl Only {
             Self::Server(Part::Rocketmq) => &["rocketmq"],
             Self::Sqlite => &["sqlite"],
             Self::Tidy => &["tidy::"],
-            Self::Unit | Self::Model | Self::Faults | Self::Lint | Self::Features | Self::Docs | Self::Examples => &[],
+            Self::Unit | Self::Model | Self::Faults | Self::Lint | Self::Features => &[],
+            Self::Package | Self::Docs | Self::Examples => &[],
         }
     }
 }
@@ -94,6 +98,13 @@ pub(crate) fn test(only: &[Only], keep: bool, filter: &[String], stop: &Stop) ->
         for choice in features::CHOICES {
             let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
             steps.component(&suite, "clippy", &features::check(choice))?;
+        }
+    }
+    if wants(Only::Package) {
+        match package::has_registry() {
+            true => steps.check("package", &mut package::dry_run())?,
+            // Not a failure, in CI neither: nothing of ours is wrong. The packages are made all the same.
+            false => steps.check("package: without the registry, unbuilt", &mut package::offline())?,
         }
     }
     if wants(Only::Unit) {
