@@ -19,7 +19,7 @@ use crate::clock::wall_now;
 use crate::limits::{
     HTTP_ANSWER_BYTES_MAX, HTTP_DRAIN_TIMEOUT, HTTP_LOOK_INTERVAL, HTTP_PROBE_TIMEOUT, RETRY_AFTER_MAX,
 };
-use crate::retry::RetryPolicy;
+use crate::retry::{RetryPolicy, wait_by};
 use crate::transport::{FailureClass, Outcome, TransportError};
 
 #[derive(Debug)]
@@ -248,7 +248,10 @@ impl Sender {
     fn with_attempts(&self, error: TransportError, kind: Kind, attempt: u32) -> TransportError {
         match (kind, error.class()) {
             (Kind::Of(_), _) => error,
-            (_, FailureClass::Record) => error.with_attempts(self.refusals.max, self.refusals.waits.wait(attempt)),
+            (_, FailureClass::Record) => {
+                let wait = wait_by(&*self.refusals.waits, "a receiver by HTTP", attempt);
+                error.with_attempts(self.refusals.max, wait)
+            },
             _ => error,
         }
     }

@@ -14,7 +14,7 @@ use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpoo
 use diesel_migrations::MigrationHarness as _;
 use diesel_outbox::MessageId;
 use diesel_outbox::migrations::MIGRATIONS;
-use diesel_outbox::store::{Locking, PostgresStore, RowKey, Sessions, Store};
+use diesel_outbox::store::{Locking, LookSpec, PostgresStore, RowKey, Sessions, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use xtask::parts;
 use xtask::servers::{Postgres, postgres};
@@ -66,7 +66,7 @@ async fn with_callers<P: Sessions<Pg>, T>(store: PostgresStore<P>, meanwhile: im
                             Ok(claim) => claim.batch.close(&[], &[]).await.map(drop),
                             Err(error) => Err(error),
                         },
-                        1 => store.look(&["orders".into()]).await.map(drop),
+                        1 => store.look(&LookSpec::everything(["orders".into()])).await.map(drop),
                         2 => store.settle(&rows, Locking::Wait).await.map(drop),
                         _ => store.backlog(10).await.map(drop),
                     };
