@@ -211,7 +211,8 @@ mod tests {
         let rows: Vec<Encoded> = (0..ENQUEUE_ROWS_MAX).map(encoded).collect();
         let text = |count: usize| {
             let rows = &rows[..count];
-            let insertion = Insertion { table: "outbox_messages", rows, leased: false, in_transaction: true, marked: None };
+            let insertion =
+                Insertion { table: "outbox_messages", rows, leased: false, in_transaction: true, marked: None };
             let locks = LockKeys::new(&insertion).expect("it locks");
             let wanted: HashSet<i64> =
                 insertion.key_locks().into_iter().map(|lock| lock.rem_euclid(KEY_LOCK_BUCKETS)).collect();

@@ -251,7 +251,7 @@ impl Sender {
             (_, FailureClass::Record) => {
                 let wait = wait_by(&*self.refusals.waits, "a receiver by HTTP", attempt);
                 error.with_attempts(self.refusals.max, wait)
-            },
+            }
             _ => error,
         }
     }

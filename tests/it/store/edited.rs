@@ -15,7 +15,10 @@ pub(super) async fn assert_keeps_no_neighbour(test: &dyn StoreUnderTest, edit: &
     let confirmed = store.confirm(&refs).await.unwrap_or_else(|error| panic!("confirm, {edit}: {error}"));
     assert!(confirmed.iter().any(|confirmed| confirmed.row.key() == sound), "confirm, {edit}");
 
-    let look = store.look(&LookSpec::everything(["orders".into()])).await.unwrap_or_else(|error| panic!("look, {edit}: {error}"));
+    let look = store
+        .look(&LookSpec::everything(["orders".into()]))
+        .await
+        .unwrap_or_else(|error| panic!("look, {edit}: {error}"));
     assert!(look.due.len() == 1 && look.due[0].due_in.is_zero(), "look, {edit}: {look:?}");
     let backlog = store.backlog(100).await.unwrap_or_else(|error| panic!("backlog, {edit}: {error}"));
     assert!(backlog[0].due == 2 && backlog[0].overdue_by < limits::DELAY_MAX, "backlog, {edit}: {backlog:?}");
