@@ -109,6 +109,7 @@ mod crash_points;
 #[doc(hidden)]
 pub mod crash_points;
 mod enqueue;
+mod guarded;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod hook;

@@ -65,6 +65,7 @@ metrics! {
     DEAD_LETTERS_UNTOLD = "outbox_dead_letters_untold_total", Counter, Count, "Calls of listeners to dead letters that were lost, by `reason`: queue_full, panicked.";
     DEAD_LETTER_ALERTS = "outbox_dead_letter_alerts_total", Counter, Count, "Times that a relay of this process gave up more messages within a window than its alert allows.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
+    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, "Calls of code that is not the relay's that panicked, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler. The relay went on without their answer; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0, by `transport`.";
     TOPIC_PARKED = "outbox_topic_parked", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";
     TOPIC_PAUSED = "outbox_topic_paused", Gauge, Count, "1 while the topic is paused, else 0, by `topic`.";
@@ -84,6 +85,7 @@ metrics! {
     BLOCKED_KEYS = "outbox_blocked_keys", Gauge, Count, "Keys of an ordered topic that wait behind a failed message, by `topic`; of this node's lanes.";
     QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed, by `transport`.";
     IN_FLIGHT = "outbox_in_flight", Gauge, Count, "Messages sent and not yet settled, by `transport`.";
+    OLDEST_IN_FLIGHT = "outbox_oldest_in_flight_seconds", Gauge, Seconds, "For how long the oldest message has been in flight, sent and not yet settled, by `transport`: no longer than its delivery time-out and a settle, where all is well.";
     OLDEST_DUE = "outbox_oldest_due_seconds", Gauge, Seconds, "For how long the oldest due row of the topic has been due, by `topic`; of an ordered topic, how long ago the oldest row of this node's lanes was enqueued that no failed one of its key is in the way of.";
     LIVE_ROWS = "outbox_live_rows", Gauge, Count, "Rows not settled yet, by `topic`; set when `Relay::backlog` is called, up to its bound.";
     DUE_ROWS = "outbox_due_rows", Gauge, Count, "Rows that are due, by `topic`; set when `Relay::backlog` is called, up to its bound.";

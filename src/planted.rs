@@ -41,6 +41,10 @@ mistakes! {
     FailedKeyGoesOn = "failed-key-goes-on", "The next message of a key does not wait for one that failed.";
     DelayForgotten = "delay-forgotten", "A delayed message is due when it is enqueued.";
     RedriveLosesRow = "redrive-loses-row", "A redrive removes the dead letter and writes no row.";
+    RecordTimeIsCreation = "record-time-is-creation", "The time of a record of Kafka is that of its row.";
+    PolicyUnguarded = "policy-unguarded", "A panic of the retry policy ends the settler's group.";
+    StatementLeftBehind = "statement-left-behind", "A statement that is given up goes on in the server.";
+    LookReadsTheDead = "look-reads-the-dead", "Each look for what is due reads from the first entry on.";
 }
 
 #[cfg(feature = "_planted")]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use backoff::backoff::Backoff as _;
 
-use crate::limits::{BACK_OFF_MAX, BACK_OFF_MIN};
+use crate::guarded::guarded;
+use crate::limits::{BACK_OFF_MAX, BACK_OFF_MIN, RETRY_WAIT_MAX};
 
 /// The wait before the next attempt, as a function of the failures so far.
 ///
@@ -27,8 +28,23 @@ use crate::limits::{BACK_OFF_MAX, BACK_OFF_MIN};
 /// assert_eq!(Impatient.wait(4), Duration::from_secs(3_600));
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// The wait after the failure number `failures`, counted from 1.
+    /// The wait after the failure number `failures`, counted from 1. At most [`RETRY_WAIT_MAX`] counts.
+    ///
+    /// # Panics
+    /// It should not. Where it does, the message waits as [`Exponential::default`] says, and `outbox_call_panicked_total` counts it.
+    /// `Duration::from_secs_f64(2_f64.powi(n))` panics from n = 64 on: bound the exponent, or take [`Exponential`].
     fn wait(&self, failures: u32) -> Duration;
+}
+
+/// What the policy of a topic asks for, within [`RETRY_WAIT_MAX`]; of one that panics, what the default policy does.
+pub(crate) fn wait_by(policy: &dyn RetryPolicy, topic: &str, failures: u32) -> Duration {
+    let asked = guarded("retry_policy", topic, || policy.wait(failures));
+    bounded(asked.unwrap_or_else(|| Exponential::default().wait(failures)))
+}
+
+/// A wait that every database can add to its clock: one that it cannot would fail the whole group that it is written with.
+pub(crate) fn bounded(wait: Duration) -> Duration {
+    wait.min(RETRY_WAIT_MAX)
 }
 
 /// Doubles from failure to failure, with jitter, up to a bound: the default.
@@ -80,7 +96,7 @@ impl RetryPolicy for Exponential {
     fn wait(&self, failures: u32) -> Duration {
         let steps = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.multiplier.powi(steps);
-        let bounded = Duration::try_from_secs_f64(grown).unwrap_or(self.max).min(self.max);
+        let bounded = bounded(Duration::try_from_secs_f64(grown).unwrap_or(self.max).min(self.max));
         // The crate's own growth is stateful; rows are not, so it only draws the jitter of this one step.
         let mut schedule = backoff::ExponentialBackoffBuilder::new()
             .with_initial_interval(bounded)
@@ -121,5 +137,37 @@ impl RetryPolicy for Fixed {
     fn wait(&self, failures: u32) -> Duration {
         let step = usize::try_from(failures.saturating_sub(1)).unwrap_or(usize::MAX);
         self.0.get(step).or(self.0.last()).copied().unwrap_or(Duration::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Asks(fn(u32) -> Duration);
+
+    impl RetryPolicy for Asks {
+        fn wait(&self, failures: u32) -> Duration {
+            (self.0)(failures)
+        }
+    }
+
+    #[test]
+    fn no_policy_asks_for_more_than_counts() {
+        let for_ever = Exponential::new(Duration::MAX, Duration::MAX).jitter(1.0);
+        for policy in [&Asks(|_| Duration::MAX) as &dyn RetryPolicy, &for_ever] {
+            assert!(wait_by(policy, "orders", u32::MAX) <= RETRY_WAIT_MAX, "{policy:?}");
+        }
+        assert_eq!(wait_by(&Asks(|_| RETRY_WAIT_MAX), "orders", 1), RETRY_WAIT_MAX);
+        assert_eq!(wait_by(&Fixed::seconds(&[7]), "orders", 1), Duration::from_secs(7));
+    }
+
+    #[test]
+    fn a_policy_that_panics_is_the_default_one() {
+        let doubles = Asks(|failures| Duration::from_secs_f64(2_f64.powi(failures.cast_signed())));
+        assert_eq!(wait_by(&doubles, "orders", 3), Duration::from_secs(8));
+        let wait = wait_by(&doubles, "orders", 64);
+        assert!(wait >= BACK_OFF_MAX / 2 && wait <= BACK_OFF_MAX * 2, "{wait:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use diesel_outbox::Envelope;
@@ -159,18 +159,17 @@ impl Raw {
         self.produce(BaseRecord::with_opaque_to(topic, number).key(key).payload(payload))
     }
 
-    /// The same with the record that a relay makes of the message: with headers and the row's time.
+    /// The same with the record that a relay makes of the message: with headers.
     pub(crate) fn send_as_relayed(&self, number: usize, envelope: &Envelope) -> Result<()> {
-        let headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 3);
+        let headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 5);
         let headers = header::of(envelope)
             .fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(&*value) }));
-        let since_epoch = envelope.created_at.duration_since(UNIX_EPOCH).context("a row of before 1970")?;
         self.produce(BaseRecord {
             topic: &envelope.topic,
             partition: None,
             payload: envelope.payload.as_deref(),
             key: envelope.key.as_deref(),
-            timestamp: Some(since_epoch.as_millis() as i64),
+            timestamp: None,
             headers: Some(headers),
             delivery_opaque: number,
         })

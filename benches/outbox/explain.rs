@@ -28,6 +28,10 @@ pub(crate) struct Claim {
     text: String,
 }
 
+/// The text of a look.
+#[derive(Debug, Clone)]
+pub(crate) struct Look(String);
+
 /// What one took.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pages {
@@ -37,21 +41,31 @@ pub(crate) struct Pages {
 }
 
 /// Looks over a relay's shoulder while it claims something: a text written down here would soon be another one.
-pub(crate) async fn seen_claim(url: &str) -> Result<Claim> {
+pub(crate) async fn seen(url: &str) -> Result<(Claim, Look)> {
     const TOPIC: &str = "seen";
-    let seen = Arc::new(Mutex::new(None));
+    let seen = Arc::new(Mutex::new(Seen::default()));
     let outbox = application::outbox(&[TOPIC])?;
     database::reset(url).await?;
     database::fill(url, TOPIC, 1, 1, 0).await?;
     let relay = outbox.relay().store(PostgresStore::new(watched(url, &seen)?)).transport(MemoryTransport::new());
     let relay = relay.start().await.context("start the relay")?;
-    let claim = application::until(WITHIN, || seen.lock().unwrap_or_else(PoisonError::into_inner).clone()).await;
+    let both = || {
+        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((seen.claim.clone()?, seen.look.clone()?))
+    };
+    let both = application::until(WITHIN, both).await;
     application::stop_relay(relay).await;
-    claim.context("the relay claims what is due")
+    both.context("the relay looks for what is due and claims it")
 }
 
-/// A pool whose connections note the statement that locks due rows, and the BEGIN before it.
-fn watched(url: &str, seen: &Arc<Mutex<Option<Claim>>>) -> Result<Pool<AsyncPgConnection>> {
+#[derive(Debug, Default)]
+struct Seen {
+    claim: Option<Claim>,
+    look: Option<Look>,
+}
+
+/// A pool whose connections note the look, the statement that locks due rows, and the BEGIN before it.
+fn watched(url: &str, seen: &Arc<Mutex<Seen>>) -> Result<Pool<AsyncPgConnection>> {
     let mut config = ManagerConfig::<AsyncPgConnection>::default();
     let seen = Arc::clone(seen);
     config.custom_setup = Box::new(move |url| {
@@ -62,12 +76,14 @@ fn watched(url: &str, seen: &Arc<Mutex<Option<Claim>>>) -> Result<Pool<AsyncPgCo
             conn.set_instrumentation(move |event: InstrumentationEvent<'_>| {
                 let InstrumentationEvent::StartQuery { query, .. } = event else { return };
                 let text = query.to_string();
+                let without_binds = || text.split(" -- binds:").next().unwrap_or_default().to_owned();
                 if text.starts_with("BEGIN") {
                     begin = text;
                 } else if text.contains("due_at <= statement_timestamp()") && text.contains("SKIP LOCKED") {
-                    let text = text.split(" -- binds:").next().unwrap_or_default().to_owned();
-                    let claim = Claim { begin: begin.clone(), text };
-                    *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
+                    let claim = Claim { begin: begin.clone(), text: without_binds() };
+                    seen.lock().unwrap_or_else(PoisonError::into_inner).claim = Some(claim);
+                } else if text.contains("LEFT JOIN LATERAL") && text.contains("due_at > coalesce") {
+                    seen.lock().unwrap_or_else(PoisonError::into_inner).look = Some(Look(without_binds()));
                 }
             });
             Ok::<_, ConnectionError>(conn)
@@ -114,13 +130,34 @@ impl Claim {
             let explain = explain.bind::<Text, _>(topic).bind::<BigInt, _>(limits.claim_rows_max as i64);
             let plan: Plan = explain.bind::<BigInt, _>(payload_max as i64).get_result(conn).await?;
             conn.batch_execute("ROLLBACK").await?;
-            last = Some(serde_json::from_str::<serde_json::Value>(&plan.json)?);
+            last = Some(plan);
         }
-        let plan = last.context("it ran")?;
-        let number =
-            |of: &serde_json::Value, name: &str| of[name].as_f64().with_context(|| format!("{name} in the plan"));
-        let root = &plan[0]["Plan"];
-        let touched = number(root, "Shared Hit Blocks")? + number(root, "Shared Read Blocks")?;
-        Ok(Pages { touched, milliseconds: number(&plan[0], "Execution Time")? })
+        pages_of(&last.context("it ran")?)
     }
+}
+
+impl Look {
+    /// Runs it from the watermark as it stands in a relay at work, or from the beginning.
+    pub(crate) async fn explain(&self, conn: &mut AsyncPgConnection, topic: &str, is_at_work: bool) -> Result<Pages> {
+        let limits = Limits::default();
+        let slack = limits.watermark_slack_duration.as_secs();
+        let after = if is_at_work { first_due(conn, topic).await? } else { "-infinity".to_owned() };
+        let after = format!("ARRAY['{after}'::timestamptz - interval '{slack} seconds']");
+        let ahead = limits.poll_interval.as_millis();
+        let text = self.0.replace("$1", &format!("ARRAY['{topic}']")).replace("$2", &after);
+        let text = text.replace("$3", "ARRAY[NULL::bigint]").replace("$4", &ahead.to_string());
+        let mut last = None;
+        for _ in 0..RUNS {
+            last = Some(sql_query(format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}")).get_result(conn).await?);
+        }
+        pages_of(&last.context("it ran")?)
+    }
+}
+
+fn pages_of(plan: &Plan) -> Result<Pages> {
+    let plan: serde_json::Value = serde_json::from_str(&plan.json)?;
+    let number = |of: &serde_json::Value, name: &str| of[name].as_f64().with_context(|| format!("{name} in the plan"));
+    let root = &plan[0]["Plan"];
+    let touched = number(root, "Shared Hit Blocks")? + number(root, "Shared Read Blocks")?;
+    Ok(Pages { touched, milliseconds: number(&plan[0], "Execution Time")? })
 }

@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use uuid::Uuid;
 
+use crate::backends::Crowd;
+use crate::calm::Calm;
 use crate::consumer::Record;
 use crate::journal::Window;
 use crate::truth::{Committed, Letter, Name};
-use crate::wire::{FENCED, PLAIN};
+use crate::wire::{AGED, FENCED, PLAIN};
+
+mod calm;
 
 /// Examples kept of each finding.
 const EXAMPLES_MAX: usize = 8;
@@ -41,6 +45,8 @@ pub(crate) struct Audit {
     pub(crate) duplicates: BTreeMap<&'static str, usize>,
     /// The longest that one of them came behind the last fault that explains it, in milliseconds.
     pub(crate) lag_ms: u64,
+    /// Messages of a calm: by whether a snapshot was held, how many were judged, and the longest that one took, in milliseconds.
+    pub(crate) calm: BTreeMap<bool, (usize, u64)>,
     /// What must not be: by kind, how often, and examples.
     pub(crate) findings: BTreeMap<Finding, (usize, Vec<String>)>,
 }
@@ -64,6 +70,12 @@ pub(crate) enum Finding {
     WronglyDead,
     /// Sent, and not in the history of a topic that has one; or there, and not sent.
     WronglyKept,
+    /// In a calm, and later than it ever need be.
+    Late,
+    /// Rows that are dead were read again and again.
+    Costly,
+    /// A relay had more connections in the database than its pool may have.
+    Crowded,
     /// Something did not end in time.
     Stuck,
 }
@@ -79,6 +91,9 @@ impl Finding {
             Self::Early => "before its time",
             Self::WronglyDead => "wrongly dead or alive",
             Self::WronglyKept => "wrongly in the history or not",
+            Self::Late => "late in a calm",
+            Self::Costly => "dead rows read again",
+            Self::Crowded => "more connections than a pool",
             Self::Stuck => "stuck",
         }
     }
@@ -96,6 +111,8 @@ pub(crate) struct Evidence<'a> {
     /// Those of a partition in its order.
     pub(crate) records: &'a [Record],
     pub(crate) windows: &'a [Window],
+    pub(crate) calms: &'a [Calm],
+    pub(crate) crowds: &'a [Crowd],
     /// Which application a process was a life of.
     pub(crate) applications: &'a HashMap<u32, usize>,
 }
@@ -130,7 +147,12 @@ impl Audit {
         audit.look_for_losses(evidence, &copies);
         audit.look_for_haste(&copies, &truth, evidence.windows);
         audit.look_into_the_history(evidence, &copies, &truth);
-        for records in copies.values_mut().filter(|records| records.len() > 1) {
+        audit.look_for_lateness(evidence, &copies);
+        audit.look_for_costs(evidence);
+        audit.look_for_crowds(evidence);
+        // Of the aged topic nobody knows when a copy was written.
+        let is_timed = |records: &&mut Vec<&Record>| records.len() > 1 && records[0].topic != AGED;
+        for records in copies.values_mut().filter(is_timed) {
             audit.explain(records, evidence);
         }
         audit.look_for_inversions(evidence, &truth);

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{END_MAX, Fleet};
 use crate::journal::Journal;
+use crate::neighbours::{hold_snapshot, lock_table};
 use crate::recovery::RUNNING_MAX;
 use crate::schedule::{Fault, Kind, Phase};
 use crate::truth;
-use crate::wire::{Command, Times};
+use crate::wire::{Command, Times, Topics};
 use crate::world::World;
 use xtask::stop::Stop;
 
@@ -48,6 +49,15 @@ enum Action {
     LetSettle(Fault),
 }
 
+/// A snapshot that is held.
+#[derive(Debug)]
+struct Snapshot {
+    holder: JoinHandle<()>,
+    /// In the journal.
+    place: usize,
+    dead_rows: u64,
+}
+
 pub(crate) struct Faults<'a> {
     world: &'a World,
     database: &'a str,
@@ -57,16 +67,31 @@ pub(crate) struct Faults<'a> {
     /// By time, with the place in `actions`.
     agenda: BinaryHeap<Reverse<(Instant, usize)>>,
     servers: JoinSet<Result<()>>,
+    snapshot: Option<Snapshot>,
 }
 
 impl<'a> Faults<'a> {
     pub(crate) fn new(world: &'a World, database: &'a str, journal: &'a Journal, times: Times) -> Self {
         let (actions, agenda, servers) = (Vec::new(), BinaryHeap::new(), JoinSet::new());
-        Self { world, database, journal, times, actions, agenda, servers }
+        Self { world, database, journal, times, actions, agenda, servers, snapshot: None }
+    }
+
+    /// Ends the snapshot that is held: not with its phase, so that the calm behind it is seen with it.
+    pub(crate) fn release(&mut self) {
+        if let Some(Snapshot { holder, place, .. }) = self.snapshot.take() {
+            holder.abort();
+            self.journal.end(place);
+        }
+    }
+
+    /// How many rows are dead because of the snapshot that is held.
+    pub(crate) fn dead_rows(&self) -> Option<u64> {
+        self.snapshot.as_ref().map(|snapshot| snapshot.dead_rows)
     }
 
     /// Goes through a phase to its end, when everything is healed and runs again.
     pub(crate) async fn go_through(&mut self, phase: &Phase, fleet: &mut Fleet, stop: &Stop) -> Result<()> {
+        self.release();
         let begin = Instant::now();
         for step in phase {
             let at = begin + Duration::from_millis(step.at_ms);
@@ -185,6 +210,15 @@ impl<'a> Faults<'a> {
                 fleet.tell(application, Command::PauseTopic { topic }).await?;
             }
             Kind::Redrive => fleet.tell(application, Command::Redrive).await?,
+            Kind::PanicPolicies => fleet.tell(application, Command::PanicPolicies { for_ms: fault.for_ms }).await?,
+            Kind::LockTable => return Ok(self.lock_table(fault, place)),
+            Kind::HoldSnapshot => {
+                self.release();
+                let (url, topic) = (self.world.url(self.database), Topics::of_run(self.database).plain);
+                let holder = tokio::spawn(hold_snapshot(url, topic, fault.amount));
+                self.snapshot = Some(Snapshot { holder, place, dead_rows: fault.amount });
+                return Ok(false);
+            }
             Kind::ReuseIds => {
                 fleet.tell(application, Command::LateAcks { for_ms: LATE_MS, by_ms: LATE_MS }).await?;
                 self.plan(Instant::now() + CUT_AT, Action::CutOff(fault));
@@ -206,7 +240,7 @@ impl<'a> Faults<'a> {
             Kind::DelayBroker => self.ways_of(fault).for_each(|way| way.broker.delay(Duration::ZERO)),
             Kind::ReuseIds => self.world.heal(),
             Kind::LoseAcks | Kind::LateAcks | Kind::FailSends | Kind::Jump | Kind::Burst | Kind::Redrive => {}
-            Kind::KillBroker | Kind::KillDatabase => {}
+            Kind::KillBroker | Kind::KillDatabase | Kind::LockTable | Kind::HoldSnapshot | Kind::PanicPolicies => {}
             Kind::DatabaseAhead | Kind::DatabaseBehind => self.world.set_database_ahead(0)?,
         }
         Ok(())
@@ -218,6 +252,22 @@ impl<'a> Faults<'a> {
         self.servers.spawn(async move {
             spawn_blocking(restart).await??;
             journal.end(place);
+            Ok(())
+        });
+        false
+    }
+
+    /// Locks the table beside everything else; the end is noted when it is free again.
+    fn lock_table(&mut self, fault: Fault, place: usize) -> bool {
+        let (journal, url) = (self.journal.clone(), self.world.url(self.database));
+        self.servers.spawn(async move {
+            let locked = lock_table(&url, Duration::from_millis(fault.for_ms)).await;
+            journal.end(place);
+            // It waited for a transaction of a process that is stopped, or the database was killed under it: a phase that lags behind
+            // brings that about. Everybody waited behind it all the same, and how many lasted is looked at in the end.
+            if let Err(error) = locked {
+                eprintln!("a table lock ended early: {error:#}");
+            }
             Ok(())
         });
         false

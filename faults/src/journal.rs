@@ -30,8 +30,13 @@ impl Window {
     /// A broker that is down.
     #[cfg(test)]
     pub(crate) fn down(from_ms: u64, until_ms: u64) -> Self {
-        let kind = Kind::KillBroker;
-        Self { application: None, kind: Some(kind), ..Self::unplanned(kind.name(), 0, [from_ms, until_ms], 0) }
+        Self::of(Kind::KillBroker, None, [from_ms, until_ms])
+    }
+
+    /// A fault of a kind between two moments.
+    #[cfg(test)]
+    pub(crate) fn of(kind: Kind, application: Option<usize>, [from_ms, until_ms]: [u64; 2]) -> Self {
+        Self { application, kind: Some(kind), ..Self::unplanned(kind.name(), 0, [from_ms, until_ms], 0) }
     }
 
     /// A moment of a fault that doubles.
@@ -62,11 +67,33 @@ impl Window {
         self.kind.is_some_and(Kind::is_of_clock) && self.from_ms <= until_ms && self.until_ms + self.lasts_ms >= from_ms
     }
 
+    /// Whether it held anybody up between these moments. A snapshot that is held is to hold nobody up.
+    pub(crate) fn holds_up(&self, from_ms: u64, until_ms: u64) -> bool {
+        self.kind != Some(Kind::HoldSnapshot) && self.from_ms <= until_ms && self.until_ms + self.lasts_ms >= from_ms
+    }
+
+    /// Whether its application's connections to the database were cut between these moments, so that the database does not know yet
+    /// that some are no more.
+    pub(crate) fn cuts_database(&self, application: Option<usize>, from_ms: u64, until_ms: u64) -> bool {
+        self.kind == Some(Kind::CutDatabase)
+            && self.application == application
+            && self.from_ms <= until_ms
+            && self.until_ms + CUT_LASTS_MS >= from_ms
+    }
+
+    /// Whether a snapshot was held all the time between these moments.
+    pub(crate) fn holds_snapshot(&self, from_ms: u64, until_ms: u64) -> bool {
+        self.kind == Some(Kind::HoldSnapshot) && self.from_ms <= from_ms && self.until_ms >= until_ms
+    }
+
     pub(crate) fn rank(&self) -> (bool, Option<Kind>) {
         // What nobody planned explains last.
         (self.kind.is_none(), self.kind)
     }
 }
+
+/// For how long behind a cut the database may have connections that are gone: a statement of theirs has to end first.
+const CUT_LASTS_MS: u64 = 15_000;
 
 /// Later than everything.
 const NEVER: u64 = u64::MAX / 2;
@@ -84,7 +111,8 @@ impl Journal {
         let lasts_ms = match fault.kind {
             Kind::KillBroker | Kind::CutBroker | Kind::Pause => delivery_ms + 1_000,
             // What was due by another clock is under way when the clock is right again.
-            Kind::DatabaseAhead | Kind::DatabaseBehind => delivery_ms + 1_000,
+            // And what waited for the lock.
+            Kind::DatabaseAhead | Kind::DatabaseBehind | Kind::LockTable => delivery_ms + 1_000,
             _ => 500,
         };
         let now = now_ms();

@@ -5,11 +5,14 @@
 
 mod app;
 mod audit;
+mod backends;
+mod calm;
 mod consumer;
 mod faults;
 mod fleet;
 mod journal;
 mod left;
+mod neighbours;
 mod plans;
 mod proxy;
 mod recovery;

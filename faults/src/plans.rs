@@ -102,7 +102,8 @@ fn phase(batches: &[Batch], random: &mut fastrand::Rng) -> Phase {
             let victims = if batch.at_once { 0..APPLICATIONS } else { turn % APPLICATIONS..turn % APPLICATIONS + 1 };
             for application in victims {
                 let Batch { kind, for_ms, amount, .. } = *batch;
-                let fault = Fault { kind, application: Some(application), for_ms, amount };
+                let application = (!kind.is_of_neighbour()).then_some(application);
+                let fault = Fault { kind, application, for_ms, amount };
                 phase.push(Step { at_ms: now, fault });
             }
             // A fault that is only slow goes on beside the next.
@@ -203,6 +204,29 @@ pub(crate) const TRAPS: &[Trap] = &[
     Trap { mistake: "failed-key-goes-on", shows: &[Finding::Inverted], bait: failing },
     Trap { mistake: "delay-forgotten", shows: &[Finding::Early], bait: acts },
     Trap { mistake: "redrive-loses-row", shows: &[Finding::Lost], bait: acts },
+    Trap {
+        mistake: "record-time-is-creation",
+        shows: &[Finding::Lost],
+        bait: || Bait { whole_life: true, ..bait(vec![vec![one_by_one(Kind::Burst, 6, 4_000, 100)]]) },
+    },
+    Trap {
+        mistake: "policy-unguarded",
+        shows: &[Finding::Stuck],
+        bait: || bait(vec![vec![one_by_one(Kind::PanicPolicies, 4, 2_000, 0)]]),
+    },
+    Trap {
+        mistake: "statement-left-behind",
+        shows: &[Finding::Crowded],
+        bait: || bait(vec![vec![one_by_one(Kind::LockTable, 1, 40_000, 0)]]),
+    },
+    Trap {
+        mistake: "look-reads-the-dead",
+        shows: &[Finding::Costly],
+        // Nothing ends in it but the snapshot, so that the calm comes soon.
+        bait: || {
+            bait(vec![vec![one_by_one(Kind::HoldSnapshot, 1, 0, 150_000), one_by_one(Kind::Burst, 2, 1_000, 200)]])
+        },
+    },
 ];
 
 #[cfg(test)]

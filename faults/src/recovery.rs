@@ -17,8 +17,8 @@ use xtask::stop::Stop;
 /// The longest that applications may take to run again in a healed world: one that was started without a broker waits for it
 /// first.
 pub(crate) const RUNNING_MAX: Duration = Duration::from_secs(60);
-/// The longest that it may take from then on until what waited is sent. A full sweep comes once a minute: what is found only by
-/// that is stuck.
+/// The longest that it may take from then on until what waited is sent. A look from the beginning rests for longer where it is
+/// slow: what is found only by that is stuck.
 const RECOVERY_MAX: Duration = Duration::from_secs(45);
 /// How long nothing happens between two phases: for longer than a row is leased (5 s), so that what goes wrong in it comes again in it.
 pub(crate) const CALM: Duration = Duration::from_secs(8);

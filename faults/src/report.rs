@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 use diesel_outbox::metrics::{HOOK_LOST, LANE_LOST, RESENT};
 use serde_json::{Value, json};
 
-use crate::app::{ACTS, TRANSACTIONS};
-use crate::audit::Finding;
+use crate::app::{ACTS, POLICIES, TRANSACTIONS};
+use crate::audit::{Audit, Finding};
 use crate::journal::Journal;
 use crate::plans::Plan;
 use crate::run::{Outcome, Passed};
 use crate::schedule::{Kind, PAUSES_MIN, SERVER_KILLS_MIN};
-use crate::wire::{FENCED, ORDERED, PLAIN};
+use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 
 /// What the faults of a long run cannot but cause: a queue that overflows or a broker that is away, lanes whose owner stood still, and
 /// messages that have to be sent again.
@@ -45,7 +45,10 @@ pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
 fn undone(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     let mut undone = Vec::new();
     let committed_min = plan.consumed_min / 20;
-    for (topic, name) in [(PLAIN, "plain"), (ORDERED, "ordered"), (FENCED, "fenced")] {
+    // Of the aged topic is one message in forty.
+    let mins = [committed_min, committed_min, committed_min, committed_min / 10];
+    let names = [(PLAIN, "plain"), (ORDERED, "ordered"), (FENCED, "fenced"), (AGED, "aged")];
+    for ((topic, name), committed_min) in names.into_iter().zip(mins) {
         let committed = outcome.audit.committed_to.get(&topic).copied().unwrap_or(0);
         if committed < committed_min {
             undone.push(format!("only {committed} messages of the {name} topic, of at least {committed_min}"));
@@ -56,7 +59,7 @@ fn undone(outcome: &Outcome, plan: &Plan) -> Vec<String> {
         undone.push(format!("no transaction of the kind {name} came to its end"));
     }
     // In a minute there may be no letter to redrive yet.
-    for name in ACTS.iter().filter(|name| plan.is_long() && !is_done(name)) {
+    for name in ACTS.iter().chain(&[POLICIES]).filter(|name| plan.is_long() && !is_done(name)) {
         undone.push(format!("none of these: {name}"));
     }
     for (what, count) in
@@ -106,6 +109,11 @@ fn extremes(durations: impl Iterator<Item = Duration>) -> (Duration, Duration) {
     (median, sorted.last().copied().unwrap_or_default())
 }
 
+/// The longest that a message took in a calm, by whether a snapshot was held.
+fn in_calm(audit: &Audit, is_held: bool) -> Duration {
+    Duration::from_millis(audit.calm.get(&is_held).map_or(0, |(_, longest_ms)| *longest_ms))
+}
+
 fn recovery(outcome: &Outcome) -> (Duration, Duration) {
     extremes(outcome.phases.iter().filter_map(|phase| phase.recovery))
 }
@@ -148,6 +156,7 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
         ("of these not redriven, and not judged".to_owned(), audit.unjudged.to_string()),
         ("delayed, and not before their time".to_owned(), audit.in_time.to_string()),
         ("in the history".to_owned(), audit.kept.to_string()),
+        ("connections of a relay, at most".to_owned(), outcome.backends.to_string()),
     ];
     let all = [
         Finding::Lost,
@@ -158,6 +167,9 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
         Finding::Early,
         Finding::WronglyDead,
         Finding::WronglyKept,
+        Finding::Late,
+        Finding::Costly,
+        Finding::Crowded,
         Finding::Stuck,
     ];
     rows.extend(all.map(|finding| (finding.name().to_owned(), audit.count(finding).to_string())));
@@ -170,6 +182,8 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
         ("until all ran again, longest", running),
         ("to recover, median", median),
         ("to recover, longest", longest),
+        ("in a calm from row to broker, longest", in_calm(audit, false)),
+        ("the same with a snapshot held", in_calm(audit, true)),
         ("in all", outcome.took),
     ];
     section("time", time.map(|(name, duration)| (name.to_owned(), seconds(duration))).to_vec());
@@ -183,6 +197,8 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
 pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
     let audit = &outcome.audit;
     let (median, longest) = recovery(outcome);
+    let of_calm = |is_held| audit.calm.get(&is_held).copied().unwrap_or_default();
+    let (in_calm, held) = (of_calm(false), of_calm(true));
     let findings: BTreeMap<_, _> = audit.findings.iter().map(|(of, found)| (of.name(), found)).collect();
     let report = json!({
         "seed": plan.seed,
@@ -199,6 +215,8 @@ pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
         "unjudged": audit.unjudged,
         "in_time": audit.in_time,
         "kept": audit.kept,
+        "relay_connections_max": outcome.backends,
+        "calm": { "judged": in_calm.0, "longest_ms": in_calm.1, "with_snapshot": { "judged": held.0, "longest_ms": held.1 } },
         "duplicates": audit.duplicates,
         "lag_seconds": audit.lag_ms as f64 / 1e3,
         "findings": findings,

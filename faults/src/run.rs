@@ -10,7 +10,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use crate::audit::{Audit, Evidence, Finding};
-use crate::consumer;
+use crate::backends::Backends;
+use crate::calm::Calm;
+use crate::consumer::{self, Follower};
 use crate::faults::Faults;
 use crate::fleet::Fleet;
 use crate::journal::{Journal, Window};
@@ -34,6 +36,8 @@ pub(crate) struct Outcome {
     /// What the library counted in all applications, by metric.
     pub(crate) metrics: BTreeMap<String, u64>,
     pub(crate) phases: Vec<Passed>,
+    /// The most connections that a relay had at once.
+    pub(crate) backends: i64,
     pub(crate) took: Duration,
 }
 
@@ -97,11 +101,13 @@ pub(crate) async fn run(world: &World, plan: &Plan, name: &str, results: &Path, 
     });
     let configs = configs.collect::<Result<Vec<Config>>>()?;
     let log = results.join(format!("{name}.log"));
+    let backends = Backends::count(world.url(name));
+    let follower = Follower::start(world.bootstrap(), &topics);
     let mut fleet = Fleet::new(configs, journal.clone(), &log)?;
     (0..APPLICATIONS).try_for_each(|application| fleet.start(application))?;
     fleet.watch(REST, stop).await?;
     let scene = Scene { world, database: name, stop };
-    let (phases, stuck) = go_through(&scene, plan, &journal, &mut fleet).await?;
+    let Gone { phases, calms, stuck } = go_through(&scene, plan, &journal, &mut fleet).await?;
     for application in 0..APPLICATIONS {
         fleet.tell(application, Command::Rest).await?;
     }
@@ -117,29 +123,42 @@ pub(crate) async fn run(world: &World, plan: &Plan, name: &str, results: &Path, 
     for application in 0..APPLICATIONS {
         fleet.end(application).await?;
     }
-    let mut audit = audited(&scene, plan, &topics, &journal, &fleet, cured.is_ok()).await?;
+    let read = Read { calms, aged: follower.end().await?, is_cured: cured.is_ok() };
+    let mut audit = audited(&scene, plan, &topics, &journal, &fleet, &backends, read).await?;
     let at_the_end = cured.err().map(|what| format!("at the end: {what}"));
     for what in stuck.into_iter().chain(at_the_end) {
         audit.find(Finding::Stuck, || what);
     }
     let (windows, transactions, metrics) = (journal.windows(), fleet.transactions(), fleet.metrics());
-    Ok(Outcome { audit, windows, transactions, metrics, phases, took: started.elapsed() })
+    let backends = backends.most();
+    Ok(Outcome { audit, windows, transactions, metrics, phases, backends, took: started.elapsed() })
 }
 
-/// Goes through the phases of a plan: what they came to, and what was stuck behind the last of these.
-async fn go_through(
-    scene: &Scene<'_>,
-    plan: &Plan,
-    journal: &Journal,
-    fleet: &mut Fleet,
-) -> Result<(Vec<Passed>, Option<String>)> {
-    let mut passed: Vec<Passed> = Vec::new();
+/// What the phases of a plan came to.
+#[derive(Debug, Default)]
+struct Gone {
+    phases: Vec<Passed>,
+    calms: Vec<Calm>,
+    /// What was stuck behind the last of them.
+    stuck: Option<String>,
+}
+
+/// What was read while the run went on.
+struct Read {
+    calms: Vec<Calm>,
+    aged: Vec<consumer::Record>,
+    is_cured: bool,
+}
+
+/// Goes through the phases of a plan.
+async fn go_through(scene: &Scene<'_>, plan: &Plan, journal: &Journal, fleet: &mut Fleet) -> Result<Gone> {
+    let mut gone = Gone::default();
+    let mut faults = Faults::new(scene.world, scene.database, journal, plan.times);
     let (mut committed, mut since) = (truth::count(&mut scene.connect().await?).await?, Instant::now());
     for (number, phase) in plan.phases.iter().enumerate() {
         if plan.load.whole_life {
             truth::grow_old(&mut scene.connect().await?, YEAR + number).await?;
         }
-        let mut faults = Faults::new(scene.world, scene.database, journal, plan.times);
         faults.go_through(phase, fleet, scene.stop).await?;
         let rows = scene.waiting().await?;
         let running = scene.running(fleet).await?;
@@ -157,16 +176,20 @@ async fn go_through(
             took: since - begin,
         };
         eprintln!("phase {} of {}: {one}", number + 1, plan.phases.len());
-        passed.push(one);
+        gone.phases.push(one);
         if recovered.is_ok() {
             journal.recovered(plan.times.delivery_ms);
         }
         if let Err(what) = recovered {
-            return Ok((passed, Some(format!("behind phase {}: {what}", number + 1))));
+            gone.stuck = Some(format!("behind phase {}: {what}", number + 1));
+            break;
         }
+        let calm = Calm::begin(&mut scene.connect().await?, faults.dead_rows()).await?;
         fleet.watch(CALM, scene.stop).await?;
+        gone.calms.push(calm.end(&mut scene.connect().await?).await?);
     }
-    Ok((passed, None))
+    faults.release();
+    Ok(gone)
 }
 
 async fn audited(
@@ -175,10 +198,12 @@ async fn audited(
     topics: &Topics,
     journal: &Journal,
     fleet: &Fleet,
-    is_cured: bool,
+    backends: &Backends,
+    read: Read,
 ) -> Result<Audit> {
     let (bootstrap, topics) = (scene.world.bootstrap(), topics.clone());
-    let records = spawn_blocking(move || consumer::read(&bootstrap, &topics)).await?.context("read the topics")?;
+    let mut records = spawn_blocking(move || consumer::read(&bootstrap, &topics)).await?.context("read the topics")?;
+    records.extend(read.aged);
     let mut connection = scene.connect().await?;
     let committed = truth::committed(&mut connection).await?;
     let dead = truth::dead(&mut connection).await?;
@@ -189,10 +214,12 @@ async fn audited(
     let evidence = Evidence {
         committed: &committed,
         dead: &dead,
-        is_cured,
+        is_cured: read.is_cured,
         kept: plan.load.whole_life.then_some(kept.as_slice()),
         records: &records,
         windows: &journal.windows(),
+        calms: &read.calms,
+        crowds: &backends.crowds(),
         applications: &fleet.applications,
     };
     Ok(Audit::of(&evidence))

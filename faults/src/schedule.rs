@@ -40,6 +40,12 @@ pub(crate) enum Kind {
     DatabaseAhead,
     /// The same, behind it.
     DatabaseBehind,
+    /// Somebody locks the table of messages, as an `ALTER TABLE` does.
+    LockTable,
+    /// Somebody keeps a snapshot open, and many rows are dead that nobody may remove before it ends.
+    HoldSnapshot,
+    /// The application's retry policies panic.
+    PanicPolicies,
 }
 
 impl Kind {
@@ -64,6 +70,9 @@ impl Kind {
             Self::Redrive => "redrive",
             Self::DatabaseAhead => "database's clock ahead",
             Self::DatabaseBehind => "database's clock behind",
+            Self::LockTable => "table locked",
+            Self::HoldSnapshot => "snapshot held",
+            Self::PanicPolicies => "retry policies panic",
         }
     }
 
@@ -78,7 +87,9 @@ impl Kind {
             | Self::FailSends
             | Self::Burst
             | Self::PauseTopic
-            | Self::Redrive => false,
+            | Self::Redrive
+            | Self::HoldSnapshot
+            | Self::PanicPolicies => false,
             Self::KillApplication
             | Self::Pause
             | Self::KillBroker
@@ -89,6 +100,7 @@ impl Kind {
             | Self::Jump
             | Self::DatabaseAhead
             | Self::DatabaseBehind
+            | Self::LockTable
             | Self::ReuseIds => true,
         }
     }
@@ -96,6 +108,11 @@ impl Kind {
     /// Whether it is the database's clock that is not right.
     pub(crate) fn is_of_clock(self) -> bool {
         matches!(self, Self::DatabaseAhead | Self::DatabaseBehind)
+    }
+
+    /// Whether somebody beside the applications does it to the database.
+    pub(crate) fn is_of_neighbour(self) -> bool {
+        matches!(self, Self::LockTable | Self::HoldSnapshot)
     }
 
     pub(crate) fn is_of_server(self) -> bool {
@@ -154,6 +171,9 @@ pub(crate) const DECK: &[Kind] = &[
     Kind::PauseTopic,
     Kind::Redrive,
     Kind::Redrive,
+    Kind::LockTable,
+    Kind::HoldSnapshot,
+    Kind::PanicPolicies,
 ];
 
 /// The same for a run in which the database's clock goes ahead and back. By that alone most second copies are explained, so these
@@ -182,10 +202,12 @@ pub(crate) const SKEWED: &[Kind] = &[
     Kind::Burst,
     Kind::PauseTopic,
     Kind::Redrive,
+    Kind::LockTable,
+    Kind::PanicPolicies,
 ];
 
 /// How long a phase takes with its calm, about.
-const PHASE_MS: u64 = 59_000;
+const PHASE_MS: u64 = 66_000;
 
 /// The schedule of a long run with phases of these faults.
 pub(crate) fn of(deck: &[Kind], seed: u64, minutes: f64, lease_ms: u64) -> Vec<Phase> {
@@ -204,7 +226,7 @@ pub(crate) fn shuffled(deck: &[Kind], random: &mut fastrand::Rng, lease_ms: u64)
 }
 
 /// A phase of these faults in this order. An application has one fault at a time, and so have the servers, and
-/// the clock.
+/// the clock. Servers and their locks count as one: a kill would end a lock at once.
 pub(crate) fn in_order(deck: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) -> Phase {
     let mut busy_until = [0; APPLICATIONS];
     let (mut server_busy_until, mut clock_busy_until) = (0, 0);
@@ -220,6 +242,11 @@ pub(crate) fn in_order(deck: &[Kind], random: &mut fastrand::Rng, lease_ms: u64)
         } else if kind.is_of_clock() {
             now = now.max(clock_busy_until);
             clock_busy_until = now + for_ms + 500;
+            None
+        } else if kind.is_of_neighbour() {
+            now = now.max(server_busy_until);
+            // A snapshot goes on beside everything else.
+            server_busy_until = if kind == Kind::LockTable { now + for_ms } else { now };
             None
         } else {
             let (free, until) = freest(&busy_until, random);
@@ -256,9 +283,14 @@ fn extent(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) -> (u64, u64) {
         Kind::Jump => (0, random.u64(1_000..8_000)),
         Kind::Burst => (1_000, random.u64(1_500..3_000)),
         Kind::ReuseIds => (14_000, 0),
-        Kind::PauseTopic => (random.u64(1_000..4_000), random.u64(0..3)),
+        Kind::PauseTopic => (random.u64(1_000..4_000), random.u64(0..4)),
         // From less than a look takes to more than every lease.
         Kind::DatabaseAhead | Kind::DatabaseBehind => (random.u64(300..6_000), random.u64(500..12_000)),
+        // From less to far more than a statement may take (5 s).
+        Kind::LockTable => (random.u64(2_000..12_000), 0),
+        // Until the next phase; so many rows are dead.
+        Kind::HoldSnapshot => (0, random.u64(60_000..100_000)),
+        Kind::PanicPolicies => (random.u64(1_000..3_000), 0),
         Kind::Restart | Kind::KillBroker | Kind::KillDatabase | Kind::Redrive => (0, 0),
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Integer};
-use diesel_async::{AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use uuid::Uuid;
 
 use crate::wire::PLAIN;
@@ -14,13 +14,22 @@ pub(crate) const CURABLE: &str = "curable";
 const OLD: &str = "old";
 /// So many in a partition, and as many in none: more than one step of a pruner.
 const OLD_ROWS: usize = 2_000;
+/// The kind of rows that are deleted where they are written.
+const DEAD_ROW: &str = "dead row";
 
 /// The truth in the database: `number` rises with each row, and within a key in the order of the commits, because it is
 /// drawn behind the lock of the key.
 pub(crate) const TABLE: &str = "CREATE TABLE truth (
     process integer NOT NULL, sequence bigint NOT NULL, number bigserial NOT NULL,
     message_id uuid, topic smallint NOT NULL, key text, not_before_ms bigint,
+    noted_ms bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
     PRIMARY KEY (process, sequence))";
+
+/// Makes rows of topics that end in this older than any retention, as a delay, an outage or a redrive does: by the database, so that the
+/// row and what the hook hands over are of the same age.
+const AGED: &str = "CREATE FUNCTION age() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN NEW.created_at := NEW.created_at - interval '1 hour'; RETURN NEW; END $$;
+    CREATE TRIGGER age BEFORE INSERT ON outbox_messages FOR EACH ROW WHEN (NEW.topic LIKE '%.aged') EXECUTE FUNCTION age()";
 
 diesel::table! {
     truth (process, sequence) {
@@ -31,6 +40,7 @@ diesel::table! {
         topic -> SmallInt,
         key -> Nullable<Text>,
         not_before_ms -> Nullable<BigInt>,
+        noted_ms -> BigInt,
     }
 }
 
@@ -69,6 +79,8 @@ pub(crate) struct Committed {
     pub(crate) key: Option<String>,
     /// Of a delayed message: milliseconds since 1970.
     not_before_ms: Option<i64>,
+    /// When it was written here, shortly before it was committed: milliseconds since 1970.
+    noted_ms: i64,
 }
 
 impl Committed {
@@ -76,12 +88,22 @@ impl Committed {
     pub(crate) fn new(name: Name, number: i64, message_id: Uuid, topic: i16, key: &str) -> Self {
         let (process, sequence) = (name.process.cast_signed(), name.sequence.cast_signed());
         let (message_id, key) = (Some(message_id), Some(key.to_owned()));
-        Self { process, sequence, number, message_id, topic, key, not_before_ms: None }
+        Self { process, sequence, number, message_id, topic, key, not_before_ms: None, noted_ms: 0 }
     }
 
     #[cfg(test)]
     pub(crate) fn delayed_until(self, not_before_ms: i64) -> Self {
         Self { not_before_ms: Some(not_before_ms), ..self }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn noted_at(self, noted_ms: i64) -> Self {
+        Self { noted_ms, ..self }
+    }
+
+    /// When it was written, shortly before it was committed.
+    pub(crate) fn noted_ms(&self) -> u64 {
+        self.noted_ms.cast_unsigned()
     }
 
     /// Before which moment it may not be sent.
@@ -250,6 +272,30 @@ pub(crate) async fn newest(connection: &mut AsyncPgConnection) -> Result<i64> {
 pub(crate) async fn last_id(connection: &mut AsyncPgConnection) -> Result<i64> {
     let query = diesel::sql_query("SELECT last_value AS count FROM outbox_messages_id_seq");
     Ok(query.get_result::<Counted>(connection).await?.count)
+}
+
+/// Lets the messages of aged topics be old.
+pub(crate) async fn make_aged(connection: &mut AsyncPgConnection) -> Result<()> {
+    connection.batch_execute(AGED).await.context("make the trigger that ages rows")
+}
+
+/// Writes and deletes so many due rows in one transaction. Nobody sees any of them; while an older snapshot is open nobody may remove them
+/// from the indexes either.
+pub(crate) async fn leave_dead_rows(connection: &mut AsyncPgConnection, topic: &str, rows: u64) -> Result<()> {
+    let sql = format!(
+        "BEGIN; INSERT INTO outbox_messages (message_id, topic, kind, headers, due_at)
+             SELECT gen_random_uuid(), '{topic}', '{DEAD_ROW}', '[]', now() - interval '1 minute' FROM generate_series(1, {rows});
+         DELETE FROM outbox_messages WHERE topic = '{topic}' AND kind = '{DEAD_ROW}'; COMMIT"
+    );
+    connection.batch_execute(&sql).await.context("leave dead rows")
+}
+
+/// Index entries and rows of the table of messages that statements have read so far.
+pub(crate) async fn rows_read(connection: &mut AsyncPgConnection) -> Result<u64> {
+    let query = diesel::sql_query(
+        "SELECT (coalesce(sum(idx_tup_read), 0))::bigint AS count FROM pg_stat_user_indexes WHERE relname = 'outbox_messages'",
+    );
+    Ok(query.get_result::<Counted>(connection).await?.count.cast_unsigned())
 }
 
 /// Gives ids once more, from `id` on, as a sequence does that lags behind after a fail-over.

@@ -27,31 +27,44 @@ pub(crate) struct Topics {
     pub(crate) plain: String,
     pub(crate) ordered: String,
     pub(crate) fenced: String,
+    /// Its messages are older than its retention when they are sent.
+    pub(crate) aged: String,
 }
 
 /// Places in [`Topics::all`].
 pub(crate) const PLAIN: i16 = 0;
 pub(crate) const ORDERED: i16 = 1;
 pub(crate) const FENCED: i16 = 2;
+pub(crate) const AGED: i16 = 3;
 
 impl Topics {
     pub(crate) fn of_run(name: &str) -> Self {
         let named = |topic| format!("{name}.{topic}");
-        Self { plain: named("plain"), ordered: named("ordered"), fenced: named("fenced") }
+        Self { plain: named("plain"), ordered: named("ordered"), fenced: named("fenced"), aged: named("aged") }
     }
 
-    pub(crate) fn all(&self) -> [(i16, &str); 3] {
-        [(PLAIN, &self.plain), (ORDERED, &self.ordered), (FENCED, &self.fenced)]
+    pub(crate) fn all(&self) -> [(i16, &str); 4] {
+        [(PLAIN, &self.plain), (ORDERED, &self.ordered), (FENCED, &self.fenced), (AGED, &self.aged)]
     }
 
     pub(crate) fn name(&self, place: i16) -> &str {
         match place {
             PLAIN => &self.plain,
             ORDERED => &self.ordered,
+            AGED => &self.aged,
             _ => &self.fenced,
         }
     }
 }
+
+/// `retention.ms` of the aged topic: far below the age of its messages, and above what passes between two looks of the consumer and until
+/// a message that was sent is in the topic, on a machine that is busy.
+pub(crate) const AGED_RETENTION_MS: &str = "15000";
+
+/// Connections of a relay's pool.
+pub(crate) const RELAY_CONNECTIONS: i64 = 10;
+/// What the database calls them, with the process behind it.
+pub(crate) const RELAY_NAME: &str = "relay-";
 
 /// The times that decide what a fault is to outlast, in milliseconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -77,7 +90,7 @@ pub(crate) struct Load {
     pub(crate) pause_ms: u64,
     /// Whether it uses the ordered topic.
     pub(crate) ordered: bool,
-    /// Whether it has delayed messages, some that are refused for a while only, a fenced topic, and a history.
+    /// Whether it has delayed messages, some that are refused for a while only, a fenced topic, one of old messages, and a history.
     pub(crate) whole_life: bool,
 }
 
@@ -96,6 +109,8 @@ pub(crate) enum Command {
     LateAcks { for_ms: u64, by_ms: u64 },
     /// Half of the messages that are sent within this time fail, and the broker has none of these.
     FailSends { for_ms: u64 },
+    /// Within this time the retry policies panic, and half of the messages fail, so that the policies are asked.
+    PanicPolicies { for_ms: u64 },
     /// What is dead and would be taken by now is to be redriven.
     Redrive,
     /// A topic is to be paused, by its place.

@@ -14,6 +14,14 @@ use crate::proxy::Proxy;
 use crate::schedule::APPLICATIONS;
 use crate::truth;
 
+/// The broker's own time, which also orders the copies of a message; and what is past its retention goes at once. Not at once behind a
+/// start, which may be the first moment in a while at which anybody can read.
+const BROKER: [(&str, &str); 3] = [
+    ("log.message.timestamp.type", "LogAppendTime"),
+    ("log.retention.check.interval.ms", "500"),
+    ("log.initial.task.delay.ms", "10000"),
+];
+
 /// An application's way to the servers.
 #[derive(Debug)]
 pub(crate) struct Way {
@@ -38,8 +46,7 @@ impl World {
         for _ in 0..APPLICATIONS {
             ways.push(Way { database: Proxy::start().await?, broker: Proxy::start().await? });
         }
-        // The broker's own time, which also orders the copies of a message.
-        let settings = vec![("log.message.timestamp.type".to_owned(), "LogAppendTime".to_owned())];
+        let settings = BROKER.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let behind_proxies = ways.iter().map(|way| way.broker.port()).collect();
         let options = kafka::Options { behind_proxies, settings, ..kafka::Options::default() };
         let (database, broker) = spawn_blocking(move || {
@@ -68,7 +75,7 @@ impl World {
         connection.batch_execute(truth::TABLE).await?;
         let mut harness = AsyncMigrationHarness::new(connection);
         harness.run_pending_migrations(MIGRATIONS).map_err(|error| anyhow::anyhow!("migrate: {error}"))?;
-        Ok(())
+        truth::make_aged(&mut self.connect(name).await?).await
     }
 
     /// A connection without a proxy.
@@ -83,7 +90,8 @@ impl World {
         Ok(format!("{login}@127.0.0.1:{}/{database}", way.database.port()))
     }
 
-    fn url(&self, database: &str) -> String {
+    /// The URL of a database without a proxy.
+    pub(crate) fn url(&self, database: &str) -> String {
         let url = self.database.lock().unwrap_or_else(PoisonError::into_inner).url();
         match url.rsplit_once('/') {
             Some((server, _)) => format!("{server}/{database}"),

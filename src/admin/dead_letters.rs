@@ -163,7 +163,7 @@ impl Admin {
     /// # Cancel safety
     /// Dropped, the future may have removed the letter or not; ask again.
     pub async fn purge(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.purge_these(&[message_id]).await? {
+        match self.purge_these(self.port()?, &[message_id]).await? {
             0 => Err(AdminError::NotDead { message_id }),
             _ => Ok(()),
         }
@@ -197,7 +197,7 @@ impl Admin {
             let marks = port.dead_marks(&filter, after.as_ref(), REDRIVE_ROWS_MAX).await?;
             let Some(last) = marks.last().cloned() else { return Ok(purged) };
             let messages: Vec<MessageId> = marks.iter().map(|mark| mark.message_id).collect();
-            purged += self.purge_these(&messages).await?;
+            purged += self.purge_these(port, &messages).await?;
             progress(purged);
             after = Some(last);
         }
@@ -213,8 +213,8 @@ impl Admin {
         Ok(moved)
     }
 
-    async fn purge_these(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        let purged = self.store.settle_dead(messages).await?;
+    async fn purge_these(&self, port: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
+        let purged = port.purge(messages).await?;
         ::metrics::counter!(metrics::PURGED).increment(purged as u64);
         Ok(purged)
     }

@@ -32,7 +32,7 @@ where
     async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
         use super::statement::postgres::{InsertMany, InsertOne, inserted, inserted_one};
         match InsertOne::new(&insertion) {
-            Some(one) => Ok(one.load(conn).await?.into_iter().map(inserted_one).collect()),
+            Some(one) => inserted_one(&insertion, one.load(conn).await?),
             None => Ok(inserted(&insertion, InsertMany::new(&insertion).load(conn).await?)),
         }
     }
@@ -44,12 +44,12 @@ where
     C: AsyncConnectionCore<Backend = Self>,
 {
     async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::mysql::{Insert, LockKeys};
+        use super::statement::mysql::{Insert, LockKeys, inserted};
         if let Some(locks) = LockKeys::new(&insertion) {
             locks.execute(conn).await?;
         }
-        Insert::new(&insertion).execute(conn).await?;
-        Ok(vec![Inserted::default(); insertion.rows.len()])
+        let written = Insert::new(&insertion).execute(conn).await?;
+        inserted(&insertion, written)
     }
 }
 
@@ -61,6 +61,6 @@ where
     async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
         use super::statement::sqlite::{Insert, inserted};
         let rows = Insert::new(&insertion).load(conn).await?;
-        Ok(inserted(&insertion, rows))
+        inserted(&insertion, rows)
     }
 }

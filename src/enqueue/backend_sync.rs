@@ -27,7 +27,7 @@ where
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>> {
         use super::statement::postgres::{InsertMany, InsertOne, inserted, inserted_one};
         match InsertOne::new(&insertion) {
-            Some(one) => Ok(one.load(conn)?.into_iter().map(inserted_one).collect()),
+            Some(one) => inserted_one(&insertion, one.load(conn)?),
             None => Ok(inserted(&insertion, InsertMany::new(&insertion).load(conn)?)),
         }
     }
@@ -39,12 +39,12 @@ where
     C: LoadConnection<Backend = Self>,
 {
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::mysql::{Insert, LockKeys};
+        use super::statement::mysql::{Insert, LockKeys, inserted};
         if let Some(locks) = LockKeys::new(&insertion) {
             locks.execute(conn)?;
         }
-        Insert::new(&insertion).execute(conn)?;
-        Ok(vec![Inserted::default(); insertion.rows.len()])
+        let written = Insert::new(&insertion).execute(conn)?;
+        inserted(&insertion, written)
     }
 }
 
@@ -56,6 +56,6 @@ where
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>> {
         use super::statement::sqlite::{Insert, inserted};
         let rows = Insert::new(&insertion).load(conn)?;
-        Ok(inserted(&insertion, rows))
+        inserted(&insertion, rows)
     }
 }

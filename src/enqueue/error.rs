@@ -1,7 +1,7 @@
 use crate::codec::CodecError;
 use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
 
-/// Why a message was refused before anything was written.
+/// Why a message was refused. Nothing of it is written.
 ///
 /// It travels inside [`diesel::result::Error`], so that `?` works in every transaction closure and callers' retry loops
 /// still see the database's own errors; [`EnqueueError::of`] finds it again.
@@ -131,13 +131,26 @@ pub enum EnqueueError {
         /// The message's topic.
         topic: String,
     },
-    /// The database ended the transaction while the connection still counts it as open: after a deadlock, or by a
-    /// statement that commits implicitly. The message would have been committed without its business data.
+    /// The transaction that was begun is over while the connection still counts it as open: after a deadlock, `OR ROLLBACK`,
+    /// `RAISE(ROLLBACK)`, a statement that commits implicitly, or a raw `COMMIT` or `ROLLBACK`. The message would have been
+    /// committed without its business data.
     #[error(
-        "the transaction of the message for topic {topic:?} is already over (a deadlock rolled it back, or a statement such \
-         as DDL committed it): let the closure return its error, and run the whole transaction again"
+        "the transaction of the message for topic {topic:?} is already over (a deadlock or a failed statement rolled it back, \
+         a statement such as DDL committed it, or raw SQL ended it): let the closure return its error, and run the whole \
+         transaction again"
     )]
     TransactionLost {
+        /// The message's topic.
+        topic: String,
+    },
+    /// The database answered "ok" to the INSERT and stored no row: a trigger, a rule or a view of the application's kept it
+    /// out. The message would have vanished.
+    #[error(
+        "the database stored no row for the message for topic {topic:?}, or for one that was written with it, and reported no \
+         error: a trigger, a rule or a view on the outbox's table removes rows (BEFORE INSERT returning NULL, RAISE(IGNORE)); \
+         let the closure return its error, and take that off the table"
+    )]
+    RowRemoved {
         /// The message's topic.
         topic: String,
     },

@@ -21,6 +21,17 @@ pub(super) struct Buffer {
     in_test_transaction: bool,
     /// Whether the open transaction met a deadlock.
     deadlocked: bool,
+    begun: Begun,
+}
+
+/// Whether the transaction manager has begun a transaction.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    #[default]
+    No,
+    /// BEGIN was announced and has not ended yet.
+    Announced,
+    Yes,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +78,7 @@ impl Buffer {
         self.resolve_doubt();
         if depth <= 1 {
             self.forget();
+            self.begun = Begun::Announced;
         } else {
             self.marks.resize(depth as usize - 2, self.pending.len());
             self.marks.push(self.pending.len());
@@ -75,6 +87,9 @@ impl Buffer {
 
     pub(super) fn commit(&mut self, depth: u32) {
         self.resolve_doubt();
+        if depth <= 1 {
+            self.begun = Begun::No;
+        }
         self.committing = Some(Announced { depth, has_begun: false });
     }
 
@@ -123,6 +138,9 @@ impl Buffer {
 
     /// The end of any statement; of interest is the one behind an announced COMMIT or RELEASE.
     pub(super) fn finish(&mut self, ending: Ending) {
+        if self.begun == Begun::Announced {
+            self.begun = if ending == Ending::NoError { Begun::Yes } else { Begun::No };
+        }
         let Some(Announced { depth, has_begun }) = self.committing else { return };
         if self.ends_before_commit > 0 {
             self.ends_before_commit -= 1;
@@ -160,6 +178,10 @@ impl Buffer {
         self.deadlocked
     }
 
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun == Begun::Yes
+    }
+
     /// An announced outermost COMMIT whose end was never seen (its future was dropped) may have happened.
     fn resolve_doubt(&mut self) {
         let Some(Announced { depth, .. }) = self.committing.take() else { return };
@@ -175,6 +197,7 @@ impl Buffer {
         self.marks.clear();
         self.in_test_transaction = false;
         self.deadlocked = false;
+        self.begun = Begun::No;
     }
 }
 

@@ -13,8 +13,8 @@ use diesel::connection::{
 };
 use diesel::result::{Error, QueryResult};
 
-use super::CommitHook;
 use super::pending::{Pending, deliver};
+use super::{CommitHook, Probe};
 use crate::relay::queue::lost;
 
 /// What the outbox needs of a connection, sync or async.
@@ -124,6 +124,26 @@ pub(crate) fn announce_commit(conn: &mut impl Conn, statements: usize) {
         hook.buffer.expect_before_commit(statements);
     }
     instrumentation.on_connection_event(InstrumentationEvent::commit_transaction(NonZeroU32::MIN));
+}
+
+/// Announces the ROLLBACK of the outermost transaction.
+#[cfg(all(feature = "async", feature = "postgres"))]
+pub(crate) fn announce_rollback(conn: &mut impl Conn) {
+    conn.instrumentation().on_connection_event(InstrumentationEvent::rollback_transaction(NonZeroU32::MIN));
+}
+
+/// Announces a statement of our own that is expected to fail. The hook keeps it to itself; an instrumentation of the
+/// application's without the hook sees it.
+pub(crate) fn expect_probe(conn: &mut impl Conn, probe: &'static str) {
+    statements(conn);
+    if let Some(hook) = conn.instrumentation().downcast_mut::<CommitHook>() {
+        hook.probe = Probe::Expected(probe);
+    }
+}
+
+/// Whether the hook saw a transaction begin, and neither COMMIT nor ROLLBACK of it.
+pub(crate) fn has_begun(conn: &mut impl Conn) -> bool {
+    conn.instrumentation().downcast_ref::<CommitHook>().is_some_and(|hook| hook.buffer.has_begun())
 }
 
 /// Whether the hook saw a deadlock in the open transaction.

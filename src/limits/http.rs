@@ -37,6 +37,21 @@ pub const HTTP_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of an answer that are read: more than any receiver has to say. Beyond, its connection is closed.
 pub const HTTP_ANSWER_BYTES_MAX: usize = 64 << 10;
 
+/// Refusals of a message (400, 422 and the like) after which it is a dead letter, by default. With the waits of
+/// [`HTTP_REFUSAL_WAIT_MIN`] and [`HTTP_REFUSAL_WAIT_MAX`] these span an hour and three quarters, and by chance hardly ever less than 80 minutes: a wrong
+/// deployment at the receiver, or a route or schema that comes with its next one, is found and taken back by then. What is wrong with the
+/// message costs 20 requests. Webhook services try for longer (Svix 28 hours, Stripe three days), but their receivers are strangers; whoever
+/// sends to strangers says so with [`refusals`](crate::transport::HttpTransportBuilder::refusals).
+pub const HTTP_REFUSALS_MAX: u32 = 20;
+
+/// The wait after a message's first refusal, by default: half of a restarting receiver's wrong answers are over by then. Doubles up to
+/// [`HTTP_REFUSAL_WAIT_MAX`].
+pub const HTTP_REFUSAL_WAIT_MIN: Duration = Duration::from_secs(1);
+
+/// The longest wait between two refusals of a message, by default: bounds how long a receiver is mended before it gets what it refused,
+/// and what a key of an ordered topic waits behind it.
+pub const HTTP_REFUSAL_WAIT_MAX: Duration = Duration::from_secs(600);
+
 /// For how long the rest of an answer is read once it is known to be good or bad. That keeps the connection for the next
 /// message, and is not worth waiting for.
 pub const HTTP_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);

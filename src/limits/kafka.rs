@@ -19,6 +19,10 @@ pub const KAFKA_ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a Kafka topic that was just made is looked for, until the brokers know it: some hundredths of a second.
 pub const KAFKA_ADMIN_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
+/// For how long a Kafka broker may not have heard of a topic that is there: as the client itself waits for that
+/// (`topic.metadata.propagation.max.ms`). Also what a start with a topic that is missing takes to say so.
+pub const KAFKA_TOPIC_KNOWN_WITHIN: Duration = Duration::from_secs(5);
+
 /// How often the partition counts of known Kafka topics are read again: a partition that was added is used within it.
 pub const KAFKA_COUNTS_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -72,6 +76,10 @@ pub const KAFKA_LANE_POLL: Duration = Duration::from_micros(1_100);
 
 /// How long a Kafka lane listens to its client before it says why it ended: the cause may be behind log lines.
 pub const KAFKA_LANE_DRAIN: Duration = Duration::from_millis(10);
+
+/// The longest a Kafka lane takes to hear all that its client has to say about the end of a transaction: some microseconds. One
+/// that is not done by then is taken for a client whose connections broke.
+pub const KAFKA_LANE_HEAR_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often a Kafka lane with nothing to send looks at what its client has to say.
 pub const KAFKA_LANE_IDLE: Duration = Duration::from_secs(1);

@@ -19,6 +19,10 @@ pub const BACK_OFF_MIN: Duration = Duration::from_secs(1);
 /// The longest of those waits, by default: somebody who mends what a message fails at sees it go within ten minutes.
 pub const BACK_OFF_MAX: Duration = Duration::from_secs(600);
 
+/// The longest wait that a [`RetryPolicy`](crate::retry::RetryPolicy) may ask for: more counts as this, so that `Duration::MAX` is an
+/// instant that every database knows. A year: whoever wants a message to wait for longer wants a dead letter.
+pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
+
 /// The longest wait after a temporary failure (time-out, leader election, quota), which says nothing about the message.
 pub const TEMPORARY_WAIT_MAX: Duration = Duration::from_secs(30);
 

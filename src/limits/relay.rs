@@ -74,14 +74,12 @@ pub struct Limits {
     /// relay then sends less than one statement a second, with what it removes and renews each minute.
     pub poll_interval: Duration,
     /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. Later is a row
-    /// that commits that long after it was due, which is t behind its enqueue. A look finds that it is due and no claim does, so the next
-    /// claim reads from the beginning, as often as the slack is long. 3 s, which is about how long a claim can keep a row locked at most
-    /// ([`claim_term_duration`](Self::claim_term_duration) and the second after which the database ends it): below, rows that another
-    /// node is about to send would be looked for as if they had been committed late. Not more, because the first claim of each pass goes over
-    /// the rows of this time where somebody's old snapshot keeps what was deleted: of 3 s at 8,300 a second, 0.6 times the pages of the claim itself.
+    /// that commits that long after it was due, which is t behind its enqueue, and is found by a look from the beginning
+    /// ([`LOOK_BACK_REST`]). 3 s, which is about how long a claim can keep a row locked at most
+    /// ([`claim_term_duration`](Self::claim_term_duration) and the second after which the database ends it). Not more, because each look, and
+    /// the first claim of each pass, goes over the rows of this time where somebody's old snapshot keeps what was deleted: of 3 s at 8,300 a
+    /// second, 0.6 times the pages of the claim itself.
     pub watermark_slack_duration: Duration,
-    /// How often the sweeper forgets its watermark and reads from the beginning in any case, for what even a look did not show.
-    pub full_sweep_interval: Duration,
     /// How often held rows are looked through for leases near their end.
     pub extend_interval: Duration,
     /// First wait of a probe after the breaker opened; doubles up to [`probe_interval_max`](Self::probe_interval_max).
@@ -128,7 +126,6 @@ impl Default for Limits {
             settle_workers: 2,
             poll_interval: Duration::from_millis(1_100),
             watermark_slack_duration: Duration::from_secs(3),
-            full_sweep_interval: Duration::from_secs(60),
             extend_interval: Duration::from_millis(250),
             probe_interval_min: Duration::from_millis(100),
             probe_interval_max: Duration::from_secs(1),
@@ -190,6 +187,40 @@ pub const WRITE_RETRY_MAX: Duration = Duration::from_secs(5);
 /// The shortest sleep between two looks for what is due, so that rows due one after the other cost no statement each: what falls
 /// due within it is found by one look.
 pub const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
+
+/// How long messages go to a transport one by one after a call of it that panicked: what it panicked at is tried again within
+/// [`TEMPORARY_WAIT_MAX`](super::TEMPORARY_WAIT_MAX) and a half, and in a group it would fail its neighbours once more. One by one they
+/// cost a client some of its batches, and nothing else.
+pub const TRANSPORT_CAUTION_DURATION: Duration = Duration::from_secs(60);
+
+/// For how much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may be without an answer until
+/// the relay goes by that there will be none, and extends its lease no more: the transport has forgotten it. Five minutes, because one that is
+/// only slower than it says, or whose process stood still, would have it sent twice.
+pub const ANSWER_GRACE: Duration = Duration::from_secs(300);
+
+/// How many times as long as a look from the beginning took, the relay leaves it at looks from the watermark: 2 % of a core of the
+/// database at most. Such a look finds what was committed late, or before a clock that went back, and walks over every index entry
+/// that vacuum was kept from. One that takes 0.3 ms is each look; with 3 million such entries it takes 0.4 s, and is one in 20 s.
+pub const LOOK_BACK_REST: u32 = 50;
+
+/// How long the relay waits for a look from the beginning before it looks from the watermark beside it. Where there is nothing in its
+/// way it takes below a millisecond, and is the only statement.
+pub const LOOK_BACK_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How far back the relay looks once a look from the beginning came to its deadline; a quarter of it each time that does, too, down to
+/// [`LOOK_BACK_DEPTH_MIN`]. An hour of what was committed late, in place of none.
+pub const LOOK_BACK_DEPTH: Duration = Duration::from_secs(3_600);
+
+/// The least of that, and how far back a relay looks at its start until it knows a watermark: 300,000 messages at 5,000 a second, which
+/// is 50 ms.
+pub const LOOK_BACK_DEPTH_MIN: Duration = Duration::from_secs(60);
+
+/// How long after such a deadline the relay tries again from the beginning.
+pub const LOOK_BACK_RETRY: Duration = Duration::from_secs(900);
+
+/// The furthest that a look looks ahead or back: what is due later is told by none. A thousand years, which every database can add to
+/// its clock.
+pub const LOOK_AHEAD_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
 
 /// How long a task that panicked rests: what it panicked at may be the next thing it meets.
 pub const TASK_REST: Duration = Duration::from_secs(1);

@@ -8,6 +8,13 @@ use std::time::Duration;
 /// No bound of the relay's: a store may be asked by several, and by an [`Admin`](crate::admin::Admin).
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// When the server gives a statement up that waits for a lock, in percent of what the caller waits: before
+/// [`SERVER_STATEMENT_PERCENT`], so that it says that it was a lock.
+pub const SERVER_LOCK_PERCENT: u32 = 80;
+
+/// When the server gives any statement up, in percent of what the caller waits, so that its answer arrives in time: of 5 s, half a second.
+pub const SERVER_STATEMENT_PERCENT: u32 = 90;
+
 /// The shortest part of a database's URL that is looked for as a secret in what drivers complain of: what is shorter would be found in
 /// every other word, and is none.
 pub const SECRET_LENGTH_MIN: usize = 3;
@@ -23,6 +30,23 @@ pub const CONNECTION_OPENINGS_MAX: usize = 1;
 /// How long a relay waits at its start for a second connection, to find out whether a pooler mixes the sessions of connections. A pool
 /// that opens one takes milliseconds; one that has no second does not delay the start for longer.
 pub const POOLER_CHECK_WAIT: Duration = Duration::from_secs(1);
+
+/// For how long a store waits for an answer that nobody else waits for any more, of a server that was told to end the statement, or that is
+/// to open a connection. The connection keeps its place in the pool meanwhile. Far above every time that the server was told; a firewall that
+/// has forgotten all connections keeps a store from its database for so long.
+pub const UNANSWERED_MAX: Duration = Duration::from_secs(30);
+
+/// How long a cancel request may take, and how long the next one of the same store waits where the server does not answer the statement: it
+/// does so in milliseconds, or stands still, and then each is one more connection that it finds when it goes on.
+pub const CANCEL_PAUSE: Duration = Duration::from_secs(5);
+
+/// A store opens no connection beside so many whose statements were given up and not answered. With a pool of its own that is below what the
+/// pool bounds; of one that it shares it takes its calls at once and these, while a lock is held, and leaves the rest to the application.
+pub const CONNECTIONS_GIVEN_UP_MAX: usize = 4;
+
+/// For how long after a statement was given up PostgreSQL's single statements stand in transactions, where time-outs can be set for them
+/// alone. Three round trips in place of one; a session's setting needs none, but behind pgbouncer it would end statements of others.
+pub const CAUTION_DURATION: Duration = Duration::from_secs(60);
 
 /// How long after a claim's term the database ends a claim whose process says nothing more. Long enough for a process that is only
 /// slow; short, because its rows stay locked until then.

@@ -22,6 +22,8 @@ pub struct Envelope {
     pub payload: Option<Vec<u8>>,
     /// When the row was written, by the database's clock.
     pub created_at: SystemTime,
+    /// When a [delayed](crate::guide::delayed) message was to be sent, by the database's clock.
+    pub deliver_at: Option<SystemTime>,
     /// Which attempt this is, from 1.
     pub attempt: u32,
 }
@@ -45,6 +47,7 @@ impl Envelope {
             headers: Headers::new(),
             payload: None,
             created_at,
+            deliver_at: None,
             attempt: 1,
         }
     }

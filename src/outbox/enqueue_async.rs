@@ -4,7 +4,9 @@ use diesel::result::{Error, QueryResult};
 use diesel_async::{AsyncConnection, TransactionManager};
 
 use super::Outbox;
-use super::write::{Admitted, refusal};
+use super::commit_async::commit_async;
+use super::probe::is_lost_async;
+use super::write::{Admitted, needs_transaction, refusal, transaction_lost};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{AsyncOutboxBackend, Inserted, next_statement_rows};
 use crate::hook::{AsyncConn, remember};
@@ -94,14 +96,17 @@ impl Outbox {
             return Ok(());
         }
         let admitted = self.admit::<C::Backend>(&mut AsyncConn(conn), &rows)?;
-        if admitted.at.depth > 0 || next_statement_rows::<C::Backend>(&rows) == rows.len() {
+        if !needs_transaction::<C::Backend>(&rows, admitted) {
+            if is_lost_async(conn, admitted.at).await? {
+                return Err(transaction_lost(&rows));
+            }
             return self.write_here_async(conn, rows, admitted).await;
         }
         // Several statements outside a transaction: one of our own makes them all or none.
         C::TransactionManager::begin_transaction(conn).await?;
         let admitted = self.admit::<C::Backend>(&mut AsyncConn(conn), &rows)?;
         match self.write_here_async(conn, rows, admitted).await {
-            Ok(()) => C::TransactionManager::commit_transaction(conn).await,
+            Ok(()) => commit_async(conn).await,
             Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
                 Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
                 Err(rollback_error) => Err(rollback_error),

@@ -2,7 +2,8 @@ use diesel::connection::Connection;
 use diesel::result::QueryResult;
 
 use super::Outbox;
-use super::write::refusal;
+use super::probe::is_lost;
+use super::write::{needs_transaction, refusal, transaction_lost};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Inserted, OutboxBackend, next_statement_rows};
 use crate::hook::{SyncConn, remember};
@@ -88,8 +89,11 @@ impl Outbox {
             return Ok(());
         }
         let admitted = self.admit::<C::Backend>(&mut SyncConn(conn), &rows)?;
-        if admitted.at.depth == 0 && next_statement_rows::<C::Backend>(&rows) < rows.len() {
+        if needs_transaction::<C::Backend>(&rows, admitted) {
             return conn.transaction(|conn| self.write(conn, rows));
+        }
+        if is_lost(conn, admitted.at)? {
+            return Err(transaction_lost(&rows));
         }
         let before = self.statements(&mut SyncConn(conn), admitted);
         let inserted = self.insert_all(conn, &rows, admitted)?;

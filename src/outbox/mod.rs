@@ -1,12 +1,15 @@
 //! The application's handle: what a user builds, enqueues through, and starts a relay from.
 
 mod builder;
+#[cfg(feature = "async")]
+mod commit_async;
 mod committing;
 #[cfg(feature = "async")]
 mod enqueue_async;
 mod enqueue_sync;
 #[cfg(feature = "rocketmq")]
 mod half;
+mod probe;
 mod run;
 #[cfg(feature = "_test")]
 mod tap;

@@ -9,7 +9,7 @@ use super::Outbox;
 use crate::clock::{BootInstant, wall_now};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion, next_statement_rows};
-use crate::hook::{Conn, Depth, Pending, Record, is_deadlocked, statements};
+use crate::hook::{Conn, Depth, Pending, Record, has_begun, is_deadlocked, statements};
 use crate::limits::{CARRIED_BYTES_MAX, CLOCK_SLACK};
 use crate::message::{Delivery, MessageId, OutboxMessage};
 use crate::metrics;
@@ -23,6 +23,8 @@ pub(super) struct Admitted {
     pub(super) at: Depth,
     /// The relay's clock before the INSERT, where a relay of this process takes the rows: they are born leased to it.
     pub(super) leased_at: Option<BootInstant>,
+    /// Whether they are the last rows of a transaction of the outbox's own.
+    pub(super) last: bool,
 }
 
 impl Outbox {
@@ -45,19 +47,42 @@ impl Outbox {
     /// Looks whether `rows` may be written through `conn` now.
     pub(super) fn admit<B: Dialect>(&self, conn: &mut impl Conn, rows: &[Encoded]) -> QueryResult<Admitted> {
         let at = Depth::of(conn)?;
-        let topic = || rows.first().map_or_else(String::new, |row| row.topic.to_string());
+        // Diesel counts a transaction as over that SQLite has ended with an error; its closure has not.
+        if B::PROBE.is_some() && at.depth == 0 && has_begun(conn) {
+            return Err(transaction_lost(rows));
+        }
         if self.inner.require_transaction && at.depth <= at.outside() {
-            return Err(EnqueueError::NotInTransaction { topic: topic() }.into());
+            let topic = rows.first().map_or_else(String::new, |row| row.topic.to_string());
+            return Err(EnqueueError::NotInTransaction { topic }.into());
         }
         if B::DEADLOCK_ENDS_TRANSACTION && at.depth > 0 && is_deadlocked(conn) {
-            return Err(EnqueueError::TransactionLost { topic: topic() }.into());
+            return Err(transaction_lost(rows));
         }
-        Ok(Admitted { at, leased_at: self.inner.link.now() })
+        Ok(Admitted { at, leased_at: self.inner.link.now(), last: false })
+    }
+
+    /// As [`admit`](Self::admit), for the last rows of a transaction of the outbox's own, which was `begun` there.
+    pub(super) fn admit_last<B: Dialect>(
+        &self,
+        conn: &mut impl Conn,
+        rows: &[Encoded],
+        begun: Depth,
+    ) -> QueryResult<Admitted> {
+        if Depth::of(conn)? != begun {
+            return Err(transaction_lost(rows));
+        }
+        Ok(Admitted { last: true, ..self.admit::<B>(conn, rows)? })
     }
 
     pub(super) fn insertion<'a>(&'a self, rows: &'a [Encoded], admitted: Admitted) -> Insertion<'a> {
-        let Admitted { at, leased_at } = admitted;
-        Insertion { table: &self.inner.messages, rows, leased: leased_at.is_some(), in_transaction: at.depth > 0 }
+        let Admitted { at, leased_at, last } = admitted;
+        Insertion {
+            table: &self.inner.messages,
+            rows,
+            leased: leased_at.is_some(),
+            in_transaction: at.depth > 0,
+            marked: last.then_some(at.depth),
+        }
     }
 
     /// How many statements the connection's hook saw begin, where rows will wait in it.
@@ -124,11 +149,21 @@ impl Outbox {
 /// A refusal by the database itself as our own error; every other error as it is.
 pub(super) fn refusal<B: Dialect>(error: Error, rows: &[Encoded]) -> Error {
     match rows.first() {
-        Some(row) if B::says_transaction_lost(&error) => {
-            EnqueueError::TransactionLost { topic: row.topic.to_string() }.into()
-        }
+        Some(_) if B::says_transaction_lost(&error) => transaction_lost(rows),
+        Some(row) if B::says_row_removed(&error) => EnqueueError::RowRemoved { topic: row.topic.to_string() }.into(),
         _ => error,
     }
+}
+
+pub(super) fn transaction_lost(rows: &[Encoded]) -> Error {
+    let topic = rows.first().map_or_else(String::new, |row| row.topic.to_string());
+    EnqueueError::TransactionLost { topic }.into()
+}
+
+/// Whether the rows need a transaction of their own to be written all or none.
+pub(super) fn needs_transaction<B: Dialect>(rows: &[Encoded], admitted: Admitted) -> bool {
+    let one_does = next_statement_rows::<B>(rows) == rows.len() && !(B::STORES_SOME && rows.len() > 1);
+    admitted.at.depth == 0 && !one_does
 }
 
 fn count_enqueued(rows: &[Encoded]) {

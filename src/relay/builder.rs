@@ -4,6 +4,7 @@ use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 
 use super::breaker::Breaker;
+use super::caution::Caution;
 use super::engine::Engine;
 use super::engines::Engines;
 use super::gauges::Gauges;
@@ -14,6 +15,7 @@ use super::lanes::{fencer as lane_fencer, keeper as lane_keeper, reader as lane_
 use super::ledger::Ledger;
 use super::meters::BacklogMeters;
 use super::notices::{crier, hearer};
+use super::own_clock::OwnClock;
 use super::preparation::{
     accept, check_delivery_timeout, check_fences, check_leases, check_limits, prepare, prepare_history, prepare_lanes,
 };
@@ -113,9 +115,9 @@ impl RelayBuilder {
         self
     }
 
-    /// Another clock for terms than the machine's; for tests.
+    /// Another clock for terms than the machine's; for tests. One that panics is asked no more: the machine's goes on from there.
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = Arc::new(OwnClock::new(clock));
         self
     }
 
@@ -155,7 +157,7 @@ impl RelayBuilder {
         let wanted = |route: &Route| (route.transport.in_flight_max() / self.sharers).max(1);
         let wanted: Vec<usize> = routes.iter().map(wanted).collect();
         let outbox: Arc<str> = match self.gauges.relay() {
-            Some(relay) => format!("{}-{relay}", self.tables.messages()).into(),
+            Some(relay) => format!("{}/{relay}", self.tables.messages()).into(),
             None => self.tables.messages().into(),
         };
         let engine = |(route, limits): (&Route, Limits)| {
@@ -171,6 +173,8 @@ impl RelayBuilder {
                 breaker: Breaker::new(Arc::clone(&route.name), gauge(metrics::BREAKER_OPEN), limits.probe_interval_max),
                 queue: Arc::new(queue),
                 inbox: Inbox::default(),
+                caution: Caution::default(),
+                oldest_in_flight: gauge(metrics::OLDEST_IN_FLIGHT),
                 stop: Arc::clone(&stop),
                 wakes: Arc::clone(&wakes),
                 teller: Arc::clone(&teller),
@@ -189,7 +193,7 @@ impl RelayBuilder {
         let prepared =
             try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
         // What is paused is known before anything is handed over. Where it cannot be asked, everything waits for that.
-        if has_database && let Err(error) = scout::look(&engines).await {
+        if has_database && let Err(error) = scout::first_look(&engines).await {
             if !error.is_retriable() {
                 return Err(StartError::Store(error));
             }

@@ -15,6 +15,7 @@ use super::pace::Pace;
 use super::path::Path;
 use super::queue::{Carried, HandedOver, Queued, lost};
 use super::stop::Stage;
+use super::store_call::store_call;
 use super::teller::GivenUp;
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
@@ -136,7 +137,7 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<Burial>) {
     tracing::Span::current().record("rows", refs.len());
     let left = |handed: &HandedOver| (Arc::clone(&handed.topic), handed.row);
     let began_at = engine.clock.now();
-    let confirmed = match engine.store.confirm(&refs).await {
+    let confirmed = match store_call("confirm", engine.store.confirm(&refs)).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
             tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: they are left to the sweeper");

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::metrics::Gauge;
 use tokio::time::{sleep, timeout};
 
 use super::breaker::Breaker;
+use super::caution::Caution;
 use super::entry::{Entry, Holder};
 use super::inbox::{Fate, Inbox};
 use super::lanes::all::Lanes;
@@ -18,6 +20,7 @@ use super::topics::Topics;
 use super::wakes::Wakes;
 use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
+use crate::guarded::guarded;
 use crate::limits::{Limits, RETRY_AFTER_MAX};
 use crate::message::MessageId;
 use crate::metrics;
@@ -45,6 +48,8 @@ pub(crate) struct Engine {
     pub(crate) stop: Arc<Stop>,
     pub(crate) wakes: Arc<Wakes>,
     pub(crate) teller: Arc<Teller>,
+    pub(crate) caution: Caution,
+    pub(crate) oldest_in_flight: Gauge,
 }
 
 impl Engine {
@@ -95,6 +100,19 @@ impl Engine {
         self.queue.len() == 0 && self.ledger.is_idle() && self.inbox.len() == 0
     }
 
+    /// What an outcome says of its topic.
+    fn learn(&self, entry: &Entry, outcome: &Outcome, now: BootInstant) {
+        Self::count(entry, outcome, now);
+        match outcome {
+            Outcome::Delivered => entry.topic.taken(now),
+            Outcome::Failed(error) if error.class() == FailureClass::Topic => {
+                let pause = error.retry_after().unwrap_or(self.limits.topic_park_duration).min(RETRY_AFTER_MAX);
+                entry.topic.park(now + pause, error);
+            }
+            Outcome::Busy | Outcome::Failed(_) => {}
+        }
+    }
+
     fn count(entry: &Entry, outcome: &Outcome, now: BootInstant) {
         match outcome {
             Outcome::Delivered => {
@@ -132,15 +150,8 @@ impl ReceiptSink for Engine {
             tracing::error!(?row, "an outcome for a row that was never sent: the transport reported twice");
             return;
         };
-        Self::count(&entry, &outcome, now);
-        match &outcome {
-            Outcome::Delivered => entry.topic.taken(now),
-            Outcome::Failed(error) if error.class() == FailureClass::Topic => {
-                let pause = error.retry_after().unwrap_or(self.limits.topic_park_duration).min(RETRY_AFTER_MAX);
-                entry.topic.park(now + pause, error);
-            }
-            Outcome::Busy | Outcome::Failed(_) => {}
-        }
+        // The error's text is the transport's: what is learned by the way must not cost the outcome.
+        guarded("outcome", &self.name, || self.learn(&entry, &outcome, now));
         match entry.holder {
             Holder::Batch(batch) => {
                 if let Err(late) = batch.push(row, outcome) {

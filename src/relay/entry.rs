@@ -24,6 +24,10 @@ pub(crate) struct Entry {
     pub(crate) bytes: usize,
     /// The end of COMMIT, where the hook saw it.
     pub(crate) committed_at: Option<BootInstant>,
+    /// When it was handed to the transport.
+    pub(crate) sent_at: BootInstant,
+    /// When its answer was found to be overdue.
+    pub(crate) overdue_since: Option<BootInstant>,
     /// Whether it was sent with nothing else of its topic in flight.
     pub(crate) alone: bool,
 }

@@ -4,14 +4,19 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+
 use super::engine::Engine;
 use super::entry::Entry;
+use super::store_call::store_call;
 use super::teller::GivenUp;
 use crate::crash_points::crash_point;
 use crate::limits::{ERROR_TEXT_BYTES_MAX, RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX};
 use crate::metrics;
 use crate::planted::{Mistake, planted};
+use crate::retry::{bounded, wait_by};
 use crate::store::{Dead, Failed, Held, RowKey, StoreError};
+use crate::topic::Topic;
 use crate::transport::{FailureClass, TransportError};
 
 /// A failed row with what is known of it.
@@ -19,7 +24,7 @@ pub(crate) struct FailedRow {
     pub(crate) row: RowKey,
     pub(crate) epoch: i32,
     pub(crate) entry: Entry,
-    pub(crate) error: TransportError,
+    pub(crate) error: Arc<TransportError>,
 }
 
 /// A message on its way to the dead letters, and what is told of it when it is there.
@@ -57,26 +62,32 @@ pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     let topic = &failed.entry.topic.topic;
     let failures = failed.entry.failures.saturating_add(1);
     let asked = failed.error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+    let own = failed.error.attempts();
+    let attempts_max = own.map_or(topic.attempts_limit(), |own| own.max);
     match class {
         _ if is_left_alone(class) => Treatment::Leave,
         FailureClass::RecordRefused if failed.entry.alone => Treatment::GiveUp { reason: "refused" },
         // Whichever attempt it is: the others of its batch have done nothing.
         FailureClass::RecordRefused => Treatment::RetryAlone,
-        _ if class.spends_attempt() && failed.entry.attempt >= topic.attempts_limit() => {
-            Treatment::GiveUp { reason: "attempts" }
-        }
+        _ if class.spends_attempt() && failed.entry.attempt >= attempts_max => Treatment::GiveUp { reason: "attempts" },
         FailureClass::Record => {
-            Treatment::Retry { wait: topic.retry_policy().wait(failures).max(asked), spends_attempt: true }
+            let wait = own.map_or_else(|| wait_of(topic, failures), |own| bounded(own.wait));
+            Treatment::Retry { wait: wait.max(asked), spends_attempt: true }
         }
         _ => Treatment::Retry {
-            wait: topic.retry_policy().wait(failures).min(TEMPORARY_WAIT_MAX).max(asked),
+            wait: wait_of(topic, failures).min(TEMPORARY_WAIT_MAX).max(asked),
             spends_attempt: false,
         },
     }
 }
 
+/// How long a message of the topic waits after so many failures.
+pub(crate) fn wait_of(topic: &Topic, failures: u32) -> Duration {
+    wait_by(topic.retry_policy(), topic.name(), failures)
+}
+
 /// Writes the failures of leased rows. A row whose lease is lost is only struck out: it is another holder's.
-pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, TransportError)>) {
+pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, Arc<TransportError>)>) {
     let (mut retried, mut given_up) = (Vec::new(), Vec::new());
     let mut left = Vec::new();
     for (row, error) in failed {
@@ -115,8 +126,9 @@ async fn write_retries(engine: &Arc<Engine>, failed: Vec<Failed>) {
     }
     crash_point!(FAILING);
     let rows: Vec<RowKey> = failed.iter().map(|failed| failed.held.key).collect();
-    let written = engine.store.fail(&failed).await;
-    finish(engine, &rows, written, "a failure could not be noted: the row comes back when its lease ends");
+    let loss = "failures could not be noted: the rows come back when their leases end";
+    let written = write_in_parts("fail", &failed, loss, |part| engine.store.fail(part)).await;
+    finish(engine, &rows, written);
     // A retry may be due before the scout looks again by itself.
     engine.wakes.scout.notify_one();
 }
@@ -151,31 +163,39 @@ pub(crate) async fn bury(engine: &Arc<Engine>, burials: Vec<Burial>) {
     crash_point!(DYING);
     let (dead, letters): (Vec<Dead>, Vec<GivenUp>) = burials.into_iter().map(|of| (of.dead, of.letter)).unzip();
     let rows: Vec<RowKey> = dead.iter().map(|dead| dead.held.key).collect();
-    let written = engine.store.dead(&dead).await;
-    let buried = finish(engine, &rows, written, "a message could not be given up: it comes back when its lease ends");
+    let loss = "messages could not be given up: they come back when their leases end";
+    let written = write_in_parts("dead", &dead, loss, |part| engine.store.dead(part)).await;
+    let buried = finish(engine, &rows, written);
     let told = rows.iter().zip(letters).filter(|(row, _)| buried.contains(row));
     engine.teller.tell(told.map(|(_, letter)| letter));
 }
 
-/// Strikes the rows out, written or not: what could not be written comes back by itself when the lease ends. Returns what was.
-fn finish(
-    engine: &Engine,
-    rows: &[RowKey],
-    written: Result<Vec<RowKey>, StoreError>,
+/// Writes a group, and halves one that fails for good, down to the rows that are the reason: no row keeps the outcomes of its
+/// neighbours from being written. Returns what was written.
+pub(crate) async fn write_in_parts<'a, T>(
+    call: &'static str,
+    group: &'a [T],
     loss: &'static str,
+    write: impl Fn(&'a [T]) -> BoxFuture<'a, Result<Vec<RowKey>, StoreError>>,
 ) -> HashSet<RowKey> {
-    let written = match written {
-        Ok(written) => {
-            let written: HashSet<RowKey> = written.into_iter().collect();
-            let lost = rows.iter().filter(|row| !written.contains(row)).count();
-            ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
-            written
+    let (mut parts, mut written) = (vec![group], HashSet::new());
+    while let Some(part) = parts.pop() {
+        match store_call(call, write(part)).await {
+            Ok(rows) => written.extend(rows),
+            Err(error) if !error.is_retriable() && part.len() > 1 => {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
+            }
+            Err(error) => tracing::warn!(%error, rows = part.len(), "{loss}"),
         }
-        Err(error) => {
-            tracing::warn!(%error, rows = rows.len(), "{loss}");
-            HashSet::new()
-        }
-    };
+    }
+    written
+}
+
+/// Strikes the rows out, written or not: what could not be written comes back by itself when the lease ends. Returns what was.
+fn finish(engine: &Engine, rows: &[RowKey], written: HashSet<RowKey>) -> HashSet<RowKey> {
+    let lost = rows.iter().filter(|row| !written.contains(row)).count();
+    ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
     for row in rows {
         engine.ledger.strike(*row);
     }

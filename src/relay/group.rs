@@ -1,5 +1,6 @@
 //! Delivered rows that are settled together.
 
+use super::store_call::store_call;
 use crate::store::{HistoryStore, Kept, Locking, RowKey, Store, StoreError};
 
 /// All of them kept, or none.
@@ -47,19 +48,16 @@ impl Group {
     /// Takes the rows out of the live table.
     pub(crate) async fn settle(&self, store: &dyn Store, locking: Locking) -> Result<Vec<RowKey>, StoreError> {
         match self {
-            Self::Deleted(rows) => store.settle(rows, locking).await,
-            Self::Kept(rows) => history(store).settle_kept(rows, locking).await,
+            Self::Deleted(rows) => store_call("settle", store.settle(rows, locking)).await,
+            Self::Kept(rows) => store_call("settle_kept", history(store).settle_kept(rows, locking)).await,
         }
     }
 
     /// Takes those that became dead letters out of these; returns how many.
     pub(crate) async fn settle_dead(&self, store: &dyn Store) -> Result<usize, StoreError> {
         match self {
-            Self::Deleted(rows) => {
-                let messages: Vec<_> = rows.iter().map(|row| row.message_id).collect();
-                store.settle_dead(&messages).await
-            }
-            Self::Kept(rows) => history(store).settle_dead_kept(rows).await,
+            Self::Deleted(rows) => store_call("settle_dead", store.settle_dead(rows)).await,
+            Self::Kept(rows) => store_call("settle_dead_kept", history(store).settle_dead_kept(rows)).await,
         }
     }
 }

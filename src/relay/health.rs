@@ -18,7 +18,8 @@ impl StoreHealth {
     pub(crate) fn note<T>(&self, result: &Result<T, StoreError>, now: BootInstant) {
         let mut down = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         *down = match result {
-            Ok(_) => None,
+            // A lock in the way, as of an ALTER TABLE: the database answers, and who looks at this takes no process away for it.
+            Ok(_) | Err(StoreError::Conflict(_)) => None,
             Err(error) => Some((down.take().map_or(now, |(since, _)| since), error.to_string())),
         };
     }

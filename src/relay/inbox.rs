@@ -1,7 +1,7 @@
 //! The settler's inbox: outcomes of leased rows, grouped while earlier groups are being written.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -11,10 +11,10 @@ use crate::store::RowKey;
 use crate::transport::{Outcome, TransportError};
 
 /// What became of a leased row.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Fate {
     Delivered,
-    Failed(TransportError),
+    Failed(Arc<TransportError>),
     /// The client had no room: nothing happened, and nothing is written.
     Unsent,
 }
@@ -24,7 +24,7 @@ impl From<Outcome> for Fate {
         match outcome {
             Outcome::Delivered => Self::Delivered,
             Outcome::Busy => Self::Unsent,
-            Outcome::Failed(error) => Self::Failed(error),
+            Outcome::Failed(error) => Self::Failed(Arc::new(error)),
         }
     }
 }

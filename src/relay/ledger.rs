@@ -11,12 +11,13 @@ use ::metrics::Gauge;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::batch::BatchOutcomes;
 use super::entry::{Entry, Holder, Lease, Progress};
 use super::lanes::hold::LaneHold;
 use super::lanes::topic::TopicLanes;
 use super::leftovers::Leftovers;
 use crate::clock::BootInstant;
-use crate::limits::Limits;
+use crate::limits::{ANSWER_GRACE, Limits};
 use crate::store::{Held, Kept, RowKey};
 
 #[derive(Debug)]
@@ -234,14 +235,52 @@ impl Ledger {
         self.changed.notify_waiters();
     }
 
-    /// Leases near their end.
+    /// Leases near their end of rows that somebody answers for: the transport, or the settler, which has what was delivered until it is
+    /// settled. What failed is written within moments, or it comes back when its lease ends.
     pub(crate) fn leases_to_extend(&self, now: BootInstant) -> Vec<Held> {
         let books = self.lock();
         let held = books.rows.iter().filter_map(|(key, entry)| match entry.holder {
+            _ if entry.progress == Progress::Failed => None,
             Holder::Lease(lease) if lease.nears_its_end(now) => Some(Held { key: *key, epoch: lease.epoch }),
             _ => None,
         });
         held.collect()
+    }
+
+    /// Gives up the rows that nobody answers for any more: those whose failure was not written while their lease ran, and those that
+    /// were sent before that moment and that the transport says nothing of for [`ANSWER_GRACE`] more. Returns them; they are no longer
+    /// here. Not those of an open claim, whose end is near.
+    pub(crate) fn give_up_unanswered(&self, sent_before: BootInstant, now: BootInstant) -> Vec<(RowKey, Entry)> {
+        let mut books = self.lock();
+        let is_given_up = |entry: &mut Entry| match (entry.progress, &entry.holder) {
+            (Progress::Failed, Holder::Lost) => true,
+            (Progress::Failed | Progress::Delivered, _) | (_, Holder::Batch(_)) => false,
+            (Progress::InFlight, _) if entry.sent_at >= sent_before => false,
+            (Progress::InFlight, _) => entry.overdue_since.get_or_insert(now).until(now) >= ANSWER_GRACE,
+        };
+        let rows = books.rows.iter_mut().filter_map(|(key, entry)| is_given_up(entry).then_some(*key));
+        let rows: Vec<RowKey> = rows.collect();
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let given_up = rows.into_iter().filter_map(|row| Some((row, self.remove(&mut books, row)?))).collect();
+        self.in_flight.set(books.rows.len() as f64);
+        drop(books);
+        self.changed.notify_waiters();
+        given_up
+    }
+
+    /// The rows that a claim holds still, and how far each is.
+    pub(crate) fn of_claim(&self, claim: &Arc<BatchOutcomes>) -> Vec<(RowKey, Progress)> {
+        let books = self.lock();
+        let is_of_claim = |entry: &Entry| matches!(&entry.holder, Holder::Batch(batch) if Arc::ptr_eq(batch, claim));
+        let of_claim = books.rows.iter().filter(|(_, entry)| is_of_claim(entry));
+        of_claim.map(|(row, entry)| (*row, entry.progress)).collect()
+    }
+
+    /// Since when the oldest of the rows here has been sent.
+    pub(crate) fn oldest(&self) -> Option<BootInstant> {
+        self.lock().rows.values().map(|entry| entry.sent_at).min()
     }
 
     /// Notes the leases among `held` that were prolonged, where the row is still held under the same epoch.
@@ -333,46 +372,4 @@ impl Drop for Reservation {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::message::MessageId;
-    use crate::relay::gauges::Gauges;
-    use crate::relay::path::Path;
-    use crate::relay::topics::{TopicState, Topics};
-    use crate::topic::Topic;
-
-    fn entry(topic: &Arc<TopicState>) -> Entry {
-        Entry {
-            topic: Arc::clone(topic),
-            holder: Holder::Lost,
-            progress: Progress::InFlight,
-            failures: 0,
-            attempt: 1,
-            kind: None,
-            bytes: 10,
-            committed_at: Some(BootInstant::from_boot(std::time::Duration::ZERO)),
-            path: Path::Confirmed,
-            alone: false,
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_counts_once_and_a_row_struck_out_waits_for_none() {
-        let topics = Topics::new([Topic::new("orders")], &Gauges::default());
-        let topic = topics.get("orders").expect("it was given");
-        let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));
-        let mut room = ledger.reserve(10, 1_000).await;
-        let [failed, struck] = [1, 2].map(|id| RowKey { id, message_id: MessageId::new() });
-        for row in [failed, struck] {
-            assert_eq!(ledger.enter(row, entry(topic), &mut room), Ok(()));
-            assert_eq!(ledger.enter(row, entry(topic), &mut room), Err(Progress::InFlight));
-        }
-        assert!(ledger.answered(failed, false).is_some());
-        assert!(ledger.answered(failed, true).is_none(), "a second answer");
-        assert_eq!(ledger.enter(failed, entry(topic), &mut room), Err(Progress::Failed));
-        ledger.strike_all(&[failed, struck]);
-        assert!(ledger.answered(struck, true).is_none());
-        assert_eq!((ledger.len(), topic.in_flight()), (0, 0));
-        ledger.handed_over_answered().await;
-    }
-}
+mod tests;

@@ -9,6 +9,7 @@ use super::path::Path;
 use super::topics::TopicState;
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
+use crate::guarded::guarded;
 use crate::limits::SEND_GROUP_ROWS_MAX;
 use crate::message::Envelope;
 use crate::metrics;
@@ -93,11 +94,15 @@ impl<'a> Outgoing<'a> {
             kind: engine.teller.has_listeners().then(|| row.envelope.kind.as_str().into()),
             bytes: row.envelope.size_bytes().max(1),
             committed_at,
+            sent_at: now,
+            overdue_since: None,
             alone: alone || engine.transport.sends_one_by_one(),
         };
         if let Err(known) = engine.ledger.enter(row.key, entry, room) {
             return Offered::Known(known);
         }
+        // At once: dropped by a panic it reports that the row was not sent, and without it nobody would.
+        let receipt = Receipt::new(row.key, Arc::clone(engine) as Arc<dyn ReceiptSink>);
         if let Some(batch) = batch {
             batch.expect();
         }
@@ -105,12 +110,11 @@ impl<'a> Outgoing<'a> {
             topic.meters.resent.increment(1);
         }
         topic.meters.sent(path).increment(1);
-        let sink: Arc<dyn ReceiptSink> = Arc::clone(engine) as _;
-        self.push(way, row.envelope, Receipt::new(row.key, sink));
+        self.push(way, row.envelope, receipt, now);
         Offered::Sent
     }
 
-    fn push(&mut self, way: Way, envelope: Envelope, receipt: Receipt) {
+    fn push(&mut self, way: Way, envelope: Envelope, receipt: Receipt, now: BootInstant) {
         match way {
             Way::Plain => self.group.push((envelope, receipt)),
             Way::Fenced(by, run) => {
@@ -122,7 +126,7 @@ impl<'a> Outgoing<'a> {
             }
         }
         self.rows += 1;
-        if self.rows >= SEND_GROUP_ROWS_MAX {
+        if self.rows >= SEND_GROUP_ROWS_MAX || self.engine.caution.is_on(now) {
             self.send_group();
         }
     }
@@ -130,6 +134,13 @@ impl<'a> Outgoing<'a> {
     /// Hands the last group over.
     pub(crate) fn send(mut self) {
         self.send_group();
+    }
+
+    /// Calls the transport. What it has not taken when it panics is dropped with its receipt, and so reported.
+    fn hand_over(&self, send: impl FnOnce()) {
+        if guarded("transport", &self.engine.name, send).is_none() {
+            self.engine.caution.begin(self.engine.clock.now());
+        }
     }
 
     fn send_group(&mut self) {
@@ -143,9 +154,11 @@ impl<'a> Outgoing<'a> {
             false => Vec::new(),
         };
         if !group.is_empty() {
-            self.engine.transport.send_all(group);
+            self.hand_over(|| self.engine.transport.send_all(group));
         }
-        fenced.into_iter().for_each(|(lane, messages)| lane.send_all(messages));
+        for (lane, messages) in fenced {
+            self.hand_over(|| lane.send_all(messages));
+        }
         too_early.into_iter().for_each(|row| self.engine.settle(row, Outcome::Delivered));
         crash_point!(SENT);
     }

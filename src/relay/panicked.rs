@@ -1,4 +1,4 @@
-/// The thread of a blocking relay ended by a panic: of a store, a transport or a clock, or of the relay itself. The panic's
+/// The thread of a blocking relay ended by a panic: of a store or a transport, or of the relay itself. The panic's
 /// own message went where the process's panics go.
 ///
 /// Nothing is lost: what was committed is in the table. A new relay of the same outbox can be started.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::BootInstant;
-use crate::store::{Claim, DueMark};
+use crate::store::{Claim, DueMark, LookRange};
 
 /// Claims one after the other through a backlog, each beginning where the last one ended: none walks over what the
 /// others hold and have removed.
@@ -14,9 +14,9 @@ use crate::store::{Claim, DueMark};
 /// 130 ms of each second nothing was sent.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
+    /// Never forgotten: without one, a claim and a look would walk over everything that vacuum was kept from, and where that takes
+    /// longer than their deadline, so would the next. What lies below it is found by a look from the beginning, which sets it back.
     watermark: Option<DueMark>,
-    swept_fully_at: Option<BootInstant>,
-    looked_back_at: Option<BootInstant>,
     pass: Option<Pass>,
     /// Of the pass under way, or the lowest that may come. A claim of a lower one has no say.
     number: u64,
@@ -41,9 +41,8 @@ pub(crate) struct Start {
 }
 
 impl Passes {
-    /// Where to claim from: where the pass is, for `pass_max` at most; else the watermark, and the beginning whenever
-    /// `full_sweep_interval` has passed.
-    pub(super) fn start(&mut self, now: BootInstant, full_sweep_interval: Duration, pass_max: Duration) -> Start {
+    /// Where to claim from: where the pass is, for `pass_max` at most; else the watermark.
+    pub(super) fn start(&mut self, now: BootInstant, pass_max: Duration) -> Start {
         if let Some(pass) = &mut self.pass {
             if now < pass.began_at + pass_max {
                 let after = self.watermark.max(Some(pass.reached));
@@ -52,17 +51,13 @@ impl Passes {
             pass.began_at = now;
             self.next += 1;
         }
-        let fresh = self.swept_fully_at.is_some_and(|at| now < at + full_sweep_interval);
-        if !fresh {
-            self.watermark = None;
-            self.swept_fully_at = Some(now);
-        }
         Start { after: self.watermark, in_pass: false, number: self.next }
     }
 
     /// Notes what a claim says of its range.
     pub(super) fn note(&mut self, from: Start, claim: &Claim, now: BootInstant) {
-        if !from.in_pass {
+        // Of a claim that began behind what a look has found since, it would hide that.
+        if !from.in_pass && from.after <= self.watermark {
             self.watermark = claim.watermark.or(self.watermark);
         }
         match claim.reached {
@@ -105,18 +100,17 @@ impl Passes {
         self.number = self.next;
     }
 
-    /// Forgets both where the last time is an `interval` ago: something is due below them, and may stay so because another holds it.
-    pub(super) fn look_back(&mut self, now: BootInstant, interval: Duration) {
-        if self.looked_back_at.is_none_or(|at| now >= at + interval) {
-            self.looked_back_at = Some(now);
-            self.forget();
+    /// Notes what a look says of its range. One that began at the watermark or below may also set it back: a row was committed late, or
+    /// the database's clock went back.
+    pub(super) fn looked(&mut self, range: &LookRange) {
+        if self.watermark.is_none_or(|watermark| range.after <= watermark) {
+            self.watermark = Some(range.watermark);
         }
     }
 
-    /// Forgets watermark and pass: rows may have come back below them.
-    pub(super) fn forget(&mut self) {
-        self.watermark = None;
-        self.stop();
+    /// Where a look begins that is to cost little; `None` before the first.
+    pub(super) fn watermark(&self) -> Option<DueMark> {
+        self.watermark
     }
 }
 
@@ -126,7 +120,6 @@ pub(super) mod tests {
     use crate::clock::{Clock as _, SystemClock};
     use crate::store::{ClaimBatch, Closed, RowKey, StoreError, Term};
 
-    const FULL: Duration = Duration::from_secs(60);
     const PASS_MAX: Duration = Duration::from_secs(1);
 
     #[derive(Debug)]
@@ -162,7 +155,7 @@ pub(super) mod tests {
         }
 
         fn from(&mut self) -> Start {
-            self.passes.start(self.now, FULL, PASS_MAX)
+            self.passes.start(self.now, PASS_MAX)
         }
 
         fn reached(&mut self, from: Start, watermark: i64, reached: i64) {
@@ -243,15 +236,51 @@ pub(super) mod tests {
         world.is_at(800, true);
     }
 
+    /// A look says what lies between `after` and the first row behind it.
+    fn looked(after: i64, watermark: i64) -> LookRange {
+        LookRange { topic: "orders".into(), after: DueMark(after), watermark: DueMark(watermark) }
+    }
+
     #[test]
-    fn what_may_have_come_back_is_looked_for_from_the_beginning() {
-        let (mut world, next, straggler) = World::between_two_passes();
-        world.passes.forget();
-        world.reached(straggler, 11, 2_000);
-        assert_eq!(world.from().after, None);
-        world.reached(next, 12, 2_000);
-        // Its watermark holds for what was locked as well; its pass may have gone by what came back.
-        world.is_at(12, false);
+    fn a_row_that_a_look_from_the_beginning_finds_below_is_claimed_next() {
+        let mut world = World::new();
+        world.passes.looked(&looked(i64::MIN, 10));
+        let under_way = world.is_at(10, false);
+        world.passes.looked(&looked(i64::MIN, 4));
+        world.found_all(under_way);
+        world.passes.note(under_way, &told(Some(12), None, true), world.now);
+        world.is_at(4, false);
+    }
+
+    #[test]
+    fn a_look_from_a_watermark_that_was_set_back_meanwhile_has_no_say() {
+        let mut world = World::new();
+        for (after, watermark) in [(i64::MIN, 10), (10, 12), (12, 14), (i64::MIN, 4), (14, 16)] {
+            world.passes.looked(&looked(after, watermark));
+        }
+        world.is_at(4, false);
+        world.passes.looked(&looked(4, 18));
+        world.is_at(18, false);
+    }
+
+    /// What is written from now on is due below where the watermark was.
+    #[test]
+    fn a_clock_that_goes_back_takes_the_watermark_along() {
+        let mut world = World::new();
+        world.passes.looked(&looked(i64::MIN, 100));
+        world.passes.looked(&looked(100, 40));
+        world.is_at(40, false);
+    }
+
+    /// Also where a row has stood at the watermark for longer than the look went back.
+    #[test]
+    fn a_look_a_while_back_leaves_what_lies_before_it() {
+        let mut world = World::new();
+        world.passes.looked(&looked(i64::MIN, 10));
+        world.passes.looked(&looked(50, 100));
+        world.is_at(10, false);
+        world.passes.looked(&looked(5, 8));
+        world.is_at(8, false);
     }
 
     #[test]
@@ -282,16 +311,15 @@ pub(super) mod tests {
         world.is_at(10, false);
     }
 
+    /// Whatever they fail of: what they had locked is above the watermark still.
     #[test]
-    fn once_in_a_while_a_claim_begins_at_the_beginning() {
+    fn no_number_of_claims_that_fail_moves_the_watermark() {
         let mut world = World::at_the_end_of_a_pass();
-        world.now = world.now + FULL;
-        let full = world.from();
-        assert_eq!((full.after, full.in_pass), (None, false));
-        world.is_at(1_000, true);
-        world.reached(full, 12, 900);
-        world.is_at(900, true);
-        world.now = world.now + PASS_MAX;
-        world.is_at(12, false);
+        world.is_at(10, false);
+        for _ in 0..3 {
+            world.passes.stop();
+            world.now = world.now + PASS_MAX * 100;
+            world.is_at(10, false);
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::inbox::Fate;
 use super::ledger::Reservation;
 use super::outgoing::{Offer, Offered, Outgoing, Way};
 use super::path::Path;
+use super::store_call::store_call;
 use super::topics::{Gate, TopicState};
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
@@ -179,7 +180,7 @@ impl<'a> Round<'a> {
         let held = if is_all_delivered { Vec::new() } else { self.rows_to_hold(&delivered, &left, &busy) };
         crash_point!(CLOSING);
         let began_at = self.engine.clock.now();
-        let closed = batch.close(&delivered, &held).await;
+        let closed = store_call("close", batch.close(&delivered, &held)).await;
         crash_point!(CLOSED);
         for row in left {
             self.engine.ledger.strike(row);
@@ -235,7 +236,7 @@ impl<'a> Round<'a> {
             };
             engine.ledger.set_holder(*row, Holder::Lease(Lease { epoch, began_at, ends_at }));
             if let Some(error) = failed.remove(row) {
-                engine.inbox.push(*row, Fate::Failed(error));
+                engine.inbox.push(*row, Fate::Failed(Arc::new(error)));
             }
             dead.extend(self.poisoned.remove(row).map(|mut burial| {
                 burial.dead.held = Held { key: *row, epoch };
@@ -275,7 +276,7 @@ impl<'a> Round<'a> {
     fn forward_stragglers(&self) {
         let Collected { delivered, failed, busy, .. } = self.outcomes.close();
         self.engine.inbox.extend(delivered.into_iter().map(|row| (row, Fate::Delivered)));
-        self.engine.inbox.extend(failed.into_iter().map(|(row, error)| (row, Fate::Failed(error))));
+        self.engine.inbox.extend(failed.into_iter().map(|(row, error)| (row, Fate::Failed(Arc::new(error)))));
         self.engine.inbox.extend(busy.into_iter().map(|row| (row, Fate::Unsent)));
     }
 }
@@ -287,13 +288,22 @@ impl Drop for Round<'_> {
         if self.is_closed {
             return;
         }
-        let Collected { delivered, failed, busy, .. } = self.outcomes.take();
-        let failed: Vec<RowKey> = failed.into_iter().map(|(row, _)| row).collect();
-        self.engine.ledger.strike_all(&busy);
-        // By the outcomes, and not by what was noted as sent: the panic may have come in between.
-        self.engine.ledger.strike_all(&failed);
-        let held = self.rows_to_hold(&delivered, &failed, &busy);
-        self.after_failed_close(&delivered, &held, HashMap::new());
-        self.forward_stragglers();
+        // What came until now is in the ledger too, whether a close had taken it or not; what comes from now on goes to the inbox. And by
+        // the ledger, not by what was noted as sent: the panic may have come in between.
+        self.outcomes.close();
+        let ledger = &self.engine.ledger;
+        for (row, progress) in ledger.of_claim(&self.outcomes) {
+            match progress {
+                Progress::Failed => drop(ledger.strike(row)),
+                Progress::InFlight => self.lose(row, false),
+                Progress::Delivered => {
+                    ledger.set_holder(row, Holder::Lost);
+                    self.engine.inbox.push(row, Fate::Delivered);
+                }
+            }
+        }
+        for row in &self.in_flight {
+            self.lose(*row, false);
+        }
     }
 }

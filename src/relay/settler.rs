@@ -6,14 +6,16 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 use super::engine::Engine;
-use super::entry::Holder;
+use super::entry::{Holder, Progress};
 use super::failures;
 use super::group::Group;
 use super::inbox::Fate;
 use super::lanes::failures::{self as lane_failures, FailedInLane};
 use super::stop::Stage;
+use super::store_call::store_call;
 use crate::crash_points::crash_point;
-use crate::limits::{LANE_RECHECK, SETTLE_LATER_INTERVAL, WRITE_RETRY_MAX, WRITE_RETRY_MIN};
+use crate::guarded::guarded_async;
+use crate::limits::{LANE_RECHECK, SETTLE_LATER_INTERVAL, TEMPORARY_WAIT_MAX, WRITE_RETRY_MAX, WRITE_RETRY_MIN};
 use crate::metrics;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, RowRef, StoreError};
@@ -29,20 +31,82 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             group = engine.inbox.take(engine.limits.settle_rows_max, linger) => group,
             () = engine.stop.reached(Stage::Ending) => return,
         };
-        let (mut delivered, mut failed, mut failed_in_lanes) = (Vec::new(), Vec::new(), Vec::new());
-        for (row, fate) in group {
-            match fate {
-                Fate::Delivered => delivered.push(row),
-                Fate::Failed(error) => match engine.ledger.lane(row) {
-                    Some((hold, entry)) => failed_in_lanes.push(FailedInLane { row, hold, entry, error }),
-                    None => failed.push((row, error)),
-                },
-                Fate::Unsent => unsent(&engine, row),
-            }
+        write_in_hand(&engine, group).await;
+    }
+}
+
+/// Outcomes in the hands of a settler, in groups. Those that it leaves unwritten, whatever ended it, go back to the inbox.
+struct InHand<'a> {
+    engine: &'a Engine,
+    groups: Vec<Vec<(RowKey, Fate)>>,
+}
+
+impl InHand<'_> {
+    /// What is left of the last group: a row is written that is not in the ledger any more, or is there because it was sent anew.
+    fn unwritten(&self) -> Vec<(RowKey, Fate)> {
+        let progress = |fate: &Fate| match fate {
+            Fate::Delivered => Progress::Delivered,
+            Fate::Failed(_) | Fate::Unsent => Progress::Failed,
+        };
+        let group = self.groups.last().into_iter().flatten();
+        group.filter(|(row, fate)| self.engine.ledger.progress(*row) == Some(progress(fate))).cloned().collect()
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        while !self.groups.is_empty() {
+            let unwritten = self.unwritten();
+            self.engine.inbox.extend(unwritten);
+            self.groups.pop();
         }
-        settle(&engine, delivered).await;
-        failures::write(&engine, failed).await;
-        lane_failures::write(&engine, failed_in_lanes).await;
+    }
+}
+
+/// Writes what became of a group of rows. Where that panics, the group is halved, down to the row that is the reason, and that one is
+/// left: it costs its neighbours nothing, and the task goes on.
+async fn write_in_hand(engine: &Arc<Engine>, group: Vec<(RowKey, Fate)>) {
+    let mut hand = InHand { engine, groups: vec![group] };
+    while let Some(group) = hand.groups.last() {
+        let written = guarded_async("settler", "", write(engine, group.clone())).await;
+        let mut unwritten = if written.is_some() { Vec::new() } else { hand.unwritten() };
+        let second = unwritten.split_off(unwritten.len() / 2);
+        hand.groups.pop();
+        match (unwritten.is_empty(), &second[..]) {
+            (true, [(row, fate)]) => leave(engine, *row, fate),
+            (true, _) => {}
+            (false, _) => hand.groups.extend([second, unwritten]),
+        }
+    }
+}
+
+async fn write(engine: &Arc<Engine>, group: Vec<(RowKey, Fate)>) {
+    let (mut delivered, mut failed, mut failed_in_lanes) = (Vec::new(), Vec::new(), Vec::new());
+    for (row, fate) in group {
+        match fate {
+            Fate::Delivered => delivered.push(row),
+            Fate::Failed(error) => match engine.ledger.lane(row) {
+                Some((hold, entry)) => failed_in_lanes.push(FailedInLane { row, hold, entry, error }),
+                None => failed.push((row, error)),
+            },
+            Fate::Unsent => unsent(engine, row),
+        }
+    }
+    settle(engine, delivered).await;
+    failures::write(engine, failed).await;
+    lane_failures::write(engine, failed_in_lanes).await;
+}
+
+/// Leaves a row at whose outcome the settler panics. What was delivered is tried again later and is not sent again. What failed comes
+/// back when its lease ends, without a note of it; in a lane its key tries again after a while.
+fn leave(engine: &Arc<Engine>, row: RowKey, fate: &Fate) {
+    tracing::error!(?row, "what became of a row cannot be written: it is left");
+    if matches!(fate, Fate::Delivered) {
+        return groups_of(engine, vec![row]).into_iter().for_each(|group| settle_later(engine, group));
+    }
+    ::metrics::counter!(metrics::LEASE_LOST).increment(1);
+    if let Some(Holder::Lane(hold)) = engine.ledger.strike(row).map(|entry| entry.holder) {
+        hold.block(row, engine.clock.now() + TEMPORARY_WAIT_MAX);
     }
 }
 
@@ -169,7 +233,7 @@ async fn settle_unlocked(engine: &Engine, group: &mut Group) -> Result<(), Store
         return Ok(());
     }
     let refs: Vec<RowRef> = group.keys().into_iter().map(RowRef::from).collect();
-    let locked: HashSet<RowKey> = engine.store.remaining(&refs).await?.into_iter().collect();
+    let locked: HashSet<RowKey> = store_call("remaining", engine.store.remaining(&refs)).await?.into_iter().collect();
     let mut gone = group.clone();
     gone.retain(|row| !locked.contains(row));
     look_for_missing(engine, &gone).await?;

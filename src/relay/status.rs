@@ -92,7 +92,7 @@ pub enum TransportStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreStatus {
-    /// It answered.
+    /// It answered; also where it said that somebody has the table locked.
     Up,
     /// It did not: looks go on, and what was committed is sent when it answers again.
     Down {

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::engine::Engine;
 use super::round::Round;
 use super::stop::Stage;
+use super::store_call::store_call;
 use super::topics::TopicState;
 use crate::crash_points::crash_point;
 use crate::metrics;
@@ -27,7 +28,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         if let Err(error) = sweep(&engine, &topic).await {
             ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
             tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
-            topic.forget_watermark();
+            topic.stop_pass();
             if matches!(error, StoreError::TimedOut { .. }) {
                 topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));
             }
@@ -60,7 +61,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         wait_for_breaker(engine).await;
         return Ok(());
     }
-    let from = topic.claim_from(engine.clock.now(), limits.full_sweep_interval, limits.poll_interval);
+    let from = topic.claim_from(engine.clock.now(), limits.poll_interval);
     let spec = ClaimSpec {
         topic: topic.name(),
         after: from.start.after,
@@ -72,7 +73,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         keep: topic.topic.keep(),
     };
     let began_at = engine.clock.now();
-    let claim = engine.store.claim(&spec).await?;
+    let claim = store_call("claim", engine.store.claim(&spec)).await?;
     crash_point!(CLAIMED);
     let read = began_at.until(engine.clock.now());
     let deadline = Instant::now() + limits.claim_window_duration;

@@ -15,7 +15,7 @@ use super::parked::Parked;
 use super::passes::{Passes, Start};
 use crate::clock::BootInstant;
 use crate::metrics;
-use crate::store::Claim;
+use crate::store::{Claim, DueMark, LookRange};
 use crate::topic::Topic;
 use crate::transport::TransportError;
 
@@ -69,6 +69,8 @@ pub(crate) struct TopicState {
     emptied: Notify,
     /// Closed while a suspect is sent alone.
     gated: AtomicBool,
+    /// Of an ordered topic: it was said that it has messages without a lane.
+    warned_of_unordered: AtomicBool,
     memory: Mutex<Memory>,
 }
 
@@ -100,6 +102,7 @@ impl TopicState {
             in_flight: AtomicUsize::new(0),
             emptied: Notify::new(),
             gated: AtomicBool::new(false),
+            warned_of_unordered: AtomicBool::new(false),
             memory: Mutex::default(),
         }
     }
@@ -124,12 +127,25 @@ impl TopicState {
         self.seen_due.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A row has been due for so long. Where claims have found all that they could since rows were last seen due, and the watermark has
-    /// passed it, the next claim goes back to the beginning: it was committed late, or the database's clock went back.
-    pub(crate) fn note_overdue(&self, overdue_by: Duration, slack: Duration, now: BootInstant) {
-        if overdue_by > slack && self.is_swept() {
-            self.memory().passes.look_back(now, slack);
+    /// The topic is ordered, and has messages that are in no lane: says so once.
+    pub(crate) fn warn_of_unordered(&self) {
+        if !self.warned_of_unordered.swap(true, Ordering::AcqRel) {
+            let topic = self.topic.name();
+            tracing::warn!(
+                topic,
+                "the topic is ordered and has messages without a lane, which are sent beside its lanes in no order"
+            );
         }
+    }
+
+    /// Notes what a look says of its range.
+    pub(crate) fn note_look(&self, range: &LookRange) {
+        self.memory().passes.looked(range);
+    }
+
+    /// Where the next look begins that is to cost little; `None` before the first.
+    pub(crate) fn watermark(&self) -> Option<DueMark> {
+        self.memory().passes.watermark()
     }
 
     fn is_swept(&self) -> bool {
@@ -253,11 +269,10 @@ impl TopicState {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Where to claim from. A pass lasts for `pass_max` at most, and a claim begins at the beginning whenever `full_sweep_interval`
-    /// has passed.
-    pub(crate) fn claim_from(&self, now: BootInstant, full_sweep_interval: Duration, pass_max: Duration) -> ClaimFrom {
+    /// Where to claim from. A pass lasts for `pass_max` at most.
+    pub(crate) fn claim_from(&self, now: BootInstant, pass_max: Duration) -> ClaimFrom {
         let seen_due = self.seen_due();
-        ClaimFrom { start: self.memory().passes.start(now, full_sweep_interval, pass_max), seen_due }
+        ClaimFrom { start: self.memory().passes.start(now, pass_max), seen_due }
     }
 
     /// Notes what a claim of at most `rows_max` rows says of its range.
@@ -301,9 +316,9 @@ impl TopicState {
         self.memory().claim_size.in_time(read, term);
     }
 
-    /// Forgets the watermark and the pass: rows may have come back below them.
-    pub(crate) fn forget_watermark(&self) {
-        self.memory().passes.forget();
+    /// Ends the pass: what a claim that failed had is given back below it, and above the watermark.
+    pub(crate) fn stop_pass(&self) {
+        self.memory().passes.stop();
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

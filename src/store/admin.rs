@@ -65,6 +65,9 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// What another session has locked is passed over.
     async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError>;
 
+    /// Removes dead letters, whichever copy of their messages they are of; returns how many.
+    async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError>;
+
     /// Removes a dead letter and writes another message in its place, due now or at the tail of its lane, in one transaction.
     /// Says whether the letter was there; where it was not, or another session has it locked, nothing is written.
     ///

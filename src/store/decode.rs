@@ -29,6 +29,7 @@ pub(crate) struct RawBody {
     pub(crate) headers: Option<String>,
     pub(crate) payload: Option<Vec<u8>>,
     pub(crate) created_at: SystemTime,
+    pub(crate) deliver_at: Option<SystemTime>,
 }
 
 impl RawRow {
@@ -48,9 +49,16 @@ impl RawBody {
         envelope.key = self.key;
         envelope.kind = self.kind;
         envelope.payload = self.payload;
+        envelope.deliver_at = self.deliver_at;
         envelope.attempt = count(attempts).saturating_add(1);
         Ok(envelope)
     }
+}
+
+/// What follows an epoch, as the statements count it.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) fn next_epoch(epoch: i32) -> i32 {
+    epoch % i32::MAX + 1
 }
 
 /// A count that only somebody else's UPDATE can have made negative.

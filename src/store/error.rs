@@ -16,7 +16,7 @@ pub enum StoreError {
     /// The database cannot be reached, or the pool gave no connection.
     #[error("the database cannot be reached: {0}")]
     Unreachable(#[source] Source),
-    /// The statement did not answer in time; its connection was discarded.
+    /// The statement did not answer in time, or the server gave it up as slow; its connection is not used again.
     #[error("the database did not answer within {after:?}")]
     TimedOut {
         /// The client-side deadline.

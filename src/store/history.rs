@@ -34,7 +34,7 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
     /// processed there at once.
     async fn settle_kept(&self, rows: &[Kept], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
 
-    /// As [`Store::settle_dead`](super::Store::settle_dead), and moves the messages to the history; only message ids are looked at.
+    /// As [`Store::settle_dead`](super::Store::settle_dead), and moves the messages to the history.
     async fn settle_dead_kept(&self, rows: &[Kept]) -> Result<usize, StoreError>;
 
     /// Makes room ahead for what will be kept for these numbers of days, where the database needs that.

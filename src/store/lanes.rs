@@ -208,7 +208,7 @@ pub struct InLane<T> {
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) const SCAN_COUNTS: [usize; 4] = [1, 4, 16, 64];
 
-/// The text that scans `count` lanes: `one`, with the place of each in place of `{scan}`.
+/// The text that scans `count` lanes or topics: `one`, with the place of each in place of `{scan}`.
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) fn scan_text(one: &str, count: usize) -> String {
     let scans: Vec<String> = (0..count).map(|scan| one.replace("{scan}", &scan.to_string())).collect();
@@ -217,7 +217,7 @@ pub(crate) fn scan_text(one: &str, count: usize) -> String {
 
 /// Groups of scans with the place of the first, and the place of the text that takes each.
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(crate) fn scan_groups(scans: &[LaneScan]) -> impl Iterator<Item = (usize, &[LaneScan], usize)> {
+pub(crate) fn scan_groups<T>(scans: &[T]) -> impl Iterator<Item = (usize, &[T], usize)> {
     let largest = SCAN_COUNTS.iter().copied().max().unwrap_or(1);
     scans.chunks(largest).enumerate().map(move |(group, scans)| {
         let text = SCAN_COUNTS.iter().position(|count| scans.len() <= *count).unwrap_or(0);

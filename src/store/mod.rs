@@ -23,6 +23,7 @@ mod history_rows;
 mod horizon;
 pub(crate) mod lane_check;
 pub(crate) mod lanes;
+mod look;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -51,6 +52,7 @@ pub use half::{Decision, HalfStore};
 pub use history::{HistoryStore, Kept, Marking, Pruned, SentCount, SentMark, SentMessage};
 pub use horizon::Horizon;
 pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView};
+pub use look::{DueMark, Look, LookAt, LookFrom, LookRange, LookSpec, NextDue};
 pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlStore;
@@ -72,14 +74,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::message::MessageId;
+use crate::limits::DELAY_MAX;
 use crate::naming::TableNames;
 
 /// A database that holds an outbox.
 ///
 /// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it, and hold it to the
 /// public conformance suite (feature `testing`). Every method is bounded in time by the
-/// implementation ([`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT)); after a time-out the connection is discarded, never reused.
+/// implementation ([`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT)); after a time-out the connection is never reused; it keeps
+/// its place in the pool until the server has answered.
 ///
 /// # Errors
 /// Where a method says nothing else, that the database could not be asked, did not answer in time, or refused ([`StoreError`]).
@@ -118,8 +121,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// waited for.
     async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Removes delivered messages that meanwhile became dead letters; returns how many.
-    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError>;
+    /// Removes delivered rows that meanwhile became dead letters; returns how many. By id and message id: a message that was sent
+    /// again died under another id, and that dead letter is of the later copy.
+    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError>;
 
     /// Prolongs the lease of held rows to `lease` from now; returns those prolonged.
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError>;
@@ -131,9 +135,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// already, that one stays as it is and the row goes all the same.
     async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError>;
 
-    /// When the earliest row of each of `topics` is due, and which of them are paused. One statement: an idle relay asks
-    /// for nothing else.
-    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError>;
+    /// When the earliest row of each topic is due, and which of them are paused. One statement: an idle relay asks for nothing
+    /// else, and bounds it, so it has to read no index entry outside of these bounds.
+    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError>;
 
     /// Counts live rows and dead letters: of every topic that has any, also of those that no relay is configured for.
     ///
@@ -245,39 +249,10 @@ pub struct Closed {
     pub held: Vec<Held>,
 }
 
-/// A `due_at` of the database's clock, as a store compares it; opaque to the relay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DueMark(pub i64);
-
-/// What a look finds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Look {
-    /// When the earliest row of each topic is due; a topic without rows is left out.
-    pub due: Vec<NextDue>,
-    /// The topics that are paused ([`AdminStore::pause`]); none in a store that knows no pauses.
-    pub paused: Vec<Arc<str>>,
-}
-
-impl Look {
-    /// What was found of each topic: when it is due, and itself where it is paused.
-    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-    pub(crate) fn of(topics: impl IntoIterator<Item = (Option<NextDue>, Option<Arc<str>>)>) -> Self {
-        let (due, paused): (Vec<_>, Vec<_>) = topics.into_iter().unzip();
-        Self { due: due.into_iter().flatten().collect(), paused: paused.into_iter().flatten().collect() }
-    }
-}
-
-/// When a topic's earliest rows are due.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NextDue {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// How long until then; zero where it is due.
-    pub due_in: Duration,
-    /// For how long it has been due; zero where it is not.
-    pub overdue_by: Duration,
-    /// How long until the earliest row falls due that is not due yet; `None` where every row is due.
-    pub later_in: Option<Duration>,
+/// For how long a row has waited that has been due for so long. One that is due for longer than messages live was made so by
+/// somebody's own hand (PostgreSQL's `-infinity`, the year 0): it is due, and how long it has waited is not told by that.
+pub(crate) fn overdue(by: Duration) -> Duration {
+    if by > DELAY_MAX { Duration::ZERO } else { by }
 }
 
 /// What of a topic is in the tables.
@@ -305,6 +280,12 @@ pub enum StoreWarning {
         /// The setting that says so.
         setting: &'static str,
     },
+    /// Several nodes of the database take writes, and row locks hold on one of them only: relays on two nodes send the same messages,
+    /// and the ids that order lanes are not in the order of the commits.
+    SeveralPrimaries {
+        /// The setting that says so.
+        setting: &'static str,
+    },
 }
 
 impl fmt::Display for StoreWarning {
@@ -314,6 +295,14 @@ impl fmt::Display for StoreWarning {
                 write!(
                     f,
                     "{setting}: a crash of the database can lose commits, so a message may be sent whose row is gone"
+                )
+            }
+            Self::SeveralPrimaries { setting } => {
+                write!(
+                    f,
+                    "{setting}: several nodes may take writes, and a row lock holds on one of them only. Let every relay, and whatever \
+                     enqueues to ordered topics, reach one and the same node: otherwise each swept message may be sent twice, and a key \
+                     may lose its order"
                 )
             }
         }

@@ -11,8 +11,8 @@ use crate::message::Envelope;
 /// A lane of an ordered topic, as the broker is to know it: the same on every node, and of no other lane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LaneName {
-    /// The outbox: its table of live messages, with its schema where one is named; and the relay's name where it is one of
-    /// [`Relays`](crate::relay::Relays).
+    /// The outbox: its table of live messages, with its schema where one is named; and behind a slash the relay's name where it is
+    /// one of [`Relays`](crate::relay::Relays).
     pub outbox: Arc<str>,
     /// The topic.
     pub topic: Arc<str>,
@@ -20,9 +20,11 @@ pub struct LaneName {
     pub lane: u16,
 }
 
+/// `outbox/topic/lane`. No two lanes have the same: neither a table nor a topic has a slash in its name, and what a relay's name may
+/// have stands between them. With dashes, which both have, the relay `eu` with the topic `west-orders` was `eu-west` with `orders`.
 impl fmt::Display for LaneName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}-{}", self.outbox, self.topic, self.lane)
+        write!(f, "{}/{}/{}", self.outbox, self.topic, self.lane)
     }
 }
 

@@ -2,6 +2,7 @@
 //! its table.
 
 use std::borrow::Cow;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::message::Envelope;
 
@@ -15,25 +16,47 @@ pub const KIND: &str = "outbox-kind";
 /// where the header is absent: a time-out or a crash spends no attempt.
 pub const ATTEMPT: &str = "outbox-attempt";
 
+/// When the row was written, by the database's clock, in decimal milliseconds since 1970 UTC: the same in every copy. A broker's own
+/// time of a message is when it was sent, which for one that was delayed or redriven is much later.
+pub const CREATED_AT: &str = "outbox-created-at";
+
+/// When a delayed message was to be sent, in decimal milliseconds since 1970 UTC; absent on others.
+pub const DELIVER_AT: &str = "outbox-deliver-at";
+
 /// Every header that a message is to carry, in order: the outbox's own, then the user's.
 ///
 /// ```
 /// use diesel_outbox::transport::header;
 /// use diesel_outbox::{Envelope, MessageId};
+/// # use std::time::Duration;
 /// let mut envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
 /// envelope.kind = "order.placed".to_owned();
 /// envelope.headers.push("source", "shop");
 /// let names: Vec<&str> = header::of(&envelope).map(|(name, _)| name).collect();
-/// assert_eq!(names, ["outbox-message-id", "outbox-kind", "source"], "a first attempt");
+/// assert_eq!(names, ["outbox-message-id", "outbox-kind", "outbox-created-at", "source"], "a first attempt");
 /// envelope.attempt = 2;
-/// let names: Vec<&str> = header::of(&envelope).map(|(name, _)| name).collect();
-/// assert_eq!(names, ["outbox-message-id", "outbox-kind", "outbox-attempt", "source"]);
+/// envelope.deliver_at = Some(envelope.created_at + Duration::from_secs(60));
+/// let own = header::of(&envelope).map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(&value)));
+/// let own: Vec<String> = own.collect();
+/// assert_eq!(own[2..5], ["outbox-attempt=2", "outbox-created-at=0", "outbox-deliver-at=60000"]);
 /// ```
 pub fn of(envelope: &Envelope) -> impl Iterator<Item = (&str, Cow<'_, [u8]>)> {
     let text = |text: String| Cow::Owned(text.into_bytes());
     let kind = (!envelope.kind.is_empty()).then_some((KIND, Cow::Borrowed(envelope.kind.as_bytes())));
     // Nearly every message is a first attempt, and a header costs a drain a twentieth of its processors.
     let attempt = (envelope.attempt > 1).then(|| (ATTEMPT, text(envelope.attempt.to_string())));
-    let own = [Some((MESSAGE_ID, text(envelope.message_id.to_string()))), kind, attempt];
+    let deliver_at = envelope.deliver_at.map(|at| (DELIVER_AT, text(millis(at).to_string())));
+    let own = [
+        Some((MESSAGE_ID, text(envelope.message_id.to_string()))),
+        kind,
+        attempt,
+        Some((CREATED_AT, text(millis(envelope.created_at).to_string()))),
+        deliver_at,
+    ];
     own.into_iter().flatten().chain(envelope.headers.iter().map(|(name, value)| (name, Cow::Borrowed(value))))
+}
+
+/// An instant as the headers have it; 0 for one before 1970.
+pub(crate) fn millis(at: SystemTime) -> u64 {
+    u64::try_from(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

@@ -93,12 +93,21 @@ pub struct TransportError {
     class: FailureClass,
     source: Box<dyn Error + Send + Sync>,
     retry_after: Option<Duration>,
+    attempts: Option<Attempts>,
+}
+
+/// What a transport has in the place of a topic's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Attempts {
+    pub(crate) max: u32,
+    /// Until the next one.
+    pub(crate) wait: Duration,
 }
 
 impl TransportError {
     /// A failure of a class, with what the client said. That text is kept on the row and logged: no secrets in it.
     pub fn new(class: FailureClass, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { class, source: source.into(), retry_after: None }
+        Self { class, source: source.into(), retry_after: None, attempts: None }
     }
 
     /// Says for how long the receiver asks to be left alone; at most [`RETRY_AFTER_MAX`] counts.
@@ -112,6 +121,28 @@ impl TransportError {
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
+    }
+
+    /// Says how many attempts a message has that fails so, and how long it waits for the next one, in the place of its topic's
+    /// [`attempts_max`](crate::Topic::attempts_max) and [retry policy](crate::Topic::retry): for a transport whose receivers take
+    /// another time to be mended than what else a topic's messages fail at. Counts with [`FailureClass::Record`] only, and every
+    /// attempt that the message has spent counts towards `max`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use diesel_outbox::transport::{FailureClass, TransportError};
+    /// let refused = TransportError::new(FailureClass::Record, std::io::Error::other("the receiver answered 422"));
+    /// let refused = refused.with_attempts(20, Duration::from_secs(8));
+    /// ```
+    #[must_use]
+    pub fn with_attempts(mut self, max: u32, wait: Duration) -> Self {
+        self.attempts = Some(Attempts { max, wait });
+        self
+    }
+
+    /// What it has in the place of its topic's attempts.
+    pub(crate) const fn attempts(&self) -> Option<Attempts> {
+        self.attempts
     }
 
     /// For how long the receiver asks to be left alone, where it says so.

@@ -8,7 +8,7 @@ pub struct FaultRun {
     /// The same seed is the same schedule
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How long the faults go on, about; a thousand of them take 35
+    /// How long the faults go on, about; a thousand of them take 38
     #[arg(long, default_value_t = 5.0)]
     pub minutes: f64,
     /// A short run: an audit of 5,000 messages is enough, in place of 100,000

@@ -1,4 +1,4 @@
-//! The pages that one claim of the sweeper touches (EXPLAIN BUFFERS): beside delayed messages, beside a large history, and
+//! The pages that one claim of the sweeper touches, and one look of the scout (EXPLAIN BUFFERS): beside delayed messages, beside a large history, and
 //! while somebody's transaction keeps vacuum from what is gone.
 
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use xtask::results::{Spread, short};
 use crate::application::{self, PAYLOAD_BYTES};
 use crate::arguments::{Place, Plan};
 use crate::cpu::CpuMeter;
-use crate::explain::{Claim, Pages};
+use crate::explain::{Claim, Look, Pages};
 use crate::recorder::Recorder;
 use crate::report::{Figure, Floor, Journal};
 use crate::{database, explain};
@@ -40,11 +40,13 @@ struct Leg {
     pages: f64,
     pages_of_full_sweep: f64,
     milliseconds: f64,
+    pages_of_look: f64,
+    pages_of_look_back: f64,
 }
 
 pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
     let rows = plan.messages(ROWS) as i64;
-    let claim = explain::seen_claim(&place.postgres).await?;
+    let (claim, look) = explain::seen(&place.postgres).await?;
     let passing = plan.duration(PASSING_SECONDS * (rows as f64 / ROWS as f64).max(1.0));
     let cases = [
         (Beside::Nothing, "nothing beside".to_owned()),
@@ -61,7 +63,7 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
         for _ in 0..rounds {
             let cpu = CpuMeter::start(place.root)?;
             database::fill(&place.postgres, TOPIC, DUE, PAYLOAD_BYTES, 0).await?;
-            let leg = measure(&claim, place).await?;
+            let leg = measure(&claim, &look, place).await?;
             journal.leg(&name, cpu.stop()?, &leg)?;
             legs.push(leg);
             remove_due(place, held.is_some()).await?;
@@ -89,6 +91,11 @@ fn figures_of(beside: Beside, name: &str, legs: &[Leg], nothing: &mut Option<(f6
         Figure::new(format!("pages of a claim of 2,000, {name}"), "pages", pages, Floor::None),
         Figure::new(format!("execution of a claim of 2,000, {name}"), "ms", all(|leg| leg.milliseconds), Floor::None),
     ];
+    let looks =
+        [("a look", all(|leg| leg.pages_of_look)), ("a look from the beginning", all(|leg| leg.pages_of_look_back))];
+    figures.extend(
+        looks.map(|(look, pages)| Figure::new(format!("pages of {look}, {name}"), "pages", pages, Floor::None)),
+    );
     if let Some(wanted) = wanted {
         figures.push(Figure::new(format!("by those with nothing beside, {name}"), "", pages_by, wanted));
         figures.push(Figure::new(format!("the same of a full sweep, {name}"), "", full_by, Floor::None));
@@ -185,9 +192,11 @@ async fn remove_due(place: &Place, is_held: bool) -> Result<()> {
 }
 
 /// As a relay claims that has been at it, and as one that sweeps from the beginning.
-async fn measure(claim: &Claim, place: &Place) -> Result<Leg> {
+async fn measure(claim: &Claim, look: &Look, place: &Place) -> Result<Leg> {
     let mut conn = database::connect(&place.postgres).await?;
     let Pages { touched: pages, milliseconds } = claim.explain(&mut conn, TOPIC, true).await?;
     let full = claim.explain(&mut conn, TOPIC, false).await?;
-    Ok(Leg { pages, pages_of_full_sweep: full.touched, milliseconds })
+    let pages_of_look = look.explain(&mut conn, TOPIC, true).await?.touched;
+    let pages_of_look_back = look.explain(&mut conn, TOPIC, false).await?.touched;
+    Ok(Leg { pages, pages_of_full_sweep: full.touched, milliseconds, pages_of_look, pages_of_look_back })
 }

@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use super::acts::Acts;
 use super::counters::Counters;
+use super::policy::Panicky;
 use super::say;
 use super::transactions::{Kind, run};
 use crate::truth::Name;
@@ -38,10 +39,11 @@ pub(super) struct Work {
     /// By kind, and whether they came to their end.
     counts: Mutex<BTreeMap<(&'static str, bool), u64>>,
     counters: Counters,
+    policies: Panicky,
 }
 
 impl Work {
-    pub(super) fn new(config: Config, outbox: Outbox, acts: Acts, counters: Counters) -> Self {
+    pub(super) fn new(config: Config, outbox: Outbox, acts: Acts, counters: Counters, policies: Panicky) -> Self {
         Self {
             config,
             outbox,
@@ -51,6 +53,7 @@ impl Work {
             burst: AtomicU64::new(0),
             counts: Mutex::default(),
             counters,
+            policies,
         }
     }
 
@@ -74,7 +77,11 @@ impl Work {
             true => (*kind).to_owned(),
             false => format!("{kind}, in vain"),
         };
-        let transactions = counts.iter().map(|(kind, count)| (named(kind), *count)).chain(self.acts.counts());
+        let transactions = counts
+            .iter()
+            .map(|(kind, count)| (named(kind), *count))
+            .chain(self.acts.counts())
+            .chain([self.policies.count()]);
         Report::Counts { transactions: transactions.collect(), metrics: self.counters.counts() }
     }
 

@@ -4,10 +4,12 @@ mod acts;
 mod clock;
 mod counters;
 mod load;
+mod policy;
 mod transactions;
 mod transport;
 
 pub(crate) use acts::ACTS;
+pub(crate) use policy::POLICIES;
 pub(crate) use transactions::TRANSACTIONS;
 pub(crate) use transport::SENT_BY;
 
@@ -20,7 +22,6 @@ use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_outbox::relay::Relay;
-use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport};
 use diesel_outbox::{Limits, Outbox, Topic};
@@ -31,8 +32,9 @@ use self::acts::{Act, Acts};
 use self::clock::JumpingClock;
 use self::counters::Counters;
 use self::load::Work;
+use self::policy::Panicky;
 use self::transport::{Trouble, Troubled};
-use crate::wire::{Command, Config, Report};
+use crate::wire::{AGED, AGED_RETENTION_MS, Command, Config, RELAY_CONNECTIONS, RELAY_NAME, Report};
 
 /// How long the orderly end may take.
 const GRACE: Duration = Duration::from_secs(20);
@@ -51,12 +53,13 @@ pub(crate) async fn run(config: Config) -> Result<()> {
     plant(config.mistake.as_deref())?;
     end_with_the_first_panic();
     let counters = Counters::install()?;
-    let outbox = outbox(&config)?;
+    let policies = Panicky::default();
+    let outbox = outbox(&config, &policies)?;
     let transport = Troubled::new(kafka(&config)?, config.process);
     let clock = JumpingClock::default();
     let relay = relay(&config, &outbox, transport.clone(), clock.clone()).await?;
     let acts = Acts::start(&config, &outbox)?;
-    let work = Arc::new(Work::new(config, outbox, acts, counters));
+    let work = Arc::new(Work::new(config, outbox, acts, counters, policies.clone()));
     let load = load::start(&work);
     say(&Report::Running);
     thread::Builder::new().name("stalls".to_owned()).spawn(tell_stalls).context("start a thread")?;
@@ -70,6 +73,10 @@ pub(crate) async fn run(config: Config) -> Result<()> {
             Command::LoseAcks { for_ms } => transport.trouble(Trouble::LoseAcks, for_ms),
             Command::LateAcks { for_ms, by_ms } => transport.trouble(Trouble::LateAcks { by_ms }, for_ms),
             Command::FailSends { for_ms } => transport.trouble(Trouble::FailSends, for_ms),
+            Command::PanicPolicies { for_ms } => {
+                policies.panic(for_ms);
+                transport.trouble(Trouble::FailSends, for_ms);
+            }
             Command::Redrive => work.acts.order(Act::Redrive),
             Command::PauseTopic { topic } => work.acts.order(Act::Pause(topic)),
             Command::ResumeTopics => work.acts.order(Act::Resume),
@@ -83,8 +90,8 @@ pub(crate) async fn run(config: Config) -> Result<()> {
     Ok(())
 }
 
-fn outbox(config: &Config) -> Result<Outbox> {
-    let retry = || Fixed::from(vec![Duration::from_millis(100)]);
+fn outbox(config: &Config, policies: &Panicky) -> Result<Outbox> {
+    let retry = || policies.clone();
     let staleness = Duration::from_secs(2);
     let plain = Topic::new(config.topics.plain.as_str()).staleness(staleness).attempts_max(1).retry(retry());
     let ordered = Topic::new(config.topics.ordered.as_str()).ordered_by_key().serialize_by_key().lanes(LANES);
@@ -94,13 +101,20 @@ fn outbox(config: &Config) -> Result<Outbox> {
     }
     let fenced = Topic::new(config.topics.fenced.as_str()).ordered_by_key().serialize_by_key().lanes(FENCED_LANES);
     let fenced = fenced.fenced().staleness(staleness).retry(retry());
-    let outbox = Outbox::builder().topic(plain.keep_sent_days(1)).topic(ordered).topic(fenced);
+    let aged = Topic::new(config.topics.aged.as_str()).staleness(staleness).retry(retry());
+    let outbox = Outbox::builder().topic(plain.keep_sent_days(1)).topic(ordered).topic(fenced).topic(aged);
     outbox.build().context("build the outbox")
 }
 
 fn kafka(config: &Config) -> Result<KafkaTransport> {
     let settings = KafkaConfig::new(&config.bootstrap).set("message.timeout.ms", config.times.delivery_ms.to_string());
-    let topics = config.topics.all().map(|(_, topic)| KafkaTopic::new(topic).partitions(3).replication(1));
+    let topics = config.topics.all().map(|(place, name)| {
+        let topic = KafkaTopic::new(name).partitions(3).replication(1);
+        match place {
+            AGED => topic.config("message.timestamp.type", "CreateTime").config("retention.ms", AGED_RETENTION_MS),
+            _ => topic,
+        }
+    });
     let builder =
         topics.into_iter().fold(KafkaTransport::builder(settings), |builder, topic| builder.create_topic(topic));
     builder.build().context("make the Kafka transport")
@@ -116,16 +130,21 @@ async fn relay(config: &Config, outbox: &Outbox, transport: Troubled, clock: Jum
         prune_interval: Duration::from_secs(2),
         ..Limits::default()
     };
-    let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(&config.database_url));
-    let pool = pool.max_size(10).build().context("make the relay's pool")?;
+    let url = format!("{}?application_name={RELAY_NAME}{}", config.database_url, config.process);
+    let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(url));
+    let pool = pool.max_size(usize::try_from(RELAY_CONNECTIONS)?).build().context("make the relay's pool")?;
     let relay = outbox.relay().store(PostgresStore::new(pool)).transport(transport).limits(limits).clock(clock);
     relay.start().await.context("start the relay")
 }
 
-/// A relay that begins again behind a panic of its own, and a worker that is missing, would go unseen: nothing here is meant to panic.
+/// A relay that begins again behind a panic of its own, and a worker that is missing, would go unseen: nothing here is meant to panic
+/// but policies that were told to.
 fn end_with_the_first_panic() {
     let tell = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
+        if policy::is_told(panicked) {
+            return;
+        }
         tell(panicked);
         process::abort();
     }));

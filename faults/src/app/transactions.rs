@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::load::Work;
 use super::now_ms;
 use crate::truth::{CURABLE, Name, Note, note};
-use crate::wire::{FENCED, Load, ORDERED, PLAIN};
+use crate::wire::{AGED, FENCED, Load, ORDERED, PLAIN};
 
 /// Keys of either topic: few enough that each has an order worth the name.
 const KEYS: u64 = 40;
@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_millis(2_300);
 const DELAYS: std::ops::Range<u64> = 200..3_000;
 
 /// The names of all kinds.
-pub(crate) const TRANSACTIONS: [&str; 13] = [
+pub(crate) const TRANSACTIONS: [&str; 14] = [
     "commit",
     "ordered",
     "batch",
@@ -34,6 +34,7 @@ pub(crate) const TRANSACTIONS: [&str; 13] = [
     "delayed",
     "delayed, then sent now",
     "fenced",
+    "aged",
 ];
 
 /// What a transaction does.
@@ -53,11 +54,13 @@ pub(super) enum Kind {
     /// Delayed, and sent now when it is committed.
     Hastened,
     Fenced,
+    /// Its message is old when it is enqueued.
+    Aged,
 }
 
 impl Kind {
     pub(super) fn drawn(random: &mut fastrand::Rng, whole_life: bool) -> Self {
-        let lots = if whole_life { 130 } else { 100 };
+        let lots = if whole_life { 140 } else { 100 };
         match random.u32(..lots) {
             0..15 => Self::Commit,
             15..45 => Self::Ordered,
@@ -70,7 +73,8 @@ impl Kind {
             95..100 => Self::Cancelled,
             100..108 => Self::Delayed,
             108..112 => Self::Hastened,
-            _ => Self::Fenced,
+            112..130 => Self::Fenced,
+            _ => Self::Aged,
         }
     }
 
@@ -89,6 +93,7 @@ impl Kind {
             Self::Delayed => "delayed",
             Self::Hastened => "delayed, then sent now",
             Self::Fenced => "fenced",
+            Self::Aged => "aged",
         }
     }
 
@@ -134,6 +139,7 @@ impl Draft {
         match kind {
             Kind::Ordered if ordered => Self::of_key(work, random, ORDERED),
             Kind::Fenced => Self::of_key(work, random, FENCED),
+            Kind::Aged => Self { topic: AGED, key: None, ..Self::plain(work, random) },
             Kind::Delayed | Kind::Hastened => Self::plain(work, random).delayed(random, kind == Kind::Hastened),
             _ => match kind.is_of_any_topic().then(|| random.u32(..6)) {
                 Some(0 | 1) if ordered => Self::of_key(work, random, ORDERED),
@@ -226,7 +232,7 @@ pub(super) async fn run(
                 })
                 .await
         }
-        Kind::Ordered | Kind::Commit | Kind::Cancelled | Kind::Delayed => {
+        Kind::Ordered | Kind::Commit | Kind::Cancelled | Kind::Delayed | Kind::Aged => {
             connection.transaction(async |connection| first.write(work, connection).await).await
         }
         Kind::Rollback => {

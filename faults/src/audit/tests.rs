@@ -1,4 +1,5 @@
 use super::*;
+use crate::schedule::Kind;
 use crate::wire::ORDERED;
 
 struct Case {
@@ -8,6 +9,8 @@ struct Case {
     kept: Option<Vec<Uuid>>,
     records: Vec<Record>,
     windows: Vec<Window>,
+    calms: Vec<Calm>,
+    crowds: Vec<Crowd>,
 }
 
 fn name(sequence: u64) -> Name {
@@ -35,7 +38,16 @@ fn case() -> Case {
     let row = |n: u64| Committed::new(name(n), n.cast_signed(), Uuid::from_u128(n.into()), ORDERED, "key");
     let records = (1..=3).map(|n| record(n, n * 1_000)).collect();
     let committed = (1..=3).map(row).collect();
-    Case { committed, dead: Vec::new(), is_cured: true, kept: None, records, windows: Vec::new() }
+    Case {
+        committed,
+        dead: Vec::new(),
+        is_cured: true,
+        kept: None,
+        records,
+        windows: Vec::new(),
+        calms: Vec::new(),
+        crowds: Vec::new(),
+    }
 }
 
 fn letter(sequence: u64, is_curable: bool) -> Letter {
@@ -55,6 +67,8 @@ fn audit(case: &Case) -> Audit {
         kept: case.kept.as_deref(),
         records: &case.records,
         windows: &case.windows,
+        calms: &case.calms,
+        crowds: &case.crowds,
         applications: &applications,
     })
 }
@@ -192,4 +206,68 @@ fn nothing_that_happened_to_an_earlier_owner_explains_a_copy_behind_a_fence() {
         late.windows = vec![Window::at("stop", 1, 1_500)];
         assert_eq!(audit(&late).count(Finding::Doubled), 0);
     }
+}
+
+fn calm(until_ms: u64) -> Calm {
+    Calm { from_ms: 10_000, until_ms, rows_read: 0, dead_rows: None }
+}
+
+#[test]
+fn a_message_of_a_calm_that_takes_longer_than_ever_is_late_and_one_beside_a_fault_is_not() {
+    let mut slow = case();
+    slow.committed[2] = slow.committed[2].clone().noted_at(11_000);
+    slow.records[2].at_ms = 16_500;
+    assert_eq!(findings(&slow), [], "no calm");
+    slow.calms = vec![calm(15_500)];
+    assert_eq!(findings(&slow), [], "the calm ended before it was late");
+    slow.calms = vec![calm(18_000)];
+    assert_eq!(findings(&slow), [(Finding::Late, 1)]);
+    assert_eq!(audit(&slow).calm, BTreeMap::from([(false, (1, 5_500))]));
+    slow.windows = vec![Window::of(Kind::HoldSnapshot, None, [9_000, 20_000])];
+    assert_eq!(findings(&slow), [(Finding::Late, 1)], "a snapshot holds nobody up");
+    assert_eq!(audit(&slow).calm, BTreeMap::from([(true, (1, 5_500))]));
+    slow.windows = vec![Window::of(Kind::LockTable, None, [12_000, 13_000])];
+    assert_eq!(findings(&slow), []);
+}
+
+#[test]
+fn what_is_dead_may_be_read_through_now_and_then() {
+    let mut read = case();
+    read.calms = vec![Calm { rows_read: 900_000, ..calm(18_000) }];
+    assert_eq!(findings(&read), []);
+    read.calms[0].rows_read = 1_300_000;
+    assert_eq!(findings(&read), [(Finding::Costly, 1)]);
+    read.calms[0].dead_rows = Some(40_000);
+    assert_eq!(findings(&read), []);
+    read.calms[0].rows_read = 1_400_000;
+    assert_eq!(findings(&read), [(Finding::Costly, 1)]);
+}
+
+#[test]
+fn a_relay_with_more_connections_than_its_pool_is_found_unless_its_way_was_cut() {
+    let mut crowded = case();
+    crowded.crowds = vec![Crowd { process: 2, from_ms: 5_000, until_ms: 5_900, most: 12 }];
+    assert_eq!(findings(&crowded), [], "the server noticed it a moment later");
+    crowded.crowds[0].until_ms = 6_500;
+    assert_eq!(findings(&crowded), [(Finding::Crowded, 1)]);
+    crowded.windows = vec![Window::of(Kind::CutDatabase, Some(0), [4_000, 4_500])];
+    assert_eq!(findings(&crowded), [(Finding::Crowded, 1)], "another application's");
+    crowded.windows.push(Window::of(Kind::CutDatabase, Some(1), [4_000, 4_500]));
+    assert_eq!(findings(&crowded), []);
+}
+
+/// Its records say when they were given to the client, if anything: no fault can be told from that.
+#[test]
+fn a_second_copy_of_the_aged_topic_is_not_judged_and_a_lost_message_is() {
+    let mut aged = case();
+    for row in &mut aged.committed {
+        row.topic = AGED;
+    }
+    for record in &mut aged.records {
+        record.topic = AGED;
+    }
+    aged.records.push(aged.records[0].clone());
+    assert_eq!(findings(&aged), []);
+    aged.records.retain(|record| record.name != Some(name(2)));
+    assert_eq!(findings(&aged), [(Finding::Lost, 1)]);
 }

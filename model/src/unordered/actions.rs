@@ -29,7 +29,7 @@ pub enum Action {
 
     /// The sweeper takes what is due: everything, or a single row as a trial.
     Claim { relay: RelayId, only: Option<usize> },
-    /// A full sweep forgets the watermark.
+    /// A look from the beginning sets the watermark back to before what is below it.
     FullSweep { relay: RelayId },
     /// The sweeper offers the claimed rows to the transport.
     SendClaimed { relay: RelayId },
@@ -91,7 +91,7 @@ impl Action {
             Self::Confirm { .. } => &["src/relay/dispatcher.rs", "src/store/memory/state.rs"],
             Self::SendRead { .. } => &["src/relay/dispatcher.rs", "src/relay/engine.rs", "src/relay/ledger.rs"],
             Self::Claim { .. } => &["src/relay/sweeper.rs", "src/store/memory/state/claim.rs"],
-            Self::FullSweep { .. } => &["src/relay/topics.rs"],
+            Self::FullSweep { .. } => &["src/relay/passes.rs", "src/relay/look_back.rs"],
             Self::SendClaimed { .. } => &["src/relay/round.rs", "src/relay/engine.rs"],
             Self::Close { .. } | Self::CloseFails { .. } => &["src/relay/round.rs", "src/store/memory/state/claim.rs"],
             Self::Settle { .. } => &["src/relay/settler.rs", "src/store/memory/state/writes.rs"],

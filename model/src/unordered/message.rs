@@ -21,7 +21,7 @@ pub struct Message {
     pub acknowledged_to: [bool; 2],
     /// Whether its transaction took longer than the slack of the watermark.
     pub overlong: bool,
-    /// Whether it lies below the watermark of a relay, where only a full sweep sees it.
+    /// Whether it lies below the watermark of a relay, where only a look from the beginning sees it.
     pub hidden: [bool; 2],
     /// Whether it has the same `id` as another message (never the same message id).
     pub shares_id: bool,

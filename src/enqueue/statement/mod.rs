@@ -15,6 +15,8 @@ use std::time::SystemTime;
 use diesel::result::Error;
 
 use super::encode::Encoded;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+use super::error::EnqueueError;
 use crate::clock::millis;
 use crate::lane::lane_column;
 use crate::limits::ENQUEUE_BYTES_MAX;
@@ -32,6 +34,12 @@ pub struct Insertion<'a> {
     /// Whether the connection counts a transaction as open.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "MariaDB alone can say that it is over"))]
     pub(crate) in_transaction: bool,
+    /// The depth of the transaction of the outbox's own that these are the last statements of: it was marked there.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "PostgreSQL alone looks for the mark in the INSERT")
+    )]
+    pub(crate) marked: Option<u32>,
 }
 
 /// What the database says of a row it inserted.
@@ -58,11 +66,58 @@ pub trait Dialect {
     #[doc(hidden)]
     const DEADLOCK_ENDS_TRANSACTION: bool = false;
 
+    /// SQL that marks the transaction or savepoint that has just begun at this depth. The mark ends with it, whatever ends
+    /// it, and where it is gone the transaction is another one, or none.
+    #[doc(hidden)]
+    fn transaction_mark(_depth: u32) -> Option<String> {
+        None
+    }
+
+    /// Whether the mark travels with BEGIN in one text.
+    #[doc(hidden)]
+    const MARK_TRAVELS: bool = false;
+
+    /// Takes the mark away before the last INSERT, and fails where it is gone. None where the INSERT looks itself.
+    #[doc(hidden)]
+    const TAKE_MARK: Option<&'static str> = None;
+
+    /// Fails inside a transaction, and does nothing outside. None where an INSERT tells by itself, or nothing does.
+    #[doc(hidden)]
+    const PROBE: Option<&'static str> = None;
+
+    /// Whether one INSERT may store some of its rows and leave out others without an error, as a trigger has it.
+    #[doc(hidden)]
+    const STORES_SOME: bool = false;
+
     /// Whether the statement refused to run because its transaction is over.
     #[doc(hidden)]
     fn says_transaction_lost(_error: &Error) -> bool {
         false
     }
+
+    /// Whether [`PROBE`](Self::PROBE) failed because it is inside a transaction.
+    #[doc(hidden)]
+    fn says_in_transaction(_error: &Error) -> bool {
+        false
+    }
+
+    /// Whether ROLLBACK failed because no transaction was open.
+    #[doc(hidden)]
+    fn says_not_in_transaction(_error: &Error) -> bool {
+        false
+    }
+
+    /// Whether the statement failed because a row of its own is missing.
+    #[doc(hidden)]
+    fn says_row_removed(_error: &Error) -> bool {
+        false
+    }
+}
+
+/// Whether the database's message has `text`.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+fn says(error: &Error, text: &str) -> bool {
+    matches!(error, Error::DatabaseError(_, information) if information.message().contains(text))
 }
 
 /// How many of `rows` the next statement takes.
@@ -77,6 +132,13 @@ pub(crate) fn next_statement_rows<B: Dialect + ?Sized>(rows: &[Encoded]) -> usiz
 }
 
 impl Insertion<'_> {
+    /// As an error where fewer rows were stored than there are: the first whose row is missing.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    pub(super) fn removed(&self, is_missing: impl Fn(&Encoded) -> bool) -> Error {
+        let missing = self.rows.iter().find(|row| is_missing(row)).or(self.rows.first());
+        EnqueueError::RowRemoved { topic: missing.map_or_else(String::new, |row| row.topic.to_string()) }.into()
+    }
+
     /// Whether a row is in a lane. Statements of such rows have a text of their own, so that others bind nothing more.
     fn has_lanes(&self) -> bool {
         self.rows.iter().any(|row| row.lane.is_some())

@@ -3,7 +3,7 @@ use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
-use super::{Binds, Dialect, Insertion};
+use super::{Binds, Dialect, Inserted, Insertion, says};
 use crate::limits::KEY_LOCK_BUCKETS;
 
 impl Dialect for Mysql {
@@ -12,7 +12,7 @@ impl Dialect for Mysql {
 
     /// The text of the guard stands in the error of its overflow, whatever language the server speaks.
     fn says_transaction_lost(error: &Error) -> bool {
-        matches!(error, Error::DatabaseError(_, information) if information.message().contains("@@in_transaction"))
+        says(error, "@@in_transaction")
     }
 }
 
@@ -37,6 +37,11 @@ impl LockKeys {
         let mut buckets: Vec<i32> = buckets.filter_map(|bucket| i32::try_from(bucket).ok()).collect();
         buckets.sort_unstable();
         buckets.dedup();
+        // In a few sizes: each is a text that every connection prepares, and the server's max_prepared_stmt_count is one for all. A
+        // bucket that is named twice is locked once.
+        if let Some(&last) = buckets.last() {
+            buckets.resize(buckets.len().next_power_of_two(), last);
+        }
         // An outbox has one prefix and one schema for all of its tables.
         let table = insertion.table.strip_suffix("messages").map(|prefix| format!("{prefix}key_locks"))?;
         (!buckets.is_empty()).then_some(Self { table, buckets })
@@ -159,10 +164,24 @@ impl QueryId for Insert<'_> {
 
 impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
 
+/// What became of the messages of `insertion`, by the number of rows that it wrote.
+pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, written: usize) -> QueryResult<Vec<Inserted>> {
+    if written < insertion.rows.len() {
+        return Err(insertion.removed(|_| true));
+    }
+    Ok(vec![Inserted::default(); insertion.rows.len()])
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use diesel::debug_query;
+
     use super::*;
     use crate::enqueue::encode::Encoded;
+    use crate::enqueue::error::EnqueueError;
+    use crate::limits::ENQUEUE_ROWS_MAX;
     use crate::message::Message;
     use crate::outbox::Outbox;
     use crate::topic::Topic;
@@ -173,11 +192,46 @@ mod tests {
         let outbox = Outbox::builder().topic(topic).build().expect("build");
         let encoded = |key: i64| outbox.encode_checked(&Message::to("orders").key(key.to_string())).expect("encode");
         let rows: Vec<Encoded> = (0..2 * KEY_LOCK_BUCKETS).map(encoded).collect();
-        let insertion = Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true };
+        let insertion =
+            Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true, marked: None };
         let locks = LockKeys::new(&insertion).expect("it locks");
         let buckets = 0..i32::try_from(KEY_LOCK_BUCKETS).expect("few");
         assert!(locks.buckets.iter().all(|bucket| buckets.contains(bucket)));
-        assert!(locks.buckets.is_sorted_by(|one, next| one < next), "in one order, and each once");
-        assert!(locks.buckets.len() > rows.len() / 4, "and spread: {}", locks.buckets.len());
+        assert!(locks.buckets.is_sorted(), "in one order");
+        let different: HashSet<i32> = locks.buckets.iter().copied().collect();
+        assert!(different.len() > rows.len() / 4, "and spread: {}", different.len());
+    }
+
+    /// Each text is prepared on each connection, and the server bounds their number for all connections together.
+    #[test]
+    fn the_locks_of_any_number_of_keys_are_one_of_a_few_texts() {
+        let topic = Topic::new("orders").ordered_by_key().serialize_by_key();
+        let outbox = Outbox::builder().topic(topic).build().expect("build");
+        let encoded = |key: usize| outbox.encode_checked(&Message::to("orders").key(key.to_string())).expect("encode");
+        let rows: Vec<Encoded> = (0..ENQUEUE_ROWS_MAX).map(encoded).collect();
+        let text = |count: usize| {
+            let rows = &rows[..count];
+            let insertion =
+                Insertion { table: "outbox_messages", rows, leased: false, in_transaction: true, marked: None };
+            let locks = LockKeys::new(&insertion).expect("it locks");
+            let wanted: HashSet<i64> =
+                insertion.key_locks().into_iter().map(|lock| lock.rem_euclid(KEY_LOCK_BUCKETS)).collect();
+            assert_eq!(locks.buckets.iter().map(|bucket| i64::from(*bucket)).collect::<HashSet<_>>(), wanted);
+            debug_query::<Mysql, _>(&locks).to_string().split(" -- binds").next().expect("a text").to_owned()
+        };
+        let texts: HashSet<String> = (1..=ENQUEUE_ROWS_MAX).map(text).collect();
+        assert!(texts.len() <= 9, "{} texts", texts.len());
+    }
+
+    /// No trigger of MariaDB's or MySQL's keeps a row out without an error, so no server shows it.
+    #[test]
+    fn fewer_rows_than_messages_are_an_error() {
+        let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("build");
+        let rows = [1, 2].map(|_| outbox.encode_checked(&Message::to("orders")).expect("encode"));
+        let insertion =
+            Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true, marked: None };
+        assert_eq!(inserted(&insertion, 2).expect("both").len(), 2);
+        let error = inserted(&insertion, 1).expect_err("one is missing");
+        assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::RowRemoved { topic }) if topic == "orders"));
     }
 }

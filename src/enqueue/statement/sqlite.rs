@@ -1,11 +1,11 @@
 use std::collections::HashMap;
 
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::result::QueryResult;
+use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 
-use super::{Binds, Dialect, Inserted, Insertion};
+use super::{Binds, Dialect, Inserted, Insertion, says};
 
 /// A returned row: id and message id.
 pub(in crate::enqueue) type Returned = (i64, Vec<u8>);
@@ -15,6 +15,28 @@ const NOW_MS: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 
 impl Dialect for Sqlite {
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
+    const STORES_SOME: bool = true;
+
+    // `OR ROLLBACK`, `RAISE(ROLLBACK)` and a full disk end a transaction as COMMIT and ROLLBACK do, and no expression says
+    // whether one is open. What SQL can tell is whether a savepoint is there, and that BEGIN fails inside a transaction.
+    const TAKE_MARK: Option<&'static str> = Some("RELEASE SAVEPOINT outbox_transaction");
+    const PROBE: Option<&'static str> = Some("BEGIN; ROLLBACK");
+
+    fn transaction_mark(_depth: u32) -> Option<String> {
+        Some("SAVEPOINT outbox_transaction".to_owned())
+    }
+
+    fn says_transaction_lost(error: &Error) -> bool {
+        says(error, "no such savepoint: outbox_transaction")
+    }
+
+    fn says_in_transaction(error: &Error) -> bool {
+        says(error, "within a transaction")
+    }
+
+    fn says_not_in_transaction(error: &Error) -> bool {
+        says(error, "no transaction is active")
+    }
 }
 
 /// The rows of one statement.
@@ -115,9 +137,13 @@ impl Query for Insert<'_> {
 }
 
 /// What became of each message of `insertion`; SQLite promises no order of the returned rows.
-pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, returned: Vec<Returned>) -> Vec<Inserted> {
+pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, returned: Vec<Returned>) -> QueryResult<Vec<Inserted>> {
+    let stored = returned.len();
     let returned: HashMap<Vec<u8>, i64> = returned.into_iter().map(|(id, message_id)| (message_id, id)).collect();
+    if stored < insertion.rows.len() {
+        return Err(insertion.removed(|row| !returned.contains_key(row.message_id.as_uuid().as_bytes().as_slice())));
+    }
     let id = |message_id: &[u8]| returned.get(message_id).copied();
     let inserted = insertion.rows.iter().map(|row| row.message_id.as_uuid().as_bytes());
-    inserted.map(|message_id| Inserted { id: id(message_id), created_at: None }).collect()
+    Ok(inserted.map(|message_id| Inserted { id: id(message_id), created_at: None }).collect())
 }

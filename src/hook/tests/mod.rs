@@ -299,6 +299,45 @@ fn a_deadlock_is_remembered_until_the_transaction_ends() {
 }
 
 #[test]
+fn a_transaction_has_begun_from_its_begin_to_its_announced_end() {
+    let mut bench = Bench::begun();
+    assert!(!bench.hook.buffer.has_begun(), "BEGIN is only announced");
+    bench.finish(None);
+    assert!(bench.hook.buffer.has_begun());
+    bench.finish(Some(&error(DatabaseErrorKind::UniqueViolation, "swallowed")));
+    assert!(bench.hook.buffer.has_begun());
+    bench.commit(1);
+    bench.finish(None);
+    assert!(!bench.hook.buffer.has_begun());
+    bench.begin(1);
+    bench.finish(Some(&error(DatabaseErrorKind::Unknown, "no")));
+    assert!(!bench.hook.buffer.has_begun(), "BEGIN failed");
+    bench.begin(1);
+    bench.finish(None);
+    bench.roll_back(1);
+    assert!(!bench.hook.buffer.has_begun());
+}
+
+/// Its error is no news, and what comes behind a probe that never began is passed on.
+#[test]
+fn keeps_a_probe_to_itself() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let mine = move |event: InstrumentationEvent<'_>| log.lock().unwrap().push(format!("{event:?}"));
+    let mut bench = Bench::new();
+    bench.hook = CommitHook::new().chain(mine);
+    let before = bench.hook.buffer.statements();
+    bench.hook.probe = super::Probe::Expected("BEGIN; ROLLBACK");
+    bench.start("BEGIN; ROLLBACK");
+    bench.finish(Some(&error(DatabaseErrorKind::Unknown, "cannot start a transaction within a transaction")));
+    assert_eq!((seen.lock().unwrap().len(), bench.hook.buffer.statements()), (0, before));
+    bench.hook.probe = super::Probe::Expected("BEGIN; ROLLBACK");
+    bench.statement("SELECT 1");
+    bench.statement("BEGIN; ROLLBACK");
+    assert_eq!(seen.lock().unwrap().len(), 4);
+}
+
+#[test]
 fn passes_every_event_on() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);

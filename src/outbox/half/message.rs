@@ -13,6 +13,9 @@ use crate::enqueue::{Dialect, EnqueueError, Mark, MarkBackend};
 use crate::hook::AsyncConn;
 use crate::hook::{Conn, Depth, SyncConn, is_deadlocked};
 use crate::message::MessageId;
+use crate::outbox::probe::is_lost;
+#[cfg(feature = "async")]
+use crate::outbox::probe::is_lost_async;
 use crate::transport::HalfSent;
 
 /// A message that the broker has and shows to nobody. From [`HalfMessages::send`](super::HalfMessages::send).
@@ -54,14 +57,18 @@ impl HalfMessage {
     /// # Errors
     /// [`EnqueueError::HalfMessageDropped`] where the broker asked before: begin again, with a new half message, unless an
     /// earlier attempt with this one has committed. [`EnqueueError::NotInTransaction`], and [`EnqueueError::TransactionLost`] where
-    /// MariaDB has ended the transaction behind the connection's back; MySQL cannot say so of a connection that nothing was
-    /// enqueued on, so there mark first. The database's own, unchanged.
+    /// MariaDB or SQLite has ended the transaction behind the connection's back; MySQL cannot say so of a connection that nothing
+    /// was enqueued on, nor PostgreSQL of raw SQL, so there mark first. [`EnqueueError::RowRemoved`] where a trigger keeps the mark
+    /// out of its table. The database's own, unchanged.
     pub fn mark<C>(&self, conn: &mut C) -> QueryResult<()>
     where
         C: diesel::connection::Connection,
         C::Backend: MarkBackend<C>,
     {
-        self.check::<C::Backend>(&mut SyncConn(conn))?;
+        let at = self.check::<C::Backend>(&mut SyncConn(conn))?;
+        if is_lost(conn, at)? {
+            return Err(self.transaction_lost());
+        }
         self.marked::<C::Backend>(C::Backend::mark(conn, self.to_mark()))
     }
 
@@ -78,7 +85,10 @@ impl HalfMessage {
         C: diesel_async::AsyncConnection,
         C::Backend: AsyncMarkBackend<C>,
     {
-        self.check::<C::Backend>(&mut AsyncConn(conn))?;
+        let at = self.check::<C::Backend>(&mut AsyncConn(conn))?;
+        if is_lost_async(conn, at).await? {
+            return Err(self.transaction_lost());
+        }
         let marked = C::Backend::mark_async(conn, self.to_mark()).await;
         self.marked::<C::Backend>(marked)
     }
@@ -87,14 +97,15 @@ impl HalfMessage {
         Mark { table: &self.halves.table, message_id: self.message_id.as_uuid(), topic: &self.topic }
     }
 
-    fn check<B: Dialect>(&self, conn: &mut impl Conn) -> QueryResult<()> {
-        if Depth::of(conn)?.depth == 0 {
+    fn check<B: Dialect>(&self, conn: &mut impl Conn) -> QueryResult<Depth> {
+        let at = Depth::of(conn)?;
+        if at.depth == 0 {
             return Err(EnqueueError::NotInTransaction { topic: self.topic.to_string() }.into());
         }
         if B::DEADLOCK_ENDS_TRANSACTION && is_deadlocked(conn) {
             return Err(self.transaction_lost());
         }
-        Ok(())
+        Ok(at)
     }
 
     fn transaction_lost(&self) -> Error {
@@ -109,6 +120,7 @@ impl HalfMessage {
                 Err(EnqueueError::HalfMessageDropped { topic: self.topic.to_string() }.into())
             }
             Err(error) if B::says_transaction_lost(&error) => Err(self.transaction_lost()),
+            Ok(0) => Err(EnqueueError::RowRemoved { topic: self.topic.to_string() }.into()),
             marked => marked.map(drop),
         }
     }

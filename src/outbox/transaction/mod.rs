@@ -6,6 +6,9 @@
 
 #[cfg(feature = "async")]
 mod bare;
+mod begin;
+#[cfg(feature = "async")]
+mod begin_async;
 #[cfg(feature = "async")]
 mod connection_async;
 mod connection_sync;

@@ -3,16 +3,16 @@
 use diesel::connection::TransactionManagerStatus;
 use diesel::pg::Pg;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
-use diesel::result::{DatabaseErrorKind, Error, QueryResult};
-use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, TransactionManager};
+use diesel::result::QueryResult;
+use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
 use futures_util::future::join;
 
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{AsyncOutboxBackend, next_statement_rows};
-use crate::hook::{AsyncConn, announce_commit};
+use crate::hook::{AsyncConn, announce_commit, announce_rollback};
 use crate::limits::ENQUEUE_BYTES_MAX;
 use crate::outbox::Outbox;
-use crate::outbox::write::Admitted;
+use crate::outbox::write::{Admitted, refusal};
 
 /// COMMIT as a prepared statement.
 ///
@@ -60,19 +60,23 @@ impl Outbox {
             join(Pg::insert_async(&mut first, self.insertion(&rows, admitted)), Commit.execute(&mut second)).await
         };
         let committed = committed.map(|_| ());
-        if !committed.as_ref().is_err_and(is_disconnected) {
+        if committed.is_ok() || is_clean_again(conn).await {
             *AnsiTransactionManager::transaction_manager_status_mut(conn) = TransactionManagerStatus::default();
         }
         // After a failed INSERT the server answers "ok" to COMMIT and rolls back.
-        let inserted = inserted?;
+        let inserted = inserted.map_err(|error| refusal::<Pg>(error, &rows))?;
         self.committing::<Pg>(rows, &inserted, admitted).end(&committed);
         committed
     }
 }
 
-fn is_disconnected(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::DatabaseError(DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand, _)
-    )
+/// Ends what a failed COMMIT may have left, and says whether the session can be used again.
+///
+/// COMMIT may not have run at all: cancelled before, or its prepared statement is gone (`DEALLOCATE ALL`, or pgbouncer
+/// went to another server). No error says which, so ROLLBACK is sent always; a transaction that is over takes it with a
+/// warning. So does COMMIT, which then tells whether the server still knows what was prepared: where it does not, each later
+/// transaction would fail as well.
+async fn is_clean_again(conn: &mut AsyncPgConnection) -> bool {
+    announce_rollback(&mut AsyncConn(conn));
+    conn.batch_execute("ROLLBACK").await.is_ok() && Commit.execute(conn).await.is_ok()
 }

@@ -9,14 +9,17 @@ use diesel_async::{AsyncConnection, TransactionManager};
 use futures_util::future::BoxFuture;
 
 use super::bare::TransactionConnection;
+use super::begin::after_rollback;
+use super::begin_async::begin_async;
 use super::connection_async::AsyncTransaction;
 use super::unwritten::Unwritten;
-use crate::enqueue::AsyncOutboxBackend;
 use crate::enqueue::encode::Encoded;
-use crate::hook::AsyncConn;
+use crate::enqueue::{AsyncOutboxBackend, Dialect};
+use crate::hook::{AsyncConn, Depth};
 use crate::outbox::Outbox;
+use crate::outbox::commit_async::commit_async;
 use crate::outbox::committing::Committing;
-use crate::outbox::write::Admitted;
+use crate::outbox::write::{Admitted, refusal};
 
 /// An async closure whose future can be asked to be `Send`; diesel-async's own trait for that is private.
 pub trait AsyncFunc<T, R>: AsyncFnOnce(T) -> R + FnOnce(T) -> <Self as AsyncFunc<T, R>>::Fut {
@@ -90,12 +93,12 @@ impl Outbox {
         let conn = conn.bare();
         async move {
             let f = f;
-            C::TransactionManager::begin_transaction(conn).await?;
+            let begun = begin_async(conn).await?;
             let mut unwritten = Unwritten::new(self.clone());
             let ended = call(f, &mut AsyncTransaction::new(conn, &mut unwritten)).await;
             match ended {
                 Ok(value) => {
-                    self.write_and_commit_async(conn, unwritten.into_rows()).await?;
+                    self.write_and_commit_async(conn, unwritten.into_rows(), begun).await?;
                     Ok(value)
                 }
                 Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
@@ -106,15 +109,15 @@ impl Outbox {
         }
     }
 
-    async fn write_and_commit_async<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<()>
+    async fn write_and_commit_async<C>(&self, conn: &mut C, rows: Vec<Encoded>, begun: Depth) -> QueryResult<()>
     where
         C: AsyncConnection + 'static,
         C::Backend: AsyncOutboxBackend<C>,
     {
         if rows.is_empty() {
-            return C::TransactionManager::commit_transaction(conn).await;
+            return commit_async(conn).await;
         }
-        let written = match self.admit::<C::Backend>(&mut AsyncConn(conn), &rows) {
+        let written = match self.admit_last::<C::Backend>(&mut AsyncConn(conn), &rows, begun) {
             Ok(admitted) => {
                 #[cfg(feature = "postgres")]
                 if let Some(conn) = (&mut *conn as &mut dyn Any).downcast_mut::<AsyncPgConnection>()
@@ -129,14 +132,11 @@ impl Outbox {
         };
         match written {
             Ok(committing) => {
-                let committed = C::TransactionManager::commit_transaction(conn).await;
+                let committed = commit_async(conn).await;
                 committing.end(&committed);
                 committed
             }
-            Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
-                Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
-                Err(rollback_error) => Err(rollback_error),
-            },
+            Err(error) => Err(after_rollback(error, C::TransactionManager::rollback_transaction(conn).await)),
         }
     }
 
@@ -145,6 +145,9 @@ impl Outbox {
         C: AsyncConnection + 'static,
         C::Backend: AsyncOutboxBackend<C>,
     {
+        if let Some(take_mark) = C::Backend::TAKE_MARK {
+            conn.batch_execute(take_mark).await.map_err(|error| refusal::<C::Backend>(error, &rows))?;
+        }
         let inserted = self.insert_all_async(conn, &rows, admitted).await?;
         let committing = self.committing::<C::Backend>(rows, &inserted, admitted);
         Ok(committing.or_remember(&mut AsyncConn(conn)))

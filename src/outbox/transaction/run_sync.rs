@@ -1,13 +1,15 @@
 use diesel::connection::{Connection, TransactionManager};
 use diesel::result::{Error, QueryResult};
 
+use super::begin::{after_rollback, begin};
 use super::connection_sync::Transaction;
 use super::unwritten::Unwritten;
-use crate::enqueue::OutboxBackend;
 use crate::enqueue::encode::Encoded;
-use crate::hook::SyncConn;
+use crate::enqueue::{Dialect, OutboxBackend};
+use crate::hook::{Depth, SyncConn};
 use crate::outbox::Outbox;
 use crate::outbox::committing::Committing;
+use crate::outbox::write::refusal;
 
 impl Outbox {
     /// Runs `f` in a transaction whose last statement writes the messages that `f` enqueued.
@@ -38,6 +40,8 @@ impl Outbox {
     ///
     /// # Errors
     /// What `f` returns, or what the database says to BEGIN, to the messages or to COMMIT.
+    /// [`EnqueueError::TransactionLost`](crate::EnqueueError::TransactionLost) where the transaction ended inside `f`, by a failed
+    /// statement or by raw SQL, so that the messages would be sent without its data.
     pub fn transaction<C, T, E, F>(&self, conn: &mut C, f: F) -> Result<T, E>
     where
         C: Connection,
@@ -45,13 +49,13 @@ impl Outbox {
         F: FnOnce(&mut Transaction<'_, C>) -> Result<T, E>,
         E: From<Error>,
     {
-        C::TransactionManager::begin_transaction(conn)?;
+        let begun = begin(conn)?;
         let mut tx = Transaction::new(conn, Unwritten::new(self.clone()));
         let ended = f(&mut tx);
         let (conn, unwritten) = tx.into_parts();
         match ended {
             Ok(value) => {
-                self.write_and_commit(conn, unwritten.into_rows())?;
+                self.write_and_commit(conn, unwritten.into_rows(), begun)?;
                 Ok(value)
             }
             Err(error) => match C::TransactionManager::rollback_transaction(conn) {
@@ -61,7 +65,7 @@ impl Outbox {
         }
     }
 
-    fn write_and_commit<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<()>
+    fn write_and_commit<C>(&self, conn: &mut C, rows: Vec<Encoded>, begun: Depth) -> QueryResult<()>
     where
         C: Connection,
         C::Backend: OutboxBackend<C>,
@@ -69,25 +73,25 @@ impl Outbox {
         if rows.is_empty() {
             return C::TransactionManager::commit_transaction(conn);
         }
-        match self.write_last(conn, rows) {
+        match self.write_last(conn, rows, begun) {
             Ok(committing) => {
                 let committed = C::TransactionManager::commit_transaction(conn);
                 committing.end(&committed);
                 committed
             }
-            Err(error) => match C::TransactionManager::rollback_transaction(conn) {
-                Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
-                Err(rollback_error) => Err(rollback_error),
-            },
+            Err(error) => Err(after_rollback(error, C::TransactionManager::rollback_transaction(conn))),
         }
     }
 
-    fn write_last<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<Committing>
+    fn write_last<C>(&self, conn: &mut C, rows: Vec<Encoded>, begun: Depth) -> QueryResult<Committing>
     where
         C: Connection,
         C::Backend: OutboxBackend<C>,
     {
-        let admitted = self.admit::<C::Backend>(&mut SyncConn(conn), &rows)?;
+        let admitted = self.admit_last::<C::Backend>(&mut SyncConn(conn), &rows, begun)?;
+        if let Some(take_mark) = C::Backend::TAKE_MARK {
+            conn.batch_execute(take_mark).map_err(|error| refusal::<C::Backend>(error, &rows))?;
+        }
         let inserted = self.insert_all(conn, &rows, admitted)?;
         let committing = self.committing::<C::Backend>(rows, &inserted, admitted);
         Ok(committing.or_remember(&mut SyncConn(conn)))

@@ -13,9 +13,9 @@ use crate::planted::{Mistake, planted};
 use crate::relay::dispatcher::give_up as poisoned_to_dead;
 use crate::relay::engine::Engine;
 use crate::relay::entry::Entry;
-use crate::relay::failures::{Burial, FailedRow, Treatment, give_up, note, treatment};
+use crate::relay::failures::{Burial, FailedRow, Treatment, give_up, note, treatment, wait_of, write_in_parts};
 use crate::relay::teller::GivenUp;
-use crate::store::{Dead, Failed, InLane, Poisoned, RowKey, StoreError};
+use crate::store::{Dead, Failed, InLane, Poisoned, RowKey};
 use crate::topic::OnFailedKey;
 use crate::transport::TransportError;
 
@@ -24,7 +24,7 @@ pub(crate) struct FailedInLane {
     pub(crate) row: RowKey,
     pub(crate) hold: LaneHold,
     pub(crate) entry: Entry,
-    pub(crate) error: TransportError,
+    pub(crate) error: Arc<TransportError>,
 }
 
 /// What is to be written of the rows of one topic.
@@ -67,7 +67,7 @@ fn treat(engine: &Engine, hold: LaneHold, failed: FailedRow, writes: &mut Writes
             writes.dead.push((hold, give_up(&failed, reason)));
         }
         Treatment::GiveUp { reason } => {
-            let wait = topic.topic.retry_policy().wait(failed.entry.failures.saturating_add(1));
+            let wait = wait_of(&topic.topic, failed.entry.failures.saturating_add(1));
             tracing::error!(message_id = %failed.row.message_id, topic = topic.topic.name(), reason, ?wait,
                 error = %failed.error, "a message is refused, and its key waits behind it");
             writes.failed.push((hold, InLane { fence, what: note(&failed, wait, true) }));
@@ -79,9 +79,10 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold
     let (holds, failed): (Vec<LaneHold>, Vec<InLane<Failed>>) = failed.into_iter().unzip();
     let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
     crash_point!(FAILING);
-    let written = store.fail_in_lanes(&lanes.name(), engine.lanes.node, &failed).await;
+    let (topic, loss) = (lanes.name(), "failures of an ordered topic could not be noted");
+    let fail = |part| store.fail_in_lanes(&topic, engine.lanes.node, part);
     // Not noted, it is a failure all the same: its key waits, and only the row does not know.
-    let written = told(written, failed.len(), "failures of an ordered topic could not be noted");
+    let written = counted(write_in_parts("fail_in_lanes", &failed, loss, fail).await, failed.len());
     let now = engine.clock.now();
     for (hold, failed) in holds.into_iter().zip(failed) {
         let row = failed.what.held.key;
@@ -103,8 +104,9 @@ async fn write_dead(engine: &Engine, lanes: &TopicLanes, burials: Vec<(LaneHold,
     let (dead, letters): (Vec<InLane<Dead>>, Vec<GivenUp>) = holds.iter().zip(burials).map(in_lane).unzip();
     let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
     crash_point!(DYING);
-    let written = store.bury_from_lanes(&lanes.name(), engine.lanes.node, &dead).await;
-    let written = told(written, dead.len(), "messages of an ordered topic could not be given up");
+    let (topic, loss) = (lanes.name(), "messages of an ordered topic could not be given up");
+    let bury = |part| store.bury_from_lanes(&topic, engine.lanes.node, part);
+    let written = counted(write_in_parts("bury_from_lanes", &dead, loss, bury).await, dead.len());
     let again_at = engine.clock.now() + engine.limits.poll_interval;
     for ((hold, dead), letter) in holds.into_iter().zip(dead).zip(letters) {
         let row = dead.what.held.key;
@@ -119,24 +121,23 @@ async fn write_dead(engine: &Engine, lanes: &TopicLanes, burials: Vec<(LaneHold,
     }
 }
 
-/// The rows that were written; what was not is logged and counted.
-fn told(written: Result<Vec<RowKey>, StoreError>, wanted: usize, loss: &'static str) -> HashSet<RowKey> {
-    let written: HashSet<RowKey> = match written {
-        Ok(written) => written.into_iter().collect(),
-        Err(error) => {
-            tracing::warn!(%error, rows = wanted, "{loss}");
-            HashSet::new()
-        }
-    };
+/// The rows that were written; what was not is counted.
+fn counted(written: HashSet<RowKey>, wanted: usize) -> HashSet<RowKey> {
     ::metrics::counter!(metrics::LEASE_LOST).increment(wanted.saturating_sub(written.len()) as u64);
     written
 }
 
 /// Rows that nobody can decode: dead letters, or in their key's way until somebody mends them.
-pub(super) async fn give_up_poisoned(engine: &Engine, lanes: &Arc<TopicLanes>, poisoned: Vec<(Poisoned, Turn)>) {
+pub(super) async fn give_up_poisoned(
+    engine: &Engine,
+    lanes: &Arc<TopicLanes>,
+    poisoned: Vec<Poisoned>,
+    turns: &mut HashMap<RowKey, Turn>,
+) {
     let goes_on = lanes.topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter;
     let mut dead = Vec::new();
-    for (row, turn) in poisoned {
+    for row in poisoned {
+        let Some(turn) = turns.remove(&row.key) else { continue };
         let hold =
             LaneHold { lanes: Arc::clone(lanes), tenure: turn.tenure, key: turn.key, epoch: row.epoch, run: turn.run };
         if goes_on {

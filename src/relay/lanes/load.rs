@@ -2,6 +2,7 @@
 
 use super::topic::{TopicLanes, Turn, is_young};
 use crate::relay::engine::Engine;
+use crate::relay::store_call::store_call;
 use crate::store::{LaneStore, Loaded, RowKey, StoreError};
 
 /// What came along with its commit, and what the store has of the others.
@@ -41,7 +42,7 @@ async fn read(
     rows: &[RowKey],
 ) -> Result<Vec<Loaded>, StoreError> {
     let began_at = engine.clock.now();
-    let read = store.lane_rows(&lanes.name(), rows).await;
+    let read = store_call("lane_rows", store.lane_rows(&lanes.name(), rows)).await;
     match &read {
         Ok(_) => {
             lanes.topic.read_in_time(began_at.until(engine.clock.now()), engine.limits.claim_term_duration);

@@ -25,6 +25,7 @@ use crate::relay::ledger::Reservation;
 use crate::relay::outgoing::{Offer, Offered, Outgoing, Way};
 use crate::relay::path::Path;
 use crate::relay::stop::Stage;
+use crate::relay::store_call::store_call;
 use crate::relay::topics::Gate;
 use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
 
@@ -41,7 +42,9 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     while !engine.stop.has_reached(Stage::Draining) {
         let woken = lanes.wake.notified();
         let stepped = step(&engine, &lanes, &mut turns).await;
-        lanes.note_read(stepped.is_err(), engine.clock.now());
+        // A lock in the way is in every node's way: to leave the lanes to others helps nobody.
+        let has_failed = matches!(&stepped, Err(error) if !matches!(error, StoreError::Conflict(_)));
+        lanes.note_read(has_failed, engine.clock.now());
         let did_something = match stepped {
             Ok(did_something) => did_something,
             Err(error) => {
@@ -121,7 +124,7 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: 
         rows_max: rows_max + scan.again,
     };
     let scans: Vec<LaneScan> = wanted.iter().map(scan).collect();
-    let entries = store.lane_entries(&lanes.name(), &scans).await?;
+    let entries = store_call("lane_entries", store.lane_entries(&lanes.name(), &scans)).await?;
     let read_at = (now, engine.clock.now());
     let (mut rest, mut late) = (&entries[..], 0);
     for (place, scan) in wanted.iter().enumerate() {
@@ -203,24 +206,28 @@ async fn send_taken(
     let (mut suspects, mut poisoned) = (Vec::new(), Vec::new());
     let mut has_sent = false;
     let mut outgoing = Outgoing::new(engine);
+    // What is still to come keeps its turn in `taken`, so that a panic on the way there puts it back.
+    let mut later = HashSet::new();
     for row in loaded {
-        let Some(turn) = taken.turns.remove(&row.key()) else { continue };
+        let Some(turn) = taken.turns.get(&row.key()) else { continue };
         let key = (turn.tenure.lane(), turn.key);
         // Of a key that has several here none goes past one that does not.
         let goes = match row {
             row if taken.stopped.contains(&key) => {
-                hold(lanes, turn, 0).put_back(row.key());
+                taken.put_back(row.key());
                 continue;
             }
             Loaded::Poisoned(row) => {
-                poisoned.push((row, turn));
+                later.insert(row.key);
+                poisoned.push(row);
                 false
             }
             Loaded::Row(row) if row.is_suspect => {
-                suspects.push((row, turn));
+                later.insert(row.key);
+                suspects.push(row);
                 false
             }
-            Loaded::Row(row) => offer(engine, lanes, row, turn, false, &mut outgoing, room),
+            Loaded::Row(row) => taken.offer(engine, row, false, &mut outgoing, room),
         };
         has_sent |= goes;
         if !goes {
@@ -229,11 +236,11 @@ async fn send_taken(
     }
     outgoing.send();
     // Settled by somebody else, or taken away by hand.
-    for (row, turn) in taken.turns.drain() {
+    for (row, turn) in taken.turns.extract_if(|row, _| !later.contains(row)) {
         hold(lanes, turn, 0).done(row);
     }
-    give_up_poisoned(engine, lanes, poisoned).await;
-    has_sent |= send_suspects(engine, lanes, suspects, room).await;
+    give_up_poisoned(engine, lanes, poisoned, &mut taken.turns).await;
+    has_sent |= send_suspects(engine, &mut taken, suspects, room).await;
     Ok(has_sent)
 }
 
@@ -258,6 +265,27 @@ impl<'a> Taken<'a> {
             self.stopped.insert((turn.tenure.lane(), turn.key));
             hold(self.lanes, turn, 0).block(row, until);
         }
+    }
+}
+
+impl Taken<'_> {
+    fn put_back(&mut self, row: RowKey) {
+        if let Some(turn) = self.turns.remove(&row) {
+            hold(self.lanes, turn, 0).put_back(row);
+        }
+    }
+
+    /// Hands a row to the transport where it is its turn; says whether it was sent.
+    fn offer(
+        &mut self,
+        engine: &Arc<Engine>,
+        row: Row,
+        alone: bool,
+        outgoing: &mut Outgoing<'_>,
+        room: &mut Reservation,
+    ) -> bool {
+        let turn = self.turns.remove(&row.key);
+        turn.is_some_and(|turn| offer(engine, self.lanes, row, turn, alone, outgoing, room))
     }
 }
 
@@ -324,25 +352,25 @@ fn offer(
 /// Sends each suspect with nothing else of its topic in flight, so that a refusal is about that one record.
 async fn send_suspects(
     engine: &Arc<Engine>,
-    lanes: &Arc<TopicLanes>,
-    suspects: Vec<(Row, Turn)>,
+    taken: &mut Taken<'_>,
+    suspects: Vec<Row>,
     room: &mut Reservation,
 ) -> bool {
     if suspects.is_empty() {
         return false;
     }
-    let patience = engine.limits.claim_window_duration;
+    let (lanes, patience) = (taken.lanes, engine.limits.claim_window_duration);
     let gate = Gate::close(&lanes.topic);
     let alone = gate.is_some() && timeout(patience, lanes.topic.emptied()).await.is_ok();
     let mut has_sent = false;
-    for (row, turn) in suspects {
+    for row in suspects {
         if alone && lanes.topic.in_flight() == 0 {
             let mut outgoing = Outgoing::new(engine);
-            has_sent |= offer(engine, lanes, row, turn, true, &mut outgoing, room);
+            has_sent |= taken.offer(engine, row, true, &mut outgoing, room);
             outgoing.send();
             // Its answer may take longer: then the others stay suspects.
             let _ = timeout(patience, lanes.topic.emptied()).await;
-        } else {
+        } else if let Some(turn) = taken.turns.remove(&row.key) {
             hold(lanes, turn, row.epoch).block(row.key, engine.clock.now() + LANE_RECHECK);
         }
     }

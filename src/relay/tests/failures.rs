@@ -5,7 +5,8 @@ use tokio::time::Instant;
 use super::World;
 use crate::limits::SEND_GROUP_ROWS_MAX;
 use crate::relay::TransportStatus;
-use crate::store::{ClaimSpec, Failed, MemoryStore, RowKey, Store as _};
+use crate::retry::Fixed;
+use crate::store::{Call, ClaimSpec, Failed, Fault, MemoryStore, RowKey, Store as _, StoreError};
 use crate::topic::Topic;
 use crate::transport::{Answer, FailureClass};
 
@@ -47,6 +48,30 @@ async fn a_temporary_failure_never_gives_a_message_up() {
     assert_eq!(world.delivered(1).await, [key.message_id]);
     assert_eq!(world.broker.delivered()[0].attempt, 1, "no attempt was spent");
     assert!(world.store.dead_rows().is_empty());
+}
+
+/// A statement that fails for good because of one row is repeated without it.
+#[tokio::test(start_paused = true)]
+async fn a_group_that_cannot_be_written_is_written_in_parts() {
+    for (call, attempts_max) in [(Call::Fail, 3), (Call::Dead, 1)] {
+        let mut world = World::new();
+        let hour = Fixed::seconds(&[3_600]);
+        world.topics = vec![Topic::new("orders").attempts_max(attempts_max).retry(hour)];
+        for _ in 0..10 {
+            world.commit("orders");
+        }
+        world.broker.answer_next(10, Answer::Fail(FailureClass::Record));
+        for _ in 0..2 {
+            world.store.inject(call, Fault::Refused(StoreError::Statement("as the test says".into())));
+        }
+        let _relay = world.start().await;
+        let written = || {
+            let noted = world.store.live_rows().iter().filter(|row| row.failures == 1).count();
+            noted + world.store.dead_rows().len()
+        };
+        world.until(&format!("{call:?} of each row"), || written() == 10).await;
+        assert_eq!(world.broker.sends(), 10, "and none was sent again for want of it");
+    }
 }
 
 /// The broker refuses every batch with the bad record in it, as Kafka does. Also where a message has one attempt: it is not spent.

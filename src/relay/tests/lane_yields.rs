@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::World;
 use super::lanes::{owned, world};
+use crate::store::{Call, Fault, StoreError};
 use crate::transport::{Answer, FailureClass, MemoryTransport};
 
 /// Its broker answers probes and takes nothing, so that the breaker opens again and again.
@@ -31,4 +32,23 @@ async fn a_node_whose_broker_only_answers_probes_yields() {
     other.broker.forget_answers();
     world.until("it is back", || owned(&first) == 8 && owned(&second) == 8).await;
     assert!(second.status().asleep_topics.is_empty());
+}
+
+/// It is in every node's way, so that all would sleep, and go on sleeping when it is gone.
+#[tokio::test(start_paused = true)]
+async fn no_node_leaves_its_lanes_because_the_table_is_locked() {
+    let world = world();
+    let other = world.neighbour();
+    let (first, second) = (world.start().await, other.start().await);
+    world.until("each owns a half", || owned(&first) == 8 && owned(&second) == 8).await;
+    let reads = world.store.calls(Call::LaneEntries);
+    for _ in 0..60 {
+        world.store.inject(Call::LaneEntries, Fault::Refused(StoreError::Conflict("lock timeout".into())));
+    }
+    let key = world.commit_keyed("1");
+    world.hand_over_keyed(key, "1", true);
+    world.until("it was read in vain", || world.store.calls(Call::LaneEntries) >= reads + 59).await;
+    assert!(first.status().asleep_topics.is_empty() && second.status().asleep_topics.is_empty());
+    assert_eq!((owned(&first), owned(&second)), (8, 8));
+    assert_eq!(world.delivered(1).await, [key.message_id]);
 }

@@ -1,13 +1,13 @@
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use super::World;
-use crate::clock::{BootInstant, Clock, SystemClock};
+use crate::clock::SystemClock;
 use crate::limits::{BLOCKING_CALLS_MAX, Limits, SHUTDOWN_GRACE_MAX, STALENESS};
 use crate::naming::TableNames;
 use crate::relay::blocking::{Question, Request};
 use crate::relay::{BacklogError, RelayBuilder, RelayPanicked, StartError, TransportStatus};
+use crate::store::{Call, Fault};
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_drains_what_was_handed_over() {
@@ -33,6 +33,9 @@ async fn shutdown_takes_any_grace_and_waits_for_a_day_at_most() {
     let relay = world.start().await;
     world.commit_and_hand_over("orders");
     world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    // Delivered, and never settled.
+    world.store.set_down(true);
+    world.broker.release();
     let began = tokio::time::Instant::now();
     assert_eq!(relay.shutdown(Duration::MAX).await.in_flight, 1);
     assert!(began.elapsed() >= SHUTDOWN_GRACE_MAX, "{:?}", began.elapsed());
@@ -189,31 +192,18 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
     assert_eq!(flushed.iter().take(calls).filter(|settled| *settled).count(), calls);
 }
 
-/// A clock that panics when it is told to.
-#[derive(Debug, Clone, Default)]
-struct Fragile(Arc<AtomicBool>);
-
-impl Clock for Fragile {
-    fn now(&self) -> BootInstant {
-        assert!(!self.0.load(Ordering::Relaxed), "the panic of this test");
-        SystemClock.now()
-    }
-}
-
 #[test]
 fn a_blocking_relay_that_panicked_says_so_to_every_question() {
     let world = World::new();
-    let clock = Fragile::default();
-    let relay = world.relay().clock(clock.clone()).start_blocking().unwrap();
-    clock.0.store(true, Ordering::Relaxed);
-    assert_eq!(relay.status(), Err(RelayPanicked::new()));
-    assert_eq!(relay.status(), Err(RelayPanicked::new()), "and again");
-    assert_eq!(relay.flush(Duration::from_secs(10)), Err(RelayPanicked::new()));
+    let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
+    world.store.inject(Call::Backlog, Fault::Panics);
     assert!(matches!(relay.backlog(), Err(BacklogError::Panicked(_))));
+    assert!(matches!(relay.backlog(), Err(BacklogError::Panicked(_))), "and again");
+    assert_eq!(relay.status(), Err(RelayPanicked::new()));
+    assert_eq!(relay.flush(Duration::from_secs(10)), Err(RelayPanicked::new()));
     assert_eq!(relay.shutdown(Duration::from_secs(10)), Err(RelayPanicked::new()));
 
-    let stillborn = world.relay().clock(clock.clone()).start_blocking();
-    assert!(matches!(stillborn, Err(StartError::Panicked(_))));
-    clock.0.store(false, Ordering::Relaxed);
-    world.relay().clock(clock).start_blocking().unwrap();
+    world.store.inject(Call::Check, Fault::Panics);
+    assert!(matches!(world.relay().clock(SystemClock).start_blocking(), Err(StartError::Panicked(_))));
+    world.relay().clock(SystemClock).start_blocking().unwrap();
 }

@@ -13,11 +13,10 @@ use crate::lane::lane_of;
 use crate::limits::{
     LANES, NOTICE_CHECK_INTERVAL, NOTICE_ECHO_TIMEOUT, NOTICE_INTERVAL, NOTICE_RETRY_MAX, NOTICE_RETRY_MIN,
 };
-use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, MemoryStore, NoticeStore, Notices,
-    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, LookSpec, MemoryStore, NoticeStore,
+    Notices, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 /// A store that passes notices on to itself, where it is not deaf or down.
@@ -101,8 +100,8 @@ impl Store for Told {
         self.store.settle(rows, locking).await
     }
 
-    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        self.store.settle_dead(messages).await
+    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
+        self.store.settle_dead(rows).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
@@ -117,8 +116,8 @@ impl Store for Told {
         self.store.dead(dead).await
     }
 
-    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
-        self.store.look(topics).await
+    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
+        self.store.look(spec).await
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

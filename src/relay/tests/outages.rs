@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::World;
 use crate::relay::{StoreStatus, TransportStatus};
-use crate::store::{Call, Locking, MemoryStore, Store as _};
+use crate::store::{Call, Fault, Locking, MemoryStore, Store as _, StoreError};
 use crate::transport::{Answer, FailureClass};
 
 #[tokio::test(start_paused = true)]
@@ -90,4 +90,19 @@ async fn a_database_outage_is_survived() {
     assert_eq!(world.delivered(1).await, [key.message_id]);
     world.drained().await;
     assert_eq!(relay.status().store, StoreStatus::Up);
+}
+
+/// As of an ALTER TABLE: who takes processes away that say that their database is down would take all of them.
+#[tokio::test(start_paused = true)]
+async fn a_table_that_is_locked_is_no_database_that_is_down() {
+    let world = World::new();
+    let relay = world.start().await;
+    let looks = world.store.calls(Call::Look);
+    for _ in 0..30 {
+        world.store.inject(Call::Look, Fault::Refused(StoreError::Conflict("lock timeout".into())));
+    }
+    world.until("it has looked in vain", || world.store.calls(Call::Look) >= looks + 20).await;
+    assert_eq!(relay.status().store, StoreStatus::Up);
+    let key = world.commit("orders");
+    assert_eq!(world.delivered(1).await, [key.message_id]);
 }

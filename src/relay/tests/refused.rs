@@ -6,12 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{World, lanes};
-use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::relay::{RelayBuilder, StartError};
 use crate::store::{
-    Call, Claim, ClaimSpec, Confirmed, Dead, Failed, Fault, Held, Locking, Look, MemoryStore, RowKey, RowRef, Store,
-    StoreError, StoreWarning, TopicBacklog,
+    Call, Claim, ClaimSpec, Confirmed, Dead, Failed, Fault, Held, Locking, Look, LookSpec, MemoryStore, RowKey, RowRef,
+    Store, StoreError, StoreWarning, TopicBacklog,
 };
 use crate::topic::Topic;
 
@@ -45,8 +44,8 @@ impl Store for Bare {
         self.0.settle(rows, locking).await
     }
 
-    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        self.0.settle_dead(messages).await
+    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
+        self.0.settle_dead(rows).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
@@ -61,8 +60,8 @@ impl Store for Bare {
         self.0.dead(dead).await
     }
 
-    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
-        self.0.look(topics).await
+    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
+        self.0.look(spec).await
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

@@ -60,6 +60,10 @@ impl AdminStore for MemoryStore {
         self.call(Call::Redrive, |state| state.redrive(back)).await
     }
 
+    async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        self.call(Call::Purge, |state| state.purge(messages)).await
+    }
+
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
         self.call(Call::Replace, |state| state.replace(letter, by, lane)).await
     }

@@ -29,6 +29,8 @@ pub enum Call {
     Dead,
     /// [`Store::look`](crate::store::Store::look)
     Look,
+    /// The same from the beginning, before it counts as a look.
+    LookBack,
     /// [`Store::backlog`](crate::store::Store::backlog)
     Backlog,
     /// [`LaneStore::prepare_lanes`](crate::store::LaneStore::prepare_lanes)
@@ -55,6 +57,8 @@ pub enum Call {
     CountDead,
     /// [`AdminStore::redrive`](crate::store::AdminStore::redrive)
     Redrive,
+    /// [`AdminStore::purge`](crate::store::AdminStore::purge)
+    Purge,
     /// [`AdminStore::replace`](crate::store::AdminStore::replace)
     Replace,
     /// [`AdminStore::pause`](crate::store::AdminStore::pause), and the end of a pause
@@ -77,6 +81,8 @@ pub enum Fault {
     AnswerLost(StoreError),
     /// It takes so long, and has its effect then.
     Slow(Duration),
+    /// It panics, as a defect of a store would, and has no effect.
+    Panics,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +106,9 @@ impl Faults {
     }
 
     /// Counts a call and says how it fails: `Err` before its effect, `Ok((_, Some(_)))` after it; and how long before.
+    ///
+    /// # Panics
+    /// Where it was told to.
     pub(super) fn meet(&mut self, call: Call) -> Result<(Duration, Option<StoreError>), StoreError> {
         *self.calls.entry(call).or_default() += 1;
         if self.down {
@@ -109,6 +118,7 @@ impl Faults {
             Some(Fault::Refused(error)) => Err(error),
             Some(Fault::AnswerLost(error)) => Ok((Duration::ZERO, Some(error))),
             Some(Fault::Slow(by)) => Ok((by, None)),
+            Some(Fault::Panics) => panic!("the memory store was told to panic at {call:?}"),
             None => Ok((Duration::ZERO, None)),
         }
     }

@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -7,12 +6,11 @@ use super::MemoryStore;
 use super::faults::Call;
 use super::state::{Hold, Settled, State};
 use crate::limits::STATEMENT_TIMEOUT;
-use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::retention::Keep;
 use crate::store::{
     AdminStore, Claim, ClaimBatch, ClaimSpec, Closed, Confirmed, Dead, Failed, Held, HistoryStore, LaneStore, Locking,
-    Look, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    Look, LookFrom, LookSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 impl MemoryStore {
@@ -94,8 +92,8 @@ impl Store for MemoryStore {
         }
     }
 
-    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        self.call(Call::SettleDead, |state| state.settle_dead(messages)).await
+    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
+        self.call(Call::SettleDead, |state| state.settle_dead(rows)).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
@@ -110,8 +108,11 @@ impl Store for MemoryStore {
         self.call(Call::Dead, |state| state.dead(dead)).await
     }
 
-    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
-        self.call(Call::Look, |state| state.look(topics)).await
+    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
+        if spec.topics.iter().any(|at| at.from == LookFrom::Beginning) {
+            self.call(Call::LookBack, |_| ()).await?;
+        }
+        self.call(Call::Look, |state| state.look(spec)).await
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

@@ -16,7 +16,10 @@ use super::options::InsertOptions;
 use crate::clock::wall_now;
 use crate::lane::NodeId;
 use crate::message::{Envelope, MessageId};
-use crate::store::{Confirmed, KeptError, LiveRow, Loaded, Look, NextDue, Poisoned, Row, RowKey, RowRef, TopicBacklog};
+use crate::store::{
+    Confirmed, KeptError, LiveRow, Loaded, Look, LookAt, LookFrom, LookRange, LookSpec, NextDue, Poisoned, Row, RowKey,
+    RowRef, TopicBacklog,
+};
 use crate::transport::FailureClass;
 
 pub(super) use admin::MemoryLetter;
@@ -172,6 +175,7 @@ impl State {
         let id = self.next_id();
         let now = self.clock.now();
         envelope.created_at = now.as_system_time();
+        envelope.deliver_at = options.deliver_after.map(|delay| now.plus(delay).as_system_time());
         MemoryRow {
             key: RowKey { id, message_id: envelope.message_id },
             envelope,
@@ -287,20 +291,32 @@ impl State {
         self.rows.values().filter(move |row| &*row.envelope.topic == topic && row.lane.is_none())
     }
 
-    pub(super) fn look(&self, topics: &[Arc<str>]) -> Look {
-        let now = self.clock.now();
-        let due = topics.iter().filter_map(|topic| {
-            let due_at = self.unordered(topic).map(|row| row.due_at).min()?;
-            let later = self.unordered(topic).map(|row| row.due_at).filter(|due_at| *due_at > now).min();
-            Some(NextDue {
+    pub(super) fn look(&self, spec: &LookSpec) -> Look {
+        let (now, mut look) = (self.clock.now(), Look::default());
+        let slack = Micros(0).plus(spec.watermark_slack_duration).0;
+        for LookAt { topic, from } in &spec.topics {
+            let after = match from {
+                LookFrom::Beginning => Micros(i64::MIN),
+                LookFrom::After(mark) => Micros(mark.0),
+                LookFrom::Past(past) => now.minus(*past),
+            };
+            let (from_now, end) = (after.max(now), now.plus(spec.ahead));
+            let first = |after: Micros| {
+                let due_at = self.unordered(topic).map(|row| row.due_at);
+                due_at.filter(|due_at| after < *due_at && *due_at <= end).min()
+            };
+            let due_at = first(after);
+            look.due.extend(due_at.map(|due_at| NextDue {
                 topic: topic.clone(),
                 due_in: now.until(due_at),
                 overdue_by: due_at.until(now),
-                later_in: later.map(|later| now.until(later)),
-            })
-        });
-        let paused = topics.iter().filter(|topic| self.paused.contains_key(*topic));
-        Look { due: due.collect(), paused: paused.cloned().collect() }
+                later_in: first(from_now).map(|later| now.until(later)),
+            }));
+            look.ranges.push(LookRange::new(topic, after.0, now.0, due_at.map(|due_at| due_at.0), slack));
+        }
+        let paused = spec.topics.iter().filter(|at| self.paused.contains_key(&at.topic));
+        look.paused = paused.map(|at| at.topic.clone()).collect();
+        look
     }
 
     pub(super) fn backlog(&self, count_max: usize) -> Vec<TopicBacklog> {

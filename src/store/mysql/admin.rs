@@ -101,12 +101,23 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
             vec![
                 (&self.admin_texts.redrive, vec![Bind::back(back, locked)]),
                 (&self.admin_texts.redrive_to_lanes, vec![Bind::back(back, locked)]),
-                (&self.texts.settle_dead, vec![letters]),
+                (&self.texts.remove_letters, vec![letters]),
             ]
         };
         let group = [Bind::message_ids(Return::each_once(back).into_iter().map(|back| back.message_id))];
         let moved = self.write(&self.admin_texts.lock_letters, group, move_back).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())
+    }
+
+    async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        if messages.is_empty() {
+            return Ok(0);
+        }
+        // In one order, for rows are locked in it.
+        let mut messages = messages.to_vec();
+        messages.sort_unstable();
+        let group = Bind::message_ids(messages.iter().copied());
+        self.connections.execute(Statement::new(&self.texts.remove_letters, [group])).await
     }
 
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
@@ -123,7 +134,7 @@ impl<P: Sessions<Mysql>> AdminStore for MysqlStore<P> {
         ];
         let group = || Bind::message_ids([letter].into_iter());
         let writes =
-            |_: &[RowKey]| vec![(&self.admin_texts.write_edited, binds), (&self.texts.settle_dead, vec![group()])];
+            |_: &[RowKey]| vec![(&self.admin_texts.write_edited, binds), (&self.texts.remove_letters, vec![group()])];
         Ok(!self.write(&self.admin_texts.lock_letters, [group()], writes).await?.is_empty())
     }
 

@@ -17,7 +17,6 @@ pub(super) struct AdminTexts {
     pub(super) now: Arc<str>,
     pub(super) count_dead: Arc<str>,
     pub(super) lock_letters: Arc<str>,
-    pub(super) lock_letters_waiting: Arc<str>,
     pub(super) dead_keys: Arc<str>,
     pub(super) redrive: Arc<str>,
     pub(super) redrive_to_lanes: Arc<str>,
@@ -41,8 +40,7 @@ impl AdminTexts {
             make_due: text(MAKE_DUE),
             now: text(NOW_TEXT),
             count_dead: text(COUNT_DEAD),
-            lock_letters: text(&LOCK_LETTERS.replace("{locking}", "SKIP LOCKED")),
-            lock_letters_waiting: text(&LOCK_LETTERS.replace("{locking}", "")),
+            lock_letters: text(LOCK_LETTERS),
             dead_keys: text(DEAD_KEYS),
             redrive: text(REDRIVE),
             redrive_to_lanes: text(REDRIVE_TO_LANES),
@@ -90,7 +88,8 @@ const LOOK_AT_ONE: &str = "
 SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
 WHERE message_id = UNHEX(?) AND lane = -1";
 
-const MAKE_DUE: &str = "UPDATE outbox_messages SET due_at = UTC_TIMESTAMP(6), epoch = epoch + 1 WHERE id = ?";
+const MAKE_DUE: &str =
+    "UPDATE outbox_messages SET due_at = UTC_TIMESTAMP(6), epoch = epoch % 2147483647 + 1 WHERE id = ?";
 
 const COUNT_DEAD: &str = "
 SELECT topic, SUBSTRING_INDEX(reason, ':', 1) AS word, COUNT(*) FROM outbox_dead_letters
@@ -100,7 +99,7 @@ const LOCK_LETTERS: &str = "
 SELECT CAST(d.id AS SIGNED), d.message_id
 FROM JSON_TABLE(?, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id)
-FOR UPDATE {locking}";
+FOR UPDATE SKIP LOCKED";
 
 const DEAD_KEYS: &str = "
 SELECT d.message_id, d.topic, d.lane, d.`key`
@@ -110,7 +109,7 @@ STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHE
 const REDRIVE: &str = "
 INSERT INTO outbox_messages
   (id, message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT d.id, d.message_id, d.topic, -1, d.`key`, d.kind, d.headers, d.payload, UTC_TIMESTAMP(6), d.deliver_at, d.epoch + 1,
+SELECT d.id, d.message_id, d.topic, -1, d.`key`, d.kind, d.headers, d.payload, UTC_TIMESTAMP(6), d.deliver_at, d.epoch % 2147483647 + 1,
   d.errors, d.created_at
 FROM {back}
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE k.lane < 0";
@@ -119,7 +118,7 @@ const REDRIVE_TO_LANES: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
 SELECT d.message_id, d.topic, k.lane, d.`key`, d.kind, d.headers, d.payload, TIMESTAMP'1970-01-01 00:00:00', d.deliver_at,
-  d.epoch + 1, d.errors, d.created_at
+  d.epoch % 2147483647 + 1, d.errors, d.created_at
 FROM {back}
 STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) WHERE k.lane >= 0
 ORDER BY d.id";

@@ -8,8 +8,8 @@ use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use serde::Serialize;
 
 use crate::message::MessageId;
-use crate::store::statement::Dialect;
-use crate::store::{Held, Kept, Return, RowKey};
+use crate::store::statement::{Dialect, micros};
+use crate::store::{Held, Kept, LookAt, LookFrom, LookSpec, Return, RowKey};
 
 /// What the statements bind. A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would
 /// be another text for every size, and prepared anew each time.
@@ -52,6 +52,22 @@ impl Bind {
         Self::json(ascending(rows, |row| row.id).map(|row| (row.id, hex(row.message_id))))
     }
 
+    /// The same in the order of message ids: dead letters are found, and locked, by these.
+    pub(super) fn letters(rows: impl Iterator<Item = RowKey>) -> Self {
+        let mut rows: Vec<RowKey> = rows.collect();
+        rows.sort_unstable_by_key(|row| row.message_id);
+        Self::json(rows.into_iter().map(|row| (row.id, hex(row.message_id))))
+    }
+
+    /// One topic of a look.
+    pub(super) fn look(at: &LookAt, spec: &LookSpec, has_pauses: bool) -> impl Iterator<Item = Self> {
+        let topic = || Self::Text(Arc::clone(&at.topic));
+        let ahead = || Self::BigInt(micros(spec.bounded_ahead()));
+        let (first, since) = look_bounds(at.from);
+        let first = [topic(), Self::BigInt(first), Self::BigInt(since), ahead()];
+        first.into_iter().chain([topic(), ahead()]).chain(has_pauses.then(topic))
+    }
+
     /// `[id, message id, epoch]` of each row, ids ascending.
     pub(super) fn held(rows: impl Iterator<Item = Held>) -> Self {
         Self::json(ascending(rows, |row| row.key.id).map(|row| (row.key.id, hex(row.key.message_id), row.epoch)))
@@ -70,6 +86,12 @@ impl Bind {
     pub(super) fn ids(rows: impl Iterator<Item = RowKey>) -> Self {
         Self::json(ascending(rows, |row| row.id).map(|row| (row.id,)))
     }
+}
+
+/// The first mark, and from when on, counted from now.
+pub(super) fn look_bounds(from: LookFrom) -> (i64, i64) {
+    let (first, past) = from.bounds();
+    (first.unwrap_or(i64::MIN), past.map_or(i64::MIN, |past| -micros(past)))
 }
 
 fn ascending<T>(rows: impl Iterator<Item = T>, id: impl Fn(&T) -> i64) -> impl Iterator<Item = T> {

@@ -25,6 +25,12 @@ const SETTINGS: &str = "
 SELECT CAST(@@log_bin AS SIGNED), CAST(@@binlog_format AS char), CAST(@@innodb_flush_log_at_trx_commit AS SIGNED),
   CAST(@@sync_binlog AS SIGNED), CAST(@@global.read_only AS SIGNED)";
 
+// Read where each server has its variables: naming one that it does not know is an error. Galera is on MariaDB, and on Percona's MySQL.
+const CLUSTER: &str = "
+SELECT LOWER(variable_name), UPPER(variable_value)
+FROM /*M! information_schema.global_variables */ /*!80000 performance_schema.global_variables */
+WHERE LOWER(variable_name) IN ('wsrep_on', 'group_replication_single_primary_mode', 'group_replication_group_name')";
+
 impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
         let mut lease = self.connections.lease().await?;
@@ -32,11 +38,12 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         let tables = self.tables(&[(self.names.messages(), "messages"), (self.names.dead_letters(), "dead_letters")]);
         let tables: Vec<TableRow> = lease.load(tables).await?;
         let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
+        let cluster: Vec<VariableRow> = lease.load(Statement::new(&CLUSTER.into(), [])).await?;
         lease.commit_by(COMMIT.into()).await?;
         lease.give_back();
         tables.into_iter().try_for_each(TableRow::check).map_err(StoreError::Schema)?;
         settings.iter().try_for_each(SettingsRow::refuse).map_err(StoreError::Schema)?;
-        Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
+        Ok(settings.iter().flat_map(SettingsRow::warnings).chain(several_primaries(&cluster)).collect())
     }
 
     pub(super) async fn check_pause_table(&self) -> Result<(), StoreError> {
@@ -84,6 +91,34 @@ impl TableRow {
     }
 }
 
+/// A variable of the server, in lower and its value in upper case.
+struct VariableRow {
+    name: String,
+    value: String,
+}
+
+impl QueryableByName<Mysql> for VariableRow {
+    fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> RowResult<Self> {
+        let value: Option<String> = row.get_value::<Nullable<Text>, _, _>(1)?;
+        Ok(Self { name: row.get_value::<Text, _, _>(0)?, value: value.unwrap_or_default() })
+    }
+}
+
+/// Galera, whose nodes all take writes, or a replicated group of which several do.
+fn several_primaries(variables: &[VariableRow]) -> Option<StoreWarning> {
+    let value =
+        |name: &str| variables.iter().find(|variable| variable.name == name).map(|variable| variable.value.as_str());
+    let is_in_group = value("group_replication_group_name").is_some_and(|group| !group.is_empty());
+    let setting = if value("wsrep_on") == Some("ON") {
+        "wsrep_on = ON"
+    } else if is_in_group && value("group_replication_single_primary_mode") == Some("OFF") {
+        "group_replication_single_primary_mode = OFF"
+    } else {
+        return None;
+    };
+    Some(StoreWarning::SeveralPrimaries { setting })
+}
+
 struct SettingsRow {
     has_binlog: bool,
     binlog_format: String,
@@ -127,5 +162,31 @@ impl SettingsRow {
             (self.has_binlog && self.sync_binlog != 1, "sync_binlog <> 1"),
         ];
         lossy.into_iter().filter(|(is_lossy, _)| *is_lossy).map(|(_, setting)| StoreWarning::NotDurable { setting })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+
+    #[test]
+    fn a_cluster_with_several_primaries_is_warned_of() {
+        let (on, mode, group) = ("wsrep_on", "group_replication_single_primary_mode", "group_replication_group_name");
+        let cases: [(Variables<'_>, Option<&str>); 6] = [
+            (&[], None),
+            (&[(on, "OFF")], None),
+            (&[(on, "ON")], Some("wsrep_on = ON")),
+            (&[(mode, "OFF"), (group, "")], None),
+            (&[(mode, "ON"), (group, "AAAA")], None),
+            (&[(mode, "OFF"), (group, "AAAA")], Some("group_replication_single_primary_mode = OFF")),
+        ];
+        for (variables, expected) in cases {
+            let rows =
+                variables.iter().map(|(name, value)| VariableRow { name: (*name).into(), value: (*value).into() });
+            let warning = several_primaries(&rows.collect::<Vec<_>>());
+            assert_eq!(warning, expected.map(|setting| StoreWarning::SeveralPrimaries { setting }), "{variables:?}");
+        }
     }
 }

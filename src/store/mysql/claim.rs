@@ -13,7 +13,8 @@ use super::history_texts::HistoryTexts;
 use super::rows::{ClaimedRow, PayloadRow, WatermarkRow};
 use super::texts::{COMMIT, begin};
 use crate::limits::CLAIM_SILENCE;
-use crate::store::decode::RawRow;
+use crate::store::decode::{RawRow, next_epoch};
+use crate::store::look::watermark;
 use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
@@ -22,7 +23,7 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         let mut lease = self.connections.lease().await?;
         lease.begin(begin(spec.term_duration + CLAIM_SILENCE)).await?;
-        let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(spec.after.map_or(0, |mark| mark.0))];
+        let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(from(spec))];
         let limit = Bind::BigInt(limit(spec.rows_max));
         let binds: Vec<Bind> = range.into_iter().chain([limit]).collect();
         let locked: Vec<ClaimedRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
@@ -64,17 +65,18 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         Ok(())
     }
 
-    /// Nothing is left below the first row that is there, locked or not; and a row whose transaction is still open may
-    /// have its `due_at` as far back as the slack says.
     async fn watermark(&self, lease: &mut Lease<Mysql, P::Session>, spec: &ClaimSpec) -> Result<DueMark, StoreError> {
-        let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(spec.after.map_or(0, |mark| mark.0))];
+        let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(from(spec))];
         let read: Vec<WatermarkRow> = lease.load(Statement::new(&self.texts.watermark, range)).await?;
-        let marks = read.iter().map(|row| {
-            let slackened = row.read_at.saturating_sub(micros(spec.watermark_slack_duration));
-            row.first_due_at.map_or(slackened, |first| slackened.min(first.saturating_sub(1)))
-        });
-        Ok(DueMark(marks.min().unwrap_or(0)))
+        let slack = micros(spec.watermark_slack_duration);
+        let marks = read.iter().map(|row| watermark(row.read_at, row.first_due_at, slack));
+        Ok(marks.min().unwrap_or(DueMark(i64::MIN)))
     }
+}
+
+/// The earliest instant of a claim, in microseconds from 1970.
+fn from(spec: &ClaimSpec) -> i64 {
+    spec.after.map_or(i64::MIN, DueMark::next)
 }
 
 /// The first rows, as many as are within the bytes, and one at least.
@@ -126,7 +128,7 @@ impl<S: Session<Mysql>> OpenClaim<S> {
         }
         self.lease.commit_by(COMMIT.into()).await?;
         self.lease.give_back();
-        let held = held.into_iter().map(|row| Held { epoch: row.epoch.wrapping_add(1), ..row }).collect();
+        let held = held.into_iter().map(|row| Held { epoch: next_epoch(row.epoch), ..row }).collect();
         Ok(Closed { settled, held })
     }
 

@@ -50,17 +50,16 @@ impl<P: Sessions<Mysql>> HistoryStore for MysqlStore<P> {
         if rows.is_empty() {
             return Ok(0);
         }
-        let by_message: HashMap<MessageId, &Kept> = rows.iter().map(|row| (row.key.message_id, row)).collect();
+        let by_key: HashMap<RowKey, &Kept> = rows.iter().map(|row| (row.key, row)).collect();
         let keep = |locked: &[RowKey]| {
-            let kept = locked.iter().filter_map(|key| by_message.get(&key.message_id)).map(|row| **row);
+            let kept = locked.iter().filter_map(|key| by_key.get(key)).map(|row| **row);
             let kept: Vec<Kept> = kept.collect();
             let mut writes = keeping(&self.history_texts, &self.history_texts.keep_dead, &kept);
-            let letters = Bind::message_ids(locked.iter().map(|key| key.message_id));
-            writes.push((&self.texts.settle_dead, vec![letters]));
+            writes.push((&self.texts.settle_dead, vec![Bind::letters(locked.iter().copied())]));
             writes
         };
-        let group = [ascending(rows.iter().map(|row| row.key.message_id))];
-        Ok(self.write(&self.admin_texts.lock_letters_waiting, group, keep).await?.len())
+        let group = [Bind::letters(rows.iter().map(|row| row.key))];
+        Ok(self.write(&self.history_texts.lock_dead, group, keep).await?.len())
     }
 
     async fn make_room(&self, _days: &[u32]) -> Result<(), StoreError> {
@@ -76,7 +75,7 @@ impl<P: Sessions<Mysql>> HistoryStore for MysqlStore<P> {
 
     async fn prune_dead(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
         let group = [Bind::Text(Arc::clone(topic)), Bind::BigInt(micros(age)), Bind::BigInt(limit(rows_max))];
-        let delete = |locked: &[RowKey]| vec![(&self.texts.settle_dead, vec![of(locked)])];
+        let delete = |locked: &[RowKey]| vec![(&self.texts.remove_letters, vec![of(locked)])];
         Ok(self.write(&self.history_texts.lock_old_dead, group, delete).await?.len())
     }
 

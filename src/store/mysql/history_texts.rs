@@ -12,6 +12,7 @@ pub(super) struct HistoryTexts {
     pub(super) take_marks: Arc<str>,
     pub(super) lock_fallen: Arc<str>,
     pub(super) delete: Arc<str>,
+    pub(super) lock_dead: Arc<str>,
     pub(super) lock_old_dead: Arc<str>,
     pub(super) lock_old_marks: Arc<str>,
     pub(super) fold_marks: Arc<str>,
@@ -42,6 +43,7 @@ impl HistoryTexts {
             take_marks: text(TAKE_MARKS),
             lock_fallen: text(LOCK_FALLEN),
             delete: text(DELETE),
+            lock_dead: text(LOCK_DEAD),
             lock_old_dead: text(LOCK_OLD_DEAD),
             lock_old_marks: text(LOCK_OLD_MARKS),
             fold_marks: text(FOLD_MARKS),
@@ -94,6 +96,13 @@ WHERE falls_on <= UTC_DATE() ORDER BY falls_on LIMIT ? FOR UPDATE SKIP LOCKED";
 
 const DELETE: &str = "
 DELETE h FROM {ids} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id)";
+
+const LOCK_DEAD: &str = "
+SELECT CAST(d.id AS SIGNED), d.message_id
+FROM JSON_TABLE(?, '$[*]' COLUMNS (
+  id bigint unsigned PATH '$[0]', message_id char(32) CHARACTER SET ascii PATH '$[1]'
+)) k STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) AND d.id = k.id
+FOR UPDATE";
 
 const LOCK_OLD_DEAD: &str = "
 SELECT CAST(id AS SIGNED), message_id FROM outbox_dead_letters FORCE INDEX (outbox_dead_letters_topic)
@@ -174,5 +183,5 @@ const SEND_AGAIN: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
 SELECT h.message_id, h.topic, k.lane, h.`key`, h.kind, h.headers, h.payload, IF(k.lane >= 0, {epoch}, UTC_TIMESTAMP(6)),
-  h.deliver_at, h.epoch + 1, h.errors, h.created_at
+  h.deliver_at, h.epoch % 2147483647 + 1, h.errors, h.created_at
 FROM {back} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) ORDER BY h.id";

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::texts::IS_SUSPECT;
+use super::texts::tolerant;
 use crate::naming::TableNames;
 use crate::store::lanes::{SCAN_COUNTS, scan_text};
 use crate::store::schema::{IndexNaming, named};
@@ -27,7 +27,7 @@ pub(super) struct LaneTexts {
 
 impl LaneTexts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| named(&sql.replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into();
+        let text = |sql: &str| named(&tolerant(sql), names, IndexNaming::ByTable).into();
         Self {
             count: text(COUNT),
             first_from: text(FIRST_FROM),
@@ -97,7 +97,8 @@ SELECT * FROM (
 
 const ROWS: &str = "
 SELECT CAST(m.id AS SIGNED), m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.`key`, m.kind, m.headers, m.payload,
-  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', m.created_at)
+  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', m.created_at),
+  TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', m.deliver_at)
 FROM JSON_TABLE(?, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k
 STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id WHERE m.lane >= 0";
 
@@ -118,14 +119,14 @@ STRAIGHT_JOIN JSON_TABLE(?, '$[*]' COLUMNS (lane int PATH '$[0]', fence bigint P
   ON l.lane = m.lane AND l.fence = k.fence
 WHERE m.topic = ? FOR UPDATE SKIP LOCKED";
 
-// 10 is limits::ERRORS_KEPT_MAX. due_at stays: the lane's owner does the waiting, and a row out of its place in the index
+// due_at stays: the lane's owner does the waiting, and a row out of its place in the index
 // would let a later one of its key pass.
 const FAIL: &str = "
 UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
   id bigint unsigned PATH '$[0]', spends int PATH '$[1]',
   class varchar(64) CHARACTER SET utf8mb4 PATH '$[2]', error varchar(1024) CHARACTER SET utf8mb4 PATH '$[3]'
 )) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
-SET m.epoch = m.epoch + 1, m.failures = m.failures + 1, m.attempts = m.attempts + k.spends,
-  m.errors = JSON_ARRAY_APPEND(
-    IF(JSON_LENGTH(m.errors) < 10, m.errors, JSON_REMOVE(m.errors, '$[0]')), '$',
+SET m.epoch = {next_epoch}, m.failures = LEAST(m.failures, 2147483646) + 1,
+  m.attempts = LEAST(m.attempts, 2147483646) + k.spends,
+  m.errors = JSON_ARRAY_APPEND({errors}, '$',
     JSON_OBJECT('at', DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ'), 'class', k.class, 'error', k.error))";

@@ -32,7 +32,8 @@ use self::texts::Texts;
 use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
-use crate::limits::STATEMENT_TIMEOUT;
+use crate::clock::millis;
+use crate::limits::{SERVER_STATEMENT_PERCENT, STATEMENT_TIMEOUT};
 use crate::naming::TableNames;
 
 /// An outbox in MySQL (8.0.13 or later) or MariaDB (10.6 or later).
@@ -84,12 +85,17 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
 
 /// What each connection needs, whatever the server's defaults: at REPEATABLE READ a claim locks gaps, and with them the
 /// application's INSERTs, until it commits. The server gives a lock up before the caller gives the statement up, which
-/// would go on waiting there. English, because errors are told apart by their text.
+/// would go on waiting there: a row's, and a table's, for which an ALTER TABLE waits or which it has. It ends what is slow as well, MySQL
+/// only what reads. English, because errors are told apart by their text.
 fn set_up(deadline: Duration) -> Arc<str> {
     let lock_wait = lock_wait(deadline);
+    let statement = deadline * SERVER_STATEMENT_PERCENT / 100;
+    // Zero is no time-out at all.
+    let (secs, ms) = (statement.as_secs_f64().max(0.001), millis(statement).max(1));
     format!(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION TRANSACTION READ WRITE; \
-         SET SESSION autocommit = 1, innodb_lock_wait_timeout = {lock_wait}, lc_messages = 'en_US'"
+         SET SESSION autocommit = 1, innodb_lock_wait_timeout = {lock_wait}, lock_wait_timeout = {lock_wait}, \
+         /*!80000 max_execution_time = {ms}, */ /*M!100600 max_statement_time = {secs:.3}, */ lc_messages = 'en_US'"
     )
     .into()
 }

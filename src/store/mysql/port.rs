@@ -1,4 +1,5 @@
 use std::collections::{HashMap, HashSet};
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +16,14 @@ use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::message::MessageId;
 use crate::naming::TableNames;
+use crate::retry::bounded;
+use crate::store::lanes::{SCAN_COUNTS, scan_groups};
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, micros};
 use crate::store::stored::kept_text;
 use crate::store::{
     AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,
-    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    LookAt, LookFrom, LookSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -74,14 +77,11 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         self.write(lock, [Bind::keys(rows.iter().copied())], delete).await
     }
 
-    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        if messages.is_empty() {
+    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
+        if rows.is_empty() {
             return Ok(0);
         }
-        // In one order, for rows are locked in it.
-        let mut messages = messages.to_vec();
-        messages.sort_unstable();
-        let group = Bind::message_ids(messages.iter().copied());
+        let group = Bind::letters(rows.iter().copied());
         self.connections.execute(Statement::new(&self.texts.settle_dead, [group])).await
     }
 
@@ -96,7 +96,7 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         let by_key: HashMap<RowKey, &Failed> = failed.iter().map(|row| (row.held.key, row)).collect();
         let fail = |locked: &[RowKey]| {
             let notes = locked.iter().filter_map(|key| by_key.get(key)).map(|row| {
-                let (wait, spends) = (micros(row.wait), i32::from(row.spends_attempt));
+                let (wait, spends) = (micros(bounded(row.wait)), i32::from(row.spends_attempt));
                 (row.held.key.id, wait, spends, row.class, kept_text(&row.error))
             });
             vec![(&self.texts.fail, vec![Bind::json(notes)])]
@@ -117,17 +117,29 @@ impl<P: Sessions<Mysql>> Store for MysqlStore<P> {
         self.write_held(&held, bury).await
     }
 
-    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
-        if topics.is_empty() {
+    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
+        if spec.topics.is_empty() {
             return Ok(Look::default());
         }
         let has_pauses = self.pause_table.is_there(self.check_pause_table()).await?;
-        let text = if has_pauses { &self.texts.look_with_pauses } else { &self.texts.look };
-        let topics = Bind::json(topics.iter().map(AsRef::<str>::as_ref));
-        let found = self.connections.poll(Statement::new(text, [topics])).await;
-        self.pause_table.note(&found);
-        let found: Vec<LookRow> = found?;
-        Ok(Look::of(found.into_iter().map(|row| row.0)))
+        let texts = if has_pauses { &self.texts.look_with_pauses } else { &self.texts.look };
+        let mut topics = Vec::with_capacity(spec.topics.len());
+        for (_, group, text) in scan_groups(&spec.topics) {
+            let nothing = LookAt { topic: "".into(), from: LookFrom::Beginning };
+            let filled_up = group.iter().chain(iter::repeat(&nothing)).take(SCAN_COUNTS[text]);
+            let binds: Vec<Bind> = filled_up.flat_map(|at| Bind::look(at, spec, has_pauses)).collect();
+            let found = self.connections.poll(Statement::new(&texts[text], binds)).await;
+            self.pause_table.note(&found);
+            let found: Vec<LookRow> = found?;
+            let slack = spec.watermark_slack_duration;
+            topics.extend(
+                found
+                    .into_iter()
+                    .filter_map(|row| Some((group.get(row.place)?, row)))
+                    .map(|(at, row)| row.of(at, slack)),
+            );
+        }
+        Ok(Look::of(topics))
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

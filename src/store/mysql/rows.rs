@@ -7,9 +7,11 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text};
 use uuid::Uuid;
 
+use super::bind::look_bounds;
 use crate::store::decode::{RawBody, RawRow};
-use crate::store::statement::count;
-use crate::store::{NextDue, RowKey, TopicBacklog};
+use crate::store::look::TopicLook;
+use crate::store::statement::{self, count};
+use crate::store::{LookAt, LookRange, NextDue, RowKey, TopicBacklog, overdue};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -22,9 +24,10 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Mysql> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(11)?;
-        let left: i64 = row.get_value::<BigInt, _, _>(12)?;
-        Ok(Self { topic: topic.into(), row: raw_row(row)?, lease_left: micros(left) })
+        let topic: String = row.get_value::<Text, _, _>(12)?;
+        // NULL of the year 0, which somebody may have set it to.
+        let left: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(13)?;
+        Ok(Self { topic: topic.into(), row: raw_row(row)?, lease_left: micros(left.unwrap_or(0)) })
     }
 }
 
@@ -36,7 +39,7 @@ pub(super) struct ClaimedRow {
 
 impl QueryableByName<Mysql> for ClaimedRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        Ok(Self { row: raw_row(row)?, payload_bytes: row.get_value::<Nullable<BigInt>, _, _>(11)? })
+        Ok(Self { row: raw_row(row)?, payload_bytes: row.get_value::<Nullable<BigInt>, _, _>(12)? })
     }
 }
 
@@ -84,23 +87,42 @@ impl QueryableByName<Mysql> for KeyRow {
     }
 }
 
-/// When a topic is due, nothing where it has no rows; and itself where it is paused.
-pub(super) struct LookRow(pub(super) (Option<NextDue>, Option<Arc<str>>));
+/// What a look finds of a topic; in microseconds from 1970.
+pub(super) struct LookRow {
+    pub(super) place: usize,
+    now: i64,
+    due_at: Option<i64>,
+    later: Option<i64>,
+    is_paused: bool,
+}
+
+impl LookRow {
+    pub(super) fn of(self, at: &LookAt, slack: Duration) -> TopicLook {
+        let Self { now, due_at, later, is_paused, .. } = self;
+        let (first, since) = look_bounds(at.from);
+        let from = first.max(now.saturating_add(since));
+        TopicLook {
+            due: due_at.map(|due_at| NextDue {
+                topic: Arc::clone(&at.topic),
+                due_in: micros(due_at.saturating_sub(now)),
+                overdue_by: micros(now.saturating_sub(due_at)),
+                later_in: later.map(|later| micros(later.saturating_sub(now))),
+            }),
+            is_paused,
+            range: LookRange::new(&at.topic, from, now, due_at, statement::micros(slack)),
+        }
+    }
+}
 
 impl QueryableByName<Mysql> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(0)?;
-        let topic: Arc<str> = topic.into();
-        let due_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
-        let later_in: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(2)?;
-        let is_paused = row.get_value::<BigInt, i64, _>(3)? > 0;
-        let due = due_in.map(|due_in| NextDue {
-            topic: Arc::clone(&topic),
-            due_in: micros(due_in),
-            overdue_by: micros(due_in.saturating_neg()),
-            later_in: later_in.map(micros),
-        });
-        Ok(Self((due, is_paused.then_some(topic))))
+        Ok(Self {
+            place: count(row.get_value::<BigInt, _, _>(0)?),
+            now: row.get_value::<BigInt, _, _>(1)?,
+            due_at: row.get_value::<Nullable<BigInt>, _, _>(2)?,
+            later: row.get_value::<Nullable<BigInt>, _, _>(3)?,
+            is_paused: row.get_value::<BigInt, i64, _>(4)? > 0,
+        })
     }
 }
 
@@ -120,7 +142,7 @@ impl QueryableByName<Mysql> for BacklogRow {
         Ok(Self {
             live: count(row.get_value::<BigInt, _, _>(0)?),
             due: count(row.get_value::<BigInt, _, _>(1)?),
-            overdue_by: micros(overdue_by.unwrap_or(0)),
+            overdue_by: overdue(micros(overdue_by.unwrap_or(0))),
             dead: count(row.get_value::<BigInt, _, _>(3)?),
             next_live: row.get_value::<Nullable<Text>, _, _>(4)?,
             next_dead: row.get_value::<Nullable<Text>, _, _>(5)?,
@@ -141,7 +163,7 @@ impl BacklogRow {
     }
 }
 
-/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at`.
+/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at, deliver_at`.
 fn raw_row<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawRow> {
     Ok(RawRow {
         key: key(row, 0)?,
@@ -155,12 +177,14 @@ fn raw_row<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawRow> {
 
 fn raw_body<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<RawBody> {
     let created_at: i64 = row.get_value::<BigInt, _, _>(10)?;
+    let deliver_at: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(11)?;
     Ok(RawBody {
         key: row.get_value::<Nullable<Text>, _, _>(6)?,
         kind: row.get_value::<Text, _, _>(7)?,
         headers: Some(row.get_value::<Text, _, _>(8)?),
         payload: row.get_value::<Nullable<Binary>, _, _>(9)?,
         created_at: SystemTime::UNIX_EPOCH + micros(created_at),
+        deliver_at: deliver_at.map(|at| SystemTime::UNIX_EPOCH + micros(at)),
     })
 }
 

@@ -98,6 +98,13 @@ impl<P: Sessions<Pg>> AdminStore for PostgresStore<P> {
         Ok(moved.into_iter().map(|row| row.0).collect())
     }
 
+    async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        if messages.is_empty() {
+            return Ok(0);
+        }
+        self.connections.execute(Statement::new(&self.admin_texts.purge, [Bind::message_ids(messages)])).await
+    }
+
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
         let binds = [
             Bind::message_id(letter),

@@ -14,6 +14,7 @@ pub(super) struct AdminTexts {
     pub(super) count_dead: Arc<str>,
     pub(super) dead_keys: Arc<str>,
     pub(super) redrive: Arc<str>,
+    pub(super) purge: Arc<str>,
     pub(super) replace: Arc<str>,
     pub(super) pause: Arc<str>,
     pub(super) resume: Arc<str>,
@@ -30,6 +31,7 @@ impl AdminTexts {
             count_dead: text(COUNT_DEAD),
             dead_keys: text(DEAD_KEYS),
             redrive: text(&REDRIVE.replace("{back}", &back())),
+            purge: text(PURGE),
             replace: text(REPLACE),
             pause: text("INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING"),
             resume: text("DELETE FROM outbox_paused_topics WHERE topic = $1"),
@@ -54,6 +56,12 @@ FROM outbox_dead_letters";
 /// The same without what the letters carry.
 pub(super) const MARKS: &str = "SELECT message_id, topic, dead_at FROM outbox_dead_letters";
 
+const PURGE: &str = "
+WITH l AS MATERIALIZED (
+  SELECT message_id FROM outbox_dead_letters WHERE message_id = ANY($1) ORDER BY message_id FOR UPDATE
+)
+DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id";
+
 const NOW_TEXT: &str = "SELECT clock_timestamp()";
 
 // What a claim holds locked is passed over, and what one held before has another epoch. All parts see the table as it was
@@ -76,7 +84,7 @@ WITH l AS MATERIALIZED (
     CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > statement_timestamp() + $2 * interval '1 millisecond' END
   FOR UPDATE SKIP LOCKED
 ), due AS (
-  UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch + 1 FROM l WHERE m.id = l.id RETURNING m.topic
+  UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch % 2147483647 + 1 FROM l WHERE m.id = l.id RETURNING m.topic
 )
 SELECT (SELECT topic FROM due), EXISTS (SELECT 1 FROM outbox_messages WHERE message_id = $1 AND lane = -1)";
 
@@ -99,12 +107,12 @@ const BACK: &str = "back AS (
 ), unordered AS (
   INSERT INTO outbox_messages
     (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-  SELECT id, message_id, topic, -1, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch + 1, errors, created_at
+  SELECT id, message_id, topic, -1, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch % 2147483647 + 1, errors, created_at
   FROM back WHERE to_lane < 0
 ), ordered AS (
   INSERT INTO outbox_messages
     (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-  SELECT message_id, topic, to_lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch + 1, errors, created_at
+  SELECT message_id, topic, to_lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch % 2147483647 + 1, errors, created_at
   FROM back WHERE to_lane >= 0 ORDER BY back.id
 )
 SELECT message_id FROM gone";

@@ -8,9 +8,10 @@ use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestam
 use uuid::Uuid;
 
 use super::ctid::{Ctid, Tid};
+use crate::clock::millis;
 use crate::message::MessageId;
 use crate::store::statement::Dialect;
-use crate::store::{Held, Return, RowKey};
+use crate::store::{Held, LookFrom, LookSpec, Return, RowKey};
 
 /// What the statements bind: arrays for groups, so that a group of any size is the same text.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub enum Bind {
     Text(Arc<str>),
     BigInt(i64),
     Instant(PgTimestamp),
+    OptionalInstants(Vec<Option<PgTimestamp>>),
+    OptionalBigInts(Vec<Option<i64>>),
     BigInts(Vec<i64>),
     Ints(Vec<i32>),
     Ctids(Vec<Ctid>),
@@ -44,6 +47,14 @@ impl Bind {
         [Self::Uuids(ids), Self::Ints(back.iter().map(Return::lane_column).collect())]
     }
 
+    /// The topics of a look, where each begins, and how many ms ahead all of them end.
+    pub(super) fn look(spec: &LookSpec) -> [Self; 4] {
+        let topics = spec.topics.iter().map(|at| at.topic.as_ref().to_owned()).collect();
+        let (first, past) = spec.topics.iter().map(|at| instant_or_past(at.from)).unzip();
+        let ahead = Self::BigInt(millis(spec.bounded_ahead()));
+        [Self::Texts(topics), Self::OptionalInstants(first), Self::OptionalBigInts(past), ahead]
+    }
+
     /// The ids and message ids of `rows`.
     pub(super) fn keys(rows: impl Iterator<Item = RowKey> + Clone) -> [Self; 2] {
         let ids = rows.clone().map(|row| row.id).collect();
@@ -57,6 +68,11 @@ impl Bind {
     }
 }
 
+fn instant_or_past(from: LookFrom) -> (Option<PgTimestamp>, Option<i64>) {
+    let (first, past) = from.bounds();
+    (first.map(PgTimestamp), past.map(millis))
+}
+
 impl Dialect for Pg {
     type Bind = Bind;
 
@@ -65,6 +81,10 @@ impl Dialect for Pg {
             Bind::Text(text) => out.push_bind_param_value_only::<Text, str>(text),
             Bind::BigInt(number) => out.push_bind_param_value_only::<BigInt, _>(number),
             Bind::Instant(instant) => out.push_bind_param_value_only::<Timestamptz, _>(instant),
+            Bind::OptionalInstants(instants) => {
+                out.push_bind_param_value_only::<Array<Nullable<Timestamptz>>, _>(instants)
+            }
+            Bind::OptionalBigInts(numbers) => out.push_bind_param_value_only::<Array<Nullable<BigInt>>, _>(numbers),
             Bind::BigInts(numbers) => out.push_bind_param_value_only::<Array<BigInt>, _>(numbers),
             Bind::Ints(numbers) => out.push_bind_param_value_only::<Array<Integer>, _>(numbers),
             Bind::Ctids(places) => out.push_bind_param_value_only::<Array<Tid>, _>(places),

@@ -20,11 +20,12 @@ SELECT current_setting('default_transaction_read_only') = 'on', current_setting(
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
-        if !self.connections.are_apart() {
+        if !self.connections.shares_sessions() {
             self.refuse_transaction_pooling().await?;
         }
         let mut lease = self.connections.lease().await?;
-        lease.begin("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".into()).await.map_err(no_transactions)?;
+        let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}", self.local_settings());
+        lease.begin(begin.into()).await.map_err(no_transactions)?;
         let names = vec![self.names.messages(), self.names.dead_letters()];
         let tables: Vec<TableRow> = lease.load(Statement::new(&TABLES.into(), [Bind::Texts(names)])).await?;
         let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;

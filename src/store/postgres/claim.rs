@@ -14,6 +14,7 @@ use super::history::keep;
 use super::rows::{ClaimRow, ClaimedRow, HeldRow, KeyRow, PayloadRow};
 use crate::clock::millis;
 use crate::limits::CLAIM_SILENCE;
+use crate::store::look::watermark;
 use crate::store::session::{Lease, Session, Sessions, within};
 use crate::store::statement::{Statement, limit, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, StoreError, Term};
@@ -24,10 +25,10 @@ use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, 
 /// and nothing else. And its plans are made for what the table is now: one that was cached while it was empty reads all
 /// of a backlog for each claim, and so does a bitmap, which PostgreSQL may take where it cannot know how much lies behind the
 /// first row that is due.
-fn begin(spec: &ClaimSpec) -> Arc<str> {
+fn begin(spec: &ClaimSpec, settings: &str) -> Arc<str> {
     let idle_ms = millis(spec.term_duration + CLAIM_SILENCE);
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; \
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {settings}; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; \
          SET LOCAL synchronous_commit = off; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_seqscan = off; \
          SET LOCAL enable_bitmapscan = off"
     )
@@ -37,7 +38,7 @@ fn begin(spec: &ClaimSpec) -> Arc<str> {
 impl<P: Sessions<Pg>> PostgresStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         let mut lease = self.connections.lease().await?;
-        lease.begin(begin(spec)).await?;
+        lease.begin(begin(spec, &self.local_settings())).await?;
         let (watermark, mut claimed) = self.read_claim(&mut lease, spec).await?;
         // Sorted already, unless a row's due_at was moved while the statement waited for its page.
         claimed.sort_by_key(|claimed| (claimed.due_at.0, claimed.row.key.id));
@@ -76,10 +77,11 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         lease: &mut Lease<Pg, P::Session>,
         spec: &ClaimSpec,
     ) -> Result<(Option<DueMark>, Vec<ClaimedRow>), StoreError> {
-        let after = spec.after.map_or(i64::MIN, |mark| mark.0);
+        // '-infinity' is an instant like others, which somebody may have set a row to; below it there is none, and right above it none either.
+        let from = spec.after.map_or(i64::MIN, DueMark::next);
         let binds = [
             Bind::Text(Arc::clone(&spec.topic)),
-            Bind::Instant(PgTimestamp(after)),
+            Bind::Instant(PgTimestamp(from)),
             Bind::BigInt(limit(spec.rows_max)),
             Bind::BigInt(limit(spec.bytes_max / spec.rows_max.max(1))),
         ];
@@ -87,7 +89,10 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let (mut mark, mut claimed) = (None, Vec::with_capacity(read.len()));
         for row in read {
             match row {
-                ClaimRow::Range { read_at, first_due_at } => mark = Some(watermark(read_at, first_due_at, spec)),
+                ClaimRow::Range { read_at, first_due_at } => {
+                    let slack = micros(spec.watermark_slack_duration);
+                    mark = Some(watermark(read_at.0, first_due_at.map(|first| first.0), slack));
+                }
                 ClaimRow::Claimed(row) => claimed.push(row),
             }
         }
@@ -130,14 +135,6 @@ fn fitting(claimed: &[ClaimedRow], bytes_max: usize) -> usize {
         bytes > bytes_max
     });
     beyond.map_or(claimed.len(), |beyond| beyond.max(1))
-}
-
-/// Nothing is left below the first row that is there, locked or not; and a row whose transaction is still open may have
-/// its `due_at` as far back as the slack says.
-fn watermark(read_at: PgTimestamp, first_due_at: Option<PgTimestamp>, spec: &ClaimSpec) -> DueMark {
-    let slackened = read_at.0.saturating_sub(micros(spec.watermark_slack_duration));
-    let below_first = first_due_at.map_or(i64::MAX, |first| first.0.saturating_sub(1));
-    DueMark(slackened.min(below_first))
 }
 
 /// A claim whose transaction is open.

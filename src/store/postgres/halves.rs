@@ -16,8 +16,13 @@ use crate::store::{Decision, HalfStore, StoreError};
 
 /// An INSERT of a key that an open transaction has inserted waits for its end: so long, which is no time to somebody who
 /// would be asked again in seconds anyhow.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 200; \
-    SET LOCAL idle_in_transaction_session_timeout = 2000";
+fn begin(settings: &str) -> Arc<str> {
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {settings}; SET LOCAL lock_timeout = 200; \
+         SET LOCAL idle_in_transaction_session_timeout = 2000"
+    )
+    .into()
+}
 
 #[async_trait]
 impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
@@ -37,7 +42,7 @@ impl<P: Sessions<Pg>> HalfStore for PostgresStore<P> {
     async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
         let id = || Bind::message_id(message);
         let voiding = Voiding {
-            begin: BEGIN.into(),
+            begin: begin(&self.local_settings()),
             void: Statement::new(&self.half_texts.void, [id(), Bind::Text(Arc::clone(topic))]),
             read: Statement::new(&self.half_texts.read, [id()]),
             commit: "COMMIT".into(),

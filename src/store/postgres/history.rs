@@ -38,8 +38,8 @@ impl<P: Sessions<Pg>> HistoryStore for PostgresStore<P> {
         if rows.is_empty() {
             return Ok(0);
         }
-        let messages: Vec<MessageId> = rows.iter().map(|row| row.key.message_id).collect();
-        let binds: Vec<Bind> = [Bind::message_ids(&messages)].into_iter().chain(keeps(rows)).collect();
+        let keys = Bind::keys(rows.iter().map(|row| row.key));
+        let binds: Vec<Bind> = keys.into_iter().chain(keeps(rows)).collect();
         let gone: Vec<KeyRow> = self.connections.load(Statement::new(&self.history_texts.settle_dead, binds)).await?;
         Ok(gone.len())
     }

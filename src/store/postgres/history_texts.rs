@@ -88,7 +88,8 @@ WITH gone AS (
 const SETTLE_DEAD: &str = "
 WITH l AS MATERIALIZED (
   SELECT d.message_id, k.days, k.awaits
-  FROM outbox_dead_letters d JOIN unnest($1, $2, $3) AS k(message_id, days, awaits) ON d.message_id = k.message_id
+  FROM outbox_dead_letters d JOIN unnest($1, $2, $3, $4) AS k(id, message_id, days, awaits)
+    ON d.message_id = k.message_id AND d.id = k.id
   ORDER BY d.message_id FOR UPDATE OF d
 ), gone AS (
   DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id RETURNING d.*, l.days, l.awaits
@@ -201,7 +202,7 @@ WITH l AS MATERIALIZED (
   INSERT INTO outbox_messages
     (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
   SELECT gone.message_id, topic, k.to_lane, key, kind, headers, payload,
-    CASE WHEN k.to_lane >= 0 THEN timestamptz 'epoch' ELSE clock_timestamp() END, deliver_at, epoch + 1, errors, created_at
+    CASE WHEN k.to_lane >= 0 THEN timestamptz 'epoch' ELSE clock_timestamp() END, deliver_at, epoch % 2147483647 + 1, errors, created_at
   FROM gone JOIN unnest($1, $2) AS k(message_id, to_lane) ON k.message_id = gone.message_id ORDER BY gone.id
 )
 SELECT message_id FROM gone";

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::texts::IS_SUSPECT;
+use super::texts::tolerant;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, named};
 
@@ -24,10 +24,7 @@ pub(super) struct LaneTexts {
 
 impl LaneTexts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text = |sql: &str| {
-            let sql = sql.replace("{owned}", OWNED).replace("{is_suspect}", IS_SUSPECT);
-            named(&sql, names, IndexNaming::ByTable).into()
-        };
+        let text = |sql: &str| named(&tolerant(&sql.replace("{owned}", OWNED)), names, IndexNaming::ByTable).into();
         Self {
             count: text(COUNT),
             first_from: text(FIRST_FROM),
@@ -99,7 +96,7 @@ FROM unnest($2, $3, $4) WITH ORDINALITY AS k(lane, after, rows_max, scan) CROSS 
 
 const ROWS: &str = "
 SELECT id, message_id, nullif(epoch, 0), nullif(failures, 0), nullif(attempts, 0), nullif({is_suspect}, false), key, kind,
-  nullif(headers, '[]'), payload, created_at
+  nullif(headers, '[]'), payload, created_at, deliver_at
 FROM outbox_messages WHERE id = ANY($1) AND lane >= 0 ORDER BY id";
 
 /// The lanes that a node owns now. Locked, so that nobody takes them before the write is there.
@@ -107,7 +104,7 @@ const OWNED: &str = "
   SELECT lane, fence FROM outbox_lanes WHERE topic = $1 AND owner = $2 AND expires_at > statement_timestamp()
   ORDER BY lane FOR SHARE";
 
-// 10 is limits::ERRORS_KEPT_MAX. due_at stays: the lane's owner does the waiting, and a row out of its place in the index
+// due_at stays: the lane's owner does the waiting, and a row out of its place in the index
 // would let a later one of its key pass.
 const FAIL: &str = "
 WITH owned AS MATERIALIZED ({owned}
@@ -119,8 +116,8 @@ WITH owned AS MATERIALIZED ({owned}
   ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
 )
 UPDATE outbox_messages m SET
-  epoch = m.epoch + 1, failures = m.failures + 1, attempts = m.attempts + l.spends,
-  errors = CASE WHEN jsonb_array_length(m.errors) < 10 THEN m.errors ELSE m.errors - 0 END || jsonb_build_object(
+  epoch = {next_epoch}, failures = least(m.failures, 2147483646) + 1, attempts = least(m.attempts, 2147483646) + l.spends,
+  errors = {errors} || jsonb_build_object(
     'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), 'class', l.class, 'error', l.error)
 FROM l WHERE m.id = l.id RETURNING m.id, m.message_id";
 

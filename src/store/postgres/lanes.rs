@@ -25,8 +25,13 @@ use crate::store::{
 };
 
 /// A node that stops in the middle keeps no other from its lanes for longer than this.
-const BEGIN: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL idle_in_transaction_session_timeout = 2000";
+fn begin(settings: &str) -> Arc<str> {
+    format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {settings}; \
+         SET LOCAL idle_in_transaction_session_timeout = 2000"
+    )
+    .into()
+}
 
 #[async_trait]
 impl<P: Sessions<Pg>> LaneStore for PostgresStore<P> {
@@ -127,7 +132,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let node = || Bind::Uuid(*keep.node.as_uuid());
         let lease_ms = || Bind::BigInt(millis(keep.lease_duration));
         let mut lease = self.connections.lease().await?;
-        lease.begin(BEGIN.into()).await?;
+        lease.begin(begin(&self.local_settings())).await?;
         lease.execute(Statement::new(&texts.lock, [topic()])).await?;
         lease.execute(Statement::new(&texts.prune, [topic()])).await?;
         if keep.joins {

@@ -26,7 +26,6 @@ mod secrets;
 mod texts;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::pg::Pg;
@@ -43,7 +42,7 @@ use super::half_marks::HalfTexts;
 use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
 use crate::clock::millis;
-use crate::limits::POSTGRES_PLAN_AGE_MAX;
+use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_PERCENT, SERVER_STATEMENT_PERCENT};
 use crate::naming::TableNames;
 
 /// An outbox in PostgreSQL (13 or later).
@@ -75,15 +74,24 @@ pub struct PostgresStore<P: Sessions<Pg>> {
     notices: Option<NoticeSide>,
 }
 
+/// States the isolation of statements that are a transaction by themselves. Where the database's or the role's default is SERIALIZABLE
+/// they would take predicate locks, over which the application's transactions fail (40001); at REPEATABLE READ they would fail themselves.
+///
+/// Only where another is the default: behind a pooler that nobody told of, the setting stays in a session that somebody else uses next,
+/// and that one may rely on its own.
+const READ_COMMITTED: &str = "SELECT set_config('default_transaction_isolation', 'read committed', false) \
+  WHERE current_setting('default_transaction_isolation') <> 'read committed'";
+
 impl<P: Sessions<Pg>> PostgresStore<P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let names = TableNames::default();
-        let connections = Connections::new(pool, None).renewed_by("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX);
+        let connections =
+            Connections::new(pool, Some(READ_COMMITTED.into())).renewed_by("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX);
         let (texts, lane_texts, half_texts) = (Texts::new(&names), LaneTexts::new(&names), half_texts(&names));
         let (admin_texts, history_texts) = (AdminTexts::new(&names), HistoryTexts::new(&names));
         let pause_table = PauseTable::default();
-        Self {
+        let store = Self {
             connections,
             texts,
             lane_texts,
@@ -93,7 +101,8 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
             pause_table,
             notices: None,
             names,
-        }
+        };
+        store.with_single_begin()
     }
 
     /// Lets relays of ordered topics wake each other by NOTIFY, so that a commit to a lane which another process owns is sent at
@@ -130,24 +139,47 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     /// ```
     #[must_use]
     pub fn transaction_pooling(mut self) -> Self {
-        let locals = locals(self.connections.deadline());
-        self.connections = self.connections.each_transaction_apart(locals);
-        self
+        self.connections = self.connections.sharing_sessions();
+        self.with_single_begin()
     }
 
-    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT).
+    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). The server gives up a little sooner, a lock
+    /// after four fifths of it.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.connections = self.connections.with_deadline(timeout);
-        if self.connections.are_apart() { self.transaction_pooling() } else { self }
+        self.with_single_begin()
+    }
+
+    /// After a change of what the text of a single statement's BEGIN depends on.
+    fn with_single_begin(mut self) -> Self {
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; {}; SET LOCAL idle_in_transaction_session_timeout = 2000",
+            self.local_settings()
+        );
+        self.connections = self.connections.cautious_by(begin.into());
+        self
+    }
+
+    /// What the server is told in each transaction: the time-outs, and behind a pooler to plan anew. It keeps statements prepared by
+    /// itself (pgbouncer from 1.21 on), and with them plans that were made for another size of the table.
+    fn local_settings(&self) -> String {
+        let time_outs = time_outs(self.connections.deadline());
+        match self.connections.shares_sessions() {
+            true => format!("{time_outs}; SET LOCAL plan_cache_mode = force_custom_plan"),
+            false => time_outs,
+        }
     }
 }
 
-/// The settings of each transaction behind a pooler. `plan_cache_mode`: pgbouncer keeps statements prepared by itself from 1.21 on, and
-/// with them plans that were made for another size of the table.
-fn locals(deadline: Duration) -> Arc<str> {
-    let deadline = millis(deadline).clamp(1, i32::MAX.into());
-    format!("SET LOCAL statement_timeout = {deadline}; SET LOCAL plan_cache_mode = force_custom_plan").into()
+/// What the server is told in each transaction of a store, so that it gives a statement up before the caller does: a lock first, so that
+/// it is told apart from a database that is slow. For the transaction only: what a session is told, pgbouncer in transaction mode
+/// passes on to sessions of the application.
+fn time_outs(deadline: Duration) -> String {
+    let (statement, lock) = (deadline * SERVER_STATEMENT_PERCENT / 100, deadline * SERVER_LOCK_PERCENT / 100);
+    // Zero is no time-out at all.
+    let ms = |timeout: Duration| millis(timeout).max(1);
+    format!("SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}", ms(statement), ms(lock))
 }
 
 impl<P: Sessions<Pg>> fmt::Debug for PostgresStore<P> {

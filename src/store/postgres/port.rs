@@ -15,14 +15,14 @@ use super::notice_texts::NoticeSide;
 use super::rows::{ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::clock::millis;
-use crate::message::MessageId;
 use crate::naming::TableNames;
+use crate::retry::bounded;
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
 use crate::store::stored::kept_text;
 use crate::store::{
     AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,
-    NoticeStore, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    LookSpec, NoticeStore, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -73,11 +73,11 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         self.write(text, Bind::keys(rows.iter().copied())).await
     }
 
-    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        if messages.is_empty() {
+    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
+        if rows.is_empty() {
             return Ok(0);
         }
-        self.connections.execute(Statement::new(&self.texts.settle_dead, [Bind::message_ids(messages)])).await
+        self.connections.execute(Statement::new(&self.texts.settle_dead, Bind::keys(rows.iter().copied()))).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
@@ -87,7 +87,7 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
 
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
         let [ids, message_ids, epochs] = Bind::held(failed.iter().map(|row| row.held));
-        let waits = failed.iter().map(|row| millis(row.wait)).collect();
+        let waits = failed.iter().map(|row| millis(bounded(row.wait))).collect();
         let spent = failed.iter().map(|row| i32::from(row.spends_attempt)).collect();
         let classes = failed.iter().map(|row| row.class.to_owned()).collect();
         let errors = failed.iter().map(|row| kept_text(&row.error)).collect();
@@ -101,17 +101,16 @@ impl<P: Sessions<Pg>> Store for PostgresStore<P> {
         self.write(&self.texts.dead, [ids, message_ids, epochs, Bind::Texts(reasons)]).await
     }
 
-    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
-        if topics.is_empty() {
+    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
+        if spec.topics.is_empty() {
             return Ok(Look::default());
         }
         let has_pauses = self.pause_table.is_there(self.check_pause_table()).await?;
         let text = if has_pauses { &self.texts.look_with_pauses } else { &self.texts.look };
-        let topics = topics.iter().map(|topic| topic.as_ref().to_owned()).collect();
-        let found = self.connections.poll(Statement::new(text, [Bind::Texts(topics)])).await;
+        let found = self.connections.poll(Statement::new(text, Bind::look(spec))).await;
         self.pause_table.note(&found);
         let found: Vec<LookRow> = found?;
-        Ok(Look::of(found.into_iter().map(|row| row.0)))
+        Ok(Look::of(found.into_iter().map(|row| row.with_slack(spec.watermark_slack_duration))))
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

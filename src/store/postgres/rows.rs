@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::ctid::{Ctid, Tid};
 use crate::store::decode::{RawBody, RawRow};
+use crate::store::look::TopicLook;
 use crate::store::statement::{self, count};
-use crate::store::{Held, NextDue, RowKey, TopicBacklog};
+use crate::store::{Held, LookRange, NextDue, RowKey, TopicBacklog, overdue};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -24,9 +25,9 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Pg> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(11)?;
+        let topic: String = row.get_value::<Text, _, _>(12)?;
         // NULL where it is due never or always, by somebody's own hand: no lease to go by.
-        let left: Option<PgInterval> = row.get_value::<Nullable<Interval>, _, _>(12)?;
+        let left: Option<PgInterval> = row.get_value::<Nullable<Interval>, _, _>(13)?;
         let lease_left = left.map_or(Duration::ZERO, lasts);
         Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left })
     }
@@ -63,15 +64,15 @@ impl ClaimedRow {
 
 impl QueryableByName<Pg> for ClaimRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
-        let ctid: Option<Ctid> = row.get_value::<Nullable<Tid>, _, _>(12)?;
+        let ctid: Option<Ctid> = row.get_value::<Nullable<Tid>, _, _>(13)?;
         let Some(ctid) = ctid else {
             let read_at = row.get_value::<Timestamptz, _, _>(10)?;
-            return Ok(Self::Range { read_at, first_due_at: row.get_value::<Nullable<Timestamptz>, _, _>(11)? });
+            return Ok(Self::Range { read_at, first_due_at: row.get_value::<Nullable<Timestamptz>, _, _>(12)? });
         };
         Ok(Self::Claimed(ClaimedRow {
-            due_at: row.get_value::<Timestamptz, _, _>(11)?,
+            due_at: row.get_value::<Timestamptz, _, _>(12)?,
             ctid,
-            bytes_apart: row.get_value::<Nullable<BigInt>, _, _>(13)?,
+            bytes_apart: row.get_value::<Nullable<BigInt>, _, _>(14)?,
             row: raw_row(row, 0)?,
         }))
     }
@@ -116,24 +117,44 @@ impl QueryableByName<Pg> for HeldRow {
     }
 }
 
-/// When a topic is due, and itself where it is paused.
-pub(super) struct LookRow(pub(super) (Option<NextDue>, Option<Arc<str>>));
+/// What a look finds of a topic.
+pub(super) struct LookRow {
+    topic: Arc<str>,
+    from: PgTimestamp,
+    now: PgTimestamp,
+    due_at: Option<PgTimestamp>,
+    later: Option<PgTimestamp>,
+    is_paused: bool,
+}
+
+impl LookRow {
+    pub(super) fn with_slack(self, slack: Duration) -> TopicLook {
+        let Self { topic, from, now, due_at, later, is_paused } = self;
+        let slack = statement::micros(slack);
+        TopicLook {
+            range: LookRange::new(&topic, from.0, now.0, due_at.map(|due_at| due_at.0), slack),
+            due: due_at.map(|due_at| NextDue {
+                due_in: micros(due_at.0.saturating_sub(now.0)),
+                overdue_by: micros(now.0.saturating_sub(due_at.0)),
+                later_in: later.map(|later| micros(later.0.saturating_sub(now.0))),
+                topic,
+            }),
+            is_paused,
+        }
+    }
+}
 
 impl QueryableByName<Pg> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(0)?;
-        let topic: Arc<str> = topic.into();
-        let due_at: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(1)?;
-        let now: PgTimestamp = row.get_value::<Timestamptz, _, _>(2)?;
-        let later: Option<PgTimestamp> = row.get_value::<Nullable<Timestamptz>, _, _>(3)?;
-        let is_paused: bool = row.get_value::<Bool, _, _>(4)?;
-        let due = due_at.map(|due_at| NextDue {
-            topic: Arc::clone(&topic),
-            due_in: micros(due_at.0.saturating_sub(now.0)),
-            overdue_by: micros(now.0.saturating_sub(due_at.0)),
-            later_in: later.map(|later| micros(later.0.saturating_sub(now.0))),
-        });
-        Ok(Self((due, is_paused.then_some(topic))))
+        Ok(Self {
+            topic: topic.into(),
+            due_at: row.get_value::<Nullable<Timestamptz>, _, _>(1)?,
+            now: row.get_value::<Timestamptz, _, _>(2)?,
+            later: row.get_value::<Nullable<Timestamptz>, _, _>(3)?,
+            is_paused: row.get_value::<Bool, _, _>(4)?,
+            from: row.get_value::<Timestamptz, _, _>(5)?,
+        })
     }
 }
 
@@ -149,13 +170,13 @@ impl QueryableByName<Pg> for BacklogRow {
             topic: topic.into(),
             live: count(row.get_value::<BigInt, _, _>(1)?),
             due: count(row.get_value::<BigInt, _, _>(2)?),
-            overdue_by: first_due_at.map_or(Duration::ZERO, |first| micros(now.0.saturating_sub(first.0))),
+            overdue_by: first_due_at.map_or(Duration::ZERO, |first| overdue(micros(now.0.saturating_sub(first.0)))),
             dead: count(row.get_value::<BigInt, _, _>(5)?),
         }))
     }
 }
 
-/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at`, from column `first` on.
+/// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at, deliver_at`, from column `first` on.
 ///
 /// NULL stands for what nearly every row has: no failure, no headers. The server writes, and the client reads, what is not
 /// NULL only, and each value costs the server a kilobyte of memory to write.
@@ -177,6 +198,10 @@ fn raw_body<'a>(row: &impl NamedRow<'a, Pg>, first: usize) -> Result<RawBody> {
         headers: row.get_value::<Nullable<Text>, _, _>(first + 2)?,
         payload: row.get_value::<Nullable<Binary>, _, _>(first + 3)?,
         created_at: instant(row.get_value::<Timestamptz, _, _>(first + 4)?)?,
+        deliver_at: row
+            .get_value::<Nullable<Timestamptz>, Option<PgTimestamp>, _>(first + 5)?
+            .map(instant)
+            .transpose()?,
     })
 }
 

@@ -30,8 +30,7 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn new(names: &TableNames) -> Self {
-        let text =
-            |sql: &str| named(&mistaken(sql).replace("{is_suspect}", IS_SUSPECT), names, IndexNaming::ByTable).into();
+        let text = |sql: &str| named(&tolerant(&mistaken(sql)), names, IndexNaming::ByTable).into();
         Self {
             confirm: text(CONFIRM),
             remaining: text(REMAINING),
@@ -67,10 +66,23 @@ fn mistaken(sql: &str) -> Cow<'_, str> {
 /// Whether a row's last failure was a refusal. Errors of an earlier life as a dead letter do not count.
 pub(super) const IS_SUSPECT: &str = "(failures > 0 AND coalesce(errors -> -1 ->> 'class' = 'record_refused', false))";
 
+/// The errors that another one is added to: at most 10, which is `limits::ERRORS_KEPT_MAX`, with it. What is no array, by somebody's own
+/// hand, would fail the statement and with it the whole group: they start anew.
+const ERRORS: &str = "CASE WHEN jsonb_typeof(m.errors) <> 'array' THEN '[]'::jsonb \
+  WHEN jsonb_array_length(m.errors) < 10 THEN m.errors ELSE m.errors - 0 END";
+
+/// From the highest number it goes on with 1: the sum would be out of range, and fail the whole group.
+const NEXT_EPOCH: &str = "m.epoch % 2147483647 + 1";
+
+/// The statement with what makes of a row of any values one that fails no other.
+pub(super) fn tolerant(sql: &str) -> String {
+    sql.replace("{is_suspect}", IS_SUSPECT).replace("{errors}", ERRORS).replace("{next_epoch}", NEXT_EPOCH)
+}
+
 // What is zero, false or empty in nearly every row travels as NULL.
 const CONFIRM: &str = "
 SELECT id, message_id, NULL::int, nullif(failures, 0), nullif(attempts, 0), NULL::boolean, key, kind, nullif(headers, '[]'), payload,
-  created_at, topic, CASE WHEN isfinite(due_at) THEN due_at - clock_timestamp() END
+  created_at, NULL::timestamptz, topic, CASE WHEN isfinite(due_at) THEN due_at - clock_timestamp() END
 FROM outbox_messages WHERE id = ANY($1) AND epoch = 0 AND deliver_at IS NULL";
 
 const REMAINING: &str = "SELECT id, message_id FROM outbox_messages WHERE id = ANY($1)";
@@ -86,14 +98,14 @@ const REMAINING: &str = "SELECT id, message_id FROM outbox_messages WHERE id = A
 // 2,000 rows of 500 bytes take 16 ms of the server's processor with it and 11 ms without; sorted for it, more than twice.
 const CLAIM: &str = "
 WITH f AS MATERIALIZED (
-  SELECT due_at FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at > $2 ORDER BY due_at LIMIT 1
+  SELECT due_at FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at >= $2 ORDER BY due_at LIMIT 1
 )
 SELECT NULL::bigint AS id, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::text, NULL::text, NULL::text, NULL::bytea,
-  statement_timestamp(), (SELECT due_at FROM f), NULL::tid, NULL::bigint
+  statement_timestamp(), NULL::timestamptz, (SELECT due_at FROM f), NULL::tid, NULL::bigint
 UNION ALL
 SELECT * FROM (
   SELECT id, message_id, nullif(epoch, 0), nullif(failures, 0), nullif(attempts, 0), nullif({is_suspect}, false), key, kind,
-    nullif(headers, '[]'), CASE WHEN octet_length(payload) <= $4 THEN payload END, created_at, due_at, ctid,
+    nullif(headers, '[]'), CASE WHEN octet_length(payload) <= $4 THEN payload END, created_at, deliver_at, due_at, ctid,
     CASE WHEN octet_length(payload) > $4 THEN octet_length(payload)::bigint END
   FROM outbox_messages
   WHERE topic = $1 AND lane = -1 AND due_at >= (SELECT due_at FROM f) AND due_at <= statement_timestamp()
@@ -118,9 +130,12 @@ WHERE m.id = l.id AND (SELECT set_config('synchronous_commit', 'off', true)) = '
 const SETTLE_CLAIMED: &str = "
 DELETE FROM outbox_messages WHERE ctid = ANY($1) AND message_id = ANY($2)";
 
+// By the id as well, under which a message that was sent again died: that dead letter is of the later copy.
 const SETTLE_DEAD: &str = "
 WITH l AS MATERIALIZED (
-  SELECT message_id FROM outbox_dead_letters WHERE message_id = ANY($1) ORDER BY message_id FOR UPDATE
+  SELECT d.message_id FROM outbox_dead_letters d
+  JOIN unnest($1, $2) AS k(id, message_id) ON d.message_id = k.message_id AND d.id = k.id
+  ORDER BY d.message_id FOR UPDATE OF d
 )
 DELETE FROM outbox_dead_letters d USING l WHERE d.message_id = l.message_id";
 
@@ -129,7 +144,7 @@ WITH l AS MATERIALIZED (
   SELECT m.id FROM outbox_messages m JOIN unnest($1, $2) AS k(id, message_id) ON m.id = k.id AND m.message_id = k.message_id
   ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
 )
-UPDATE outbox_messages m SET due_at = clock_timestamp() + $3 * interval '1 millisecond', epoch = m.epoch + 1
+UPDATE outbox_messages m SET due_at = clock_timestamp() + $3 * interval '1 millisecond', epoch = {next_epoch}
 FROM l WHERE m.id = l.id RETURNING m.id, m.message_id, m.epoch";
 
 const EXTEND: &str = "
@@ -141,7 +156,6 @@ WITH l AS MATERIALIZED (
 UPDATE outbox_messages m SET due_at = clock_timestamp() + $4 * interval '1 millisecond'
 FROM l WHERE m.id = l.id RETURNING m.id, m.message_id";
 
-// 10 is limits::ERRORS_KEPT_MAX.
 const FAIL: &str = "
 WITH l AS MATERIALIZED (
   SELECT m.id, k.wait_ms, k.spends, k.class, k.error
@@ -152,8 +166,8 @@ WITH l AS MATERIALIZED (
 )
 UPDATE outbox_messages m SET
   due_at = clock_timestamp() + l.wait_ms * interval '1 millisecond',
-  epoch = m.epoch + 1, failures = m.failures + 1, attempts = m.attempts + l.spends,
-  errors = CASE WHEN jsonb_array_length(m.errors) < 10 THEN m.errors ELSE m.errors - 0 END || jsonb_build_object(
+  epoch = {next_epoch}, failures = least(m.failures, 2147483646) + 1, attempts = least(m.attempts, 2147483646) + l.spends,
+  errors = {errors} || jsonb_build_object(
     'at', to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), 'class', l.class, 'error', l.error)
 FROM l WHERE m.id = l.id RETURNING m.id, m.message_id";
 
@@ -175,14 +189,22 @@ WITH l AS MATERIALIZED (
 )
 SELECT id, message_id FROM gone";
 
+// Bounded on both sides, because what is gone may still be in the index wherever a row was due: below the watermark, and ahead where
+// leases of half a minute or cancelled messages were. $2 is where each topic begins, or NULL where $3 says how many ms ago.
 const LOOK: &str = "
 SELECT t.topic, m.due_at, statement_timestamp(),
   CASE WHEN m.due_at IS NULL OR m.due_at > statement_timestamp() THEN m.due_at ELSE (
     SELECT due_at FROM outbox_messages
-    WHERE topic = t.topic AND lane = -1 AND due_at > statement_timestamp() ORDER BY due_at LIMIT 1
-  ) END, {is_paused}
-FROM unnest($1) AS t(topic) LEFT JOIN LATERAL (
-  SELECT due_at FROM outbox_messages WHERE topic = t.topic AND lane = -1 ORDER BY due_at LIMIT 1
+    WHERE topic = t.topic AND lane = -1 AND due_at > statement_timestamp()
+      AND due_at <= statement_timestamp() + $4 * interval '1 millisecond'
+    ORDER BY due_at LIMIT 1
+  ) END, {is_paused}, coalesce(t.first, statement_timestamp() - t.past * interval '1 millisecond')
+FROM unnest($1, $2, $3) AS t(topic, first, past) LEFT JOIN LATERAL (
+  SELECT due_at FROM outbox_messages
+  WHERE topic = t.topic AND lane = -1
+    AND due_at >= coalesce(t.first, statement_timestamp() - t.past * interval '1 millisecond')
+    AND due_at <= statement_timestamp() + $4 * interval '1 millisecond'
+  ORDER BY due_at LIMIT 1
 ) m ON true";
 
 const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = t.topic)";

@@ -8,10 +8,10 @@ use std::time::Duration;
 use diesel::connection::{CacheSize, Connection, LoadConnection, TransactionDepthChange, TransactionManager};
 use diesel::deserialize::QueryableByName;
 use diesel::r2d2::{ConnectionManager, Pool, PooledConnection, R2D2Connection};
-use diesel::result::{DatabaseErrorKind, Error};
 use diesel::{QueryResult, RunQueryDsl};
 use tokio::task::spawn_blocking;
 
+use super::failure::gone;
 use super::sealed::Sealed;
 use super::{OpenError, Session, Sessions, ended};
 use crate::store::statement::{Dialect, Statement};
@@ -115,8 +115,4 @@ where
     async fn rollback(&mut self) -> QueryResult<()> {
         self.run(C::TransactionManager::rollback_transaction).await
     }
-}
-
-fn gone(why: &str) -> Error {
-    Error::DatabaseError(DatabaseErrorKind::UnableToSendCommand, Box::new(why.to_owned()))
 }

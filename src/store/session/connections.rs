@@ -9,10 +9,11 @@ use diesel::deserialize::QueryableByName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
+use super::caution::Caution;
 use super::failure::within;
 use super::lease::{Kept, Lease, Shelf};
-use super::{Session as _, Sessions};
-use crate::limits::{CONNECTION_OPENINGS_MAX, STATEMENT_TIMEOUT};
+use super::{Session, Sessions};
+use crate::limits::{CONNECTION_OPENINGS_MAX, STATEMENT_TIMEOUT, UNANSWERED_MAX};
 use crate::store::StoreError;
 use crate::store::statement::{Dialect, Statement};
 
@@ -26,9 +27,10 @@ pub(crate) struct Connections<DB: Dialect, P: Sessions<DB>> {
     openings: Arc<Semaphore>,
     set_up: Option<Arc<str>>,
     renewal: Option<(Arc<str>, Duration)>,
+    caution: Option<Caution>,
+    /// Whether each transaction may have another session of the server, which others use before and after.
+    shares_sessions: bool,
     deadline: Duration,
-    /// The settings of each transaction, where sessions are shared with others.
-    locals: Option<Arc<str>>,
     backend: PhantomData<fn() -> DB>,
 }
 
@@ -43,8 +45,9 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
             openings: Arc::new(Semaphore::new(CONNECTION_OPENINGS_MAX)),
             set_up,
             renewal: None,
+            caution: None,
+            shares_sessions: false,
             deadline,
-            locals: None,
             backend: PhantomData,
         }
     }
@@ -56,22 +59,30 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
         self
     }
 
-    /// Runs another text once on each connection.
-    pub(crate) fn with_set_up(mut self, text: Arc<str>) -> Self {
-        self.set_up = Some(text);
+    /// Puts a single statement in a transaction that `begin` opens, with time-outs of the server's, as long as one was given up not
+    /// long ago, and always where sessions are shared; for databases where a set-up cannot say so.
+    pub(crate) fn cautious_by(mut self, begin: Arc<str>) -> Self {
+        self.caution = Some(Caution::new(begin, self.shares_sessions));
         self
     }
 
-    /// For a pooler that gives each transaction a session of its own choice: every statement is in a transaction, with `locals`
-    /// behind its BEGIN, none is kept prepared, and a session is neither set up nor renewed.
-    pub(crate) fn each_transaction_apart(mut self, locals: Arc<str>) -> Self {
-        self.locals = Some(locals);
+    /// For a pooler that gives each transaction a session of its own choice. Nothing is left in one: no set-up, no renewal, no prepared
+    /// statement. What [`cautious_by`](Self::cautious_by) says afterwards begins every single statement.
+    pub(crate) fn sharing_sessions(mut self) -> Self {
+        (self.set_up, self.renewal) = (None, None);
+        self.shares_sessions = true;
         self
     }
 
     /// Whether it is so.
-    pub(crate) fn are_apart(&self) -> bool {
-        self.locals.is_some()
+    pub(crate) fn shares_sessions(&self) -> bool {
+        self.shares_sessions
+    }
+
+    /// Runs another text once on each connection.
+    pub(crate) fn with_set_up(mut self, text: Arc<str>) -> Self {
+        self.set_up = Some(text);
+        self
     }
 
     /// Bounds every call to `deadline`.
@@ -85,9 +96,14 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
         self.deadline
     }
 
-    /// Bounds a call in time. The lease in it is dropped when the time is over, and with it the connection closed.
+    /// Bounds a call in time. The lease in it is dropped when the time is over, and its connection closed as soon as the server has
+    /// answered.
     pub(crate) async fn within<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        within(self.deadline, call).await
+        let result = within(self.deadline, call).await;
+        if let Some(caution) = &self.caution {
+            caution.note(&result);
+        }
+        result
     }
 
     /// Runs one statement that is its own transaction, and reads its rows.
@@ -95,23 +111,16 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     where
         T: QueryableByName<DB> + Send + 'static,
     {
-        self.within(async {
-            let mut lease = self.renewed_lease().await?;
-            lease.begin_one().await?;
-            let rows = lease.load(statement).await?;
-            lease.end_one().await?;
-            Ok(rows)
-        })
-        .await
+        self.within(async { self.load_on(self.renewed_lease().await?, statement).await }).await
     }
 
     /// Runs one statement that is its own transaction, and counts the rows it changed.
     pub(crate) async fn execute(&self, statement: Statement<DB>) -> Result<usize, StoreError> {
         self.within(async {
             let mut lease = self.renewed_lease().await?;
-            lease.begin_one().await?;
+            let begun = self.begin_cautiously(&mut lease).await?;
             let changed = lease.execute(statement).await?;
-            lease.end_one().await?;
+            finish(lease, begun).await?;
             Ok(changed)
         })
         .await
@@ -122,20 +131,29 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
     where
         T: QueryableByName<DB> + Send + 'static,
     {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            lease.begin_one().await?;
-            let rows = lease.load(statement).await?;
-            lease.end_one().await?;
-            Ok(rows)
-        })
-        .await
+        self.within(async { self.load_on(self.lease().await?, statement).await }).await
+    }
+
+    async fn load_on<T>(&self, mut lease: Lease<DB, P::Session>, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<DB> + Send + 'static,
+    {
+        let begun = self.begin_cautiously(&mut lease).await?;
+        let rows = lease.load(statement).await?;
+        finish(lease, begun).await?;
+        Ok(rows)
+    }
+
+    /// Begins a transaction with time-outs where caution is due; says whether it did.
+    async fn begin_cautiously(&self, lease: &mut Lease<DB, P::Session>) -> Result<bool, StoreError> {
+        let Some(begin) = self.caution.as_ref().and_then(Caution::begin) else { return Ok(false) };
+        lease.begin(begin).await?;
+        Ok(true)
     }
 
     async fn renewed_lease(&self) -> Result<Lease<DB, P::Session>, StoreError> {
         let mut lease = self.lease().await?;
         if let Some((text, interval)) = &self.renewal
-            && !self.are_apart()
             && lease.kept.renewed_at.elapsed() >= *interval
         {
             lease.batch(text).await?;
@@ -149,7 +167,7 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
         let mut opening = None;
         loop {
             if let Some(kept) = self.shelf.take() {
-                return Ok(Lease::new(kept, &self.shelf));
+                return Ok(Lease::new(kept, &self.shelf, self.deadline));
             }
             // A pool with fewer connections than calls gives none as long as all lie on the shelf or are in use here.
             tokio::select! {
@@ -166,6 +184,7 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
             let Ok(permit) = Arc::clone(&self.openings).acquire_owned().await else {
                 unreachable!("the semaphore is never closed")
             };
+            self.shelf.unanswered.room().await;
             if !self.shelf.is_empty() {
                 return Ok(());
             }
@@ -179,28 +198,37 @@ impl<DB: Dialect, P: Sessions<DB>> Connections<DB, P> {
 
     /// Opens a connection in a task of its own, which nothing cancels: a caller that is served by another's connection
     /// meanwhile would throw a half-open one away, and under load that repeats with every call (130 times a second, at
-    /// half the throughput).
+    /// half the throughput). Nor does the caller's deadline: a server that stands still would find one more of them for each.
     fn open(&self, permit: OwnedSemaphorePermit) -> JoinHandle<Result<(), StoreError>> {
         let (pool, shelf, set_up) = (Arc::clone(&self.pool), Arc::clone(&self.shelf), self.set_up.clone());
-        let (deadline, locals) = (self.deadline, self.locals.clone());
+        let (deadline, shares_sessions) = (self.deadline, self.shares_sessions);
         tokio::spawn(async move {
             let _permit = permit;
-            let opened = within(deadline, async {
+            let opened = within(UNANSWERED_MAX.max(deadline), async {
                 let mut session = pool.open(deadline).await.map_err(StoreError::Unreachable)?;
-                if locals.is_some() {
+                if shares_sessions {
                     session.keep_nothing_prepared();
                 }
-                // What a set-up sets would stay on a shared session, for others.
-                let set_up = set_up.filter(|_| locals.is_none());
-                let mut lease = Lease::new(Kept::new(session, locals), &shelf);
+                let cancel = session.canceller();
+                let mut lease = Lease::new(Kept::new(session, cancel), &shelf, deadline);
                 if let Some(text) = &set_up {
                     lease.batch(text).await?;
+                    lease.kept.ends_by_itself = true;
                 }
                 Ok(lease)
             });
             opened.await.map(Lease::give_back)
         })
     }
+}
+
+/// Ends a transaction where one was begun, and gives the connection back.
+async fn finish<DB: Dialect, S: Session<DB>>(mut lease: Lease<DB, S>, begun: bool) -> Result<(), StoreError> {
+    if begun {
+        lease.commit().await?;
+    }
+    lease.give_back();
+    Ok(())
 }
 
 impl<DB: Dialect, P: Sessions<DB>> Drop for Connections<DB, P> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel::result::{DatabaseErrorKind as Kind, Error};
+use diesel::result::{DatabaseErrorInformation, DatabaseErrorKind as Kind, Error};
 
 use crate::store::StoreError;
 
@@ -16,20 +16,34 @@ pub(super) enum Verdict {
 /// Texts of errors that pass by themselves. Diesel shows no error codes, so the English text has to do; in another
 /// language such an error counts as a failed statement, which a relay also repeats, only more slowly.
 const PASSING: &[&str] = &[
-    // PostgreSQL: 40P01, 55P03, 57014, 57P03
+    // PostgreSQL: 40P01, 55P03, 57014 by somebody's hand, 57P03
     "deadlock detected",
     "lock timeout",
-    "statement timeout",
+    "due to user request",
     "the database system is",
-    // MySQL and MariaDB: 1213, 1205
+    // MySQL and MariaDB: 1213, 1205, 1317 by somebody's hand
     "try restarting transaction",
+    "Query execution was interrupted",
     // MariaDB: 1467, as which it reports a deadlock over the table's counter (MDEV-33593)
     "Failed to read auto-increment value",
     // SQLite: BUSY, LOCKED
     "is locked",
 ];
 
-pub(super) fn judge(error: Error) -> Verdict {
+/// Texts of a server that gives a statement up as the client would have done a moment later: it was slow, and not only locked.
+const SLOW: &[&str] = &[
+    // PostgreSQL: 57014
+    "due to statement timeout",
+    // MariaDB: 1969; MySQL: 3024
+    "max_statement_time exceeded",
+    "maximum statement execution time exceeded",
+];
+
+/// `deadline` is what bounds the call.
+pub(super) fn judge(error: Error, deadline: Duration) -> Verdict {
+    let says = |texts: &[&str], information: &dyn DatabaseErrorInformation| {
+        texts.iter().any(|text| information.message().contains(text))
+    };
     match error {
         Error::DatabaseError(Kind::ClosedConnection | Kind::UnableToSendCommand, _)
         | Error::BrokenTransactionManager => Verdict::Known(StoreError::Unreachable(error.into())),
@@ -37,15 +51,21 @@ pub(super) fn judge(error: Error) -> Verdict {
         Error::DatabaseError(Kind::SerializationFailure | Kind::ReadOnlyTransaction, _) => {
             Verdict::Known(StoreError::Conflict(error.into()))
         }
-        Error::DatabaseError(Kind::Unknown, ref information)
-            if PASSING.iter().any(|text| information.message().contains(text)) =>
-        {
+        Error::DatabaseError(Kind::Unknown, ref information) if says(SLOW, &**information) => {
+            Verdict::Known(StoreError::TimedOut { after: deadline })
+        }
+        Error::DatabaseError(Kind::Unknown, ref information) if says(PASSING, &**information) => {
             Verdict::Known(StoreError::Conflict(error.into()))
         }
         Error::DatabaseError(Kind::Unknown, _) => Verdict::Unclear(error),
-        Error::RollbackErrorOnCommit { commit_error, .. } => judge(*commit_error),
+        Error::RollbackErrorOnCommit { commit_error, .. } => judge(*commit_error, deadline),
         error => Verdict::Known(StoreError::Statement(error.into())),
     }
+}
+
+/// Of a connection that cannot be used any more.
+pub(super) fn gone(why: &str) -> Error {
+    Error::DatabaseError(Kind::UnableToSendCommand, Box::new(why.to_owned()))
 }
 
 /// Takes it well that somebody else has written the same rows first.
@@ -74,7 +94,7 @@ mod tests {
     use super::*;
 
     fn verdict(kind: Kind, message: &str) -> Verdict {
-        judge(Error::DatabaseError(kind, Box::new(message.to_owned())))
+        judge(Error::DatabaseError(kind, Box::new(message.to_owned())), Duration::from_secs(5))
     }
 
     #[test]
@@ -88,6 +108,27 @@ mod tests {
         ] {
             let verdict = verdict(Kind::Unknown, message);
             assert!(matches!(verdict, Verdict::Known(StoreError::Conflict(_))), "{message}");
+        }
+    }
+
+    /// A lock that somebody holds for long is no slow database: a claim would be made smaller for it.
+    #[test]
+    fn a_lock_time_out_is_a_conflict_and_a_statement_time_out_is_a_time_out() {
+        for message in [
+            "canceling statement due to lock timeout",
+            "canceling statement due to user request",
+            "Query execution was interrupted",
+        ] {
+            let verdict = verdict(Kind::Unknown, message);
+            assert!(matches!(verdict, Verdict::Known(StoreError::Conflict(_))), "{message}");
+        }
+        for message in [
+            "canceling statement due to statement timeout",
+            "Query execution was interrupted (max_statement_time exceeded)",
+            "Query execution was interrupted, maximum statement execution time exceeded",
+        ] {
+            let verdict = verdict(Kind::Unknown, message);
+            assert!(matches!(verdict, Verdict::Known(StoreError::TimedOut { .. })), "{message}");
         }
     }
 
@@ -111,6 +152,6 @@ mod tests {
             rollback_error: Box::new(Error::NotFound),
             commit_error: Box::new(error("could not serialize access")),
         };
-        assert!(matches!(judge(both), Verdict::Known(StoreError::Conflict(_))));
+        assert!(matches!(judge(both, Duration::from_secs(5)), Verdict::Known(StoreError::Conflict(_))));
     }
 }

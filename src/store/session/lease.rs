@@ -2,40 +2,45 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use diesel::QueryResult;
 use diesel::deserialize::QueryableByName;
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
-use super::Session;
-use super::failure::{Verdict, judge};
+use super::call::{Call, Unanswered};
+use super::failure::{Verdict, gone, judge};
+use super::{Cancel, Session};
 use crate::limits::CONNECTION_IDLE_MAX;
 use crate::store::StoreError;
 use crate::store::statement::{Dialect, Statement};
 
 /// A connection that is kept between calls.
 pub(super) struct Kept<S> {
-    session: S,
+    /// Away while a call runs, and for good once that call was given up.
+    session: Option<S>,
+    cancel: Option<Cancel>,
+    /// Whether its set-up told the server how long a statement may last.
+    pub(super) ends_by_itself: bool,
     used_at: Instant,
     /// When its renewal last ran, if it has one.
     pub(super) renewed_at: Instant,
-    /// The settings of each of its transactions, where its session may be another in the next.
-    pub(super) locals: Option<Arc<str>>,
 }
 
 impl<S> Kept<S> {
-    pub(super) fn new(session: S, locals: Option<Arc<str>>) -> Self {
+    pub(super) fn new(session: S, cancel: Option<Cancel>) -> Self {
         let now = Instant::now();
-        Self { session, used_at: now, renewed_at: now, locals }
+        Self { session: Some(session), cancel, ends_by_itself: false, used_at: now, renewed_at: now }
     }
 }
 
-/// The free connections.
+/// The free connections, and how many were given up and have not ended.
 pub(super) struct Shelf<S> {
     free: Mutex<Free<S>>,
     /// One came back.
     pub(super) returned: Notify,
+    pub(super) unanswered: Arc<Unanswered>,
 }
 
 struct Free<S> {
@@ -46,7 +51,7 @@ struct Free<S> {
 impl<S> Shelf<S> {
     pub(super) fn new() -> Self {
         let free = Free { connections: Vec::new(), closed: false };
-        Self { free: Mutex::new(free), returned: Notify::new() }
+        Self { free: Mutex::new(free), returned: Notify::new(), unanswered: Arc::default() }
     }
 
     pub(super) fn take(&self) -> Option<Kept<S>> {
@@ -97,32 +102,31 @@ impl<S> fmt::Debug for Shelf<S> {
 }
 
 /// The use of one connection. Dropped without [`give_back`](Self::give_back), after an error, a time-out or a cancelled
-/// call, it closes the connection: whatever transaction was open ends with it.
+/// call, it closes the connection, once the server has answered: whatever transaction was open ends with it.
 pub(crate) struct Lease<DB: Dialect, S: Session<DB>> {
     pub(super) kept: Kept<S>,
     shelf: Arc<Shelf<S>>,
+    /// What bounds a call.
+    deadline: Duration,
     in_transaction: bool,
     backend: PhantomData<fn() -> DB>,
 }
 
 impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
-    pub(super) fn new(kept: Kept<S>, shelf: &Arc<Shelf<S>>) -> Self {
-        Self { kept, shelf: Arc::clone(shelf), in_transaction: false, backend: PhantomData }
+    pub(super) fn new(kept: Kept<S>, shelf: &Arc<Shelf<S>>, deadline: Duration) -> Self {
+        Self { kept, shelf: Arc::clone(shelf), deadline, in_transaction: false, backend: PhantomData }
     }
 
     /// See [`Session::batch`].
     pub(crate) async fn batch(&mut self, text: &Arc<str>) -> Result<(), StoreError> {
-        let result = self.kept.session.batch(Arc::clone(text)).await;
+        let text = Arc::clone(text);
+        let result = self.call(|session| Box::pin(session.batch(text))).await;
         self.judged(result).await
     }
 
-    /// See [`Session::begin`]. The text's own settings win over those of the connection.
+    /// See [`Session::begin`].
     pub(crate) async fn begin(&mut self, text: Arc<str>) -> Result<(), StoreError> {
-        let text = match &self.kept.locals {
-            Some(locals) => with_locals(&text, locals),
-            None => text,
-        };
-        let result = self.kept.session.begin(text).await;
+        let result = self.call(|session| Box::pin(session.begin(text))).await;
         self.in_transaction = result.is_ok();
         self.judged(result).await
     }
@@ -132,13 +136,13 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
     where
         T: QueryableByName<DB> + Send + 'static,
     {
-        let result = self.kept.session.load(statement).await;
+        let result = self.call(|session| Box::pin(session.load(statement))).await;
         self.judged(result).await
     }
 
     /// See [`Session::execute`].
     pub(crate) async fn execute(&mut self, statement: Statement<DB>) -> Result<usize, StoreError> {
-        let result = self.kept.session.execute(statement).await;
+        let result = self.call(|session| Box::pin(session.execute(statement))).await;
         self.judged(result).await
     }
 
@@ -149,37 +153,20 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
 
     /// See [`Session::commit`].
     pub(crate) async fn commit_by(&mut self, text: Arc<str>) -> Result<(), StoreError> {
-        let result = self.kept.session.commit(text).await;
+        let result = self.call(|session| Box::pin(session.commit(text))).await;
         self.in_transaction = false;
         self.judged(result).await
     }
 
-    /// Opens a transaction for one statement, where that needs one.
-    pub(super) async fn begin_one(&mut self) -> Result<(), StoreError> {
-        match self.kept.locals {
-            Some(_) => self.begin("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE".into()).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Ends it, and keeps the connection.
-    pub(super) async fn end_one(mut self) -> Result<(), StoreError> {
-        if self.in_transaction {
-            self.commit().await?;
-        }
-        self.give_back();
-        Ok(())
-    }
-
     /// Keeps the connection for the next call, unless a transaction is open on it.
     pub(crate) fn give_back(self) {
-        if !self.in_transaction {
+        if !self.in_transaction && self.kept.session.is_some() {
             self.shelf.put(self.kept);
         }
     }
 
     async fn judged<T>(&mut self, result: QueryResult<T>) -> Result<T, StoreError> {
-        let error = match result.map_err(judge) {
+        let error = match result.map_err(|error| judge(error, self.deadline)) {
             Ok(value) => return Ok(value),
             Err(Verdict::Known(error)) => error,
             Err(Verdict::Unclear(error)) if self.answers().await => StoreError::Statement(error.into()),
@@ -195,37 +182,33 @@ impl<DB: Dialect, S: Session<DB>> Lease<DB, S> {
     /// Whether the connection is still there: after a failed statement an open transaction takes a rollback and
     /// nothing else.
     async fn answers(&mut self) -> bool {
-        let session = &mut self.kept.session;
-        let answer =
-            if self.in_transaction { session.rollback().await } else { session.batch("SELECT 1".into()).await };
+        let answer = match self.in_transaction {
+            true => self.call(|session| Box::pin(session.rollback())).await,
+            false => self.call(|session| Box::pin(session.batch("SELECT 1".into()))).await,
+        };
         answer.is_ok()
     }
-}
 
-/// Behind BEGIN, and before what follows it.
-fn with_locals(text: &str, locals: &str) -> Arc<str> {
-    match text.split_once(';') {
-        Some((begin, rest)) => format!("{begin}; {locals};{rest}").into(),
-        None => format!("{text}; {locals}").into(),
+    /// Runs a call. Dropped in its middle, it goes on until the server has answered, and the connection is closed then.
+    async fn call<T: Send + 'static>(
+        &mut self,
+        call: impl for<'s> FnOnce(&'s mut S) -> BoxFuture<'s, QueryResult<T>> + Send + 'static,
+    ) -> QueryResult<T> {
+        let mut session = self.kept.session.take().ok_or_else(|| gone("an earlier call was given up"))?;
+        let running = Box::pin(async move {
+            let result = call(&mut session).await;
+            (session, result)
+        });
+        let ends_by_itself = self.in_transaction || self.kept.ends_by_itself;
+        let call = Call::new(running, Arc::clone(&self.shelf.unanswered), self.kept.cancel.clone(), ends_by_itself);
+        let (session, result) = call.await;
+        self.kept.session = Some(session);
+        result
     }
 }
 
 impl<DB: Dialect, S: Session<DB>> fmt::Debug for Lease<DB, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Lease").field("in_transaction", &self.in_transaction).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_locals;
-
-    #[test]
-    fn settings_of_the_connection_come_before_those_of_the_text() {
-        assert_eq!(&*with_locals("BEGIN", "SET LOCAL a = 1"), "BEGIN; SET LOCAL a = 1");
-        assert_eq!(
-            &*with_locals("BEGIN; SET LOCAL a = 2", "SET LOCAL a = 1"),
-            "BEGIN; SET LOCAL a = 1; SET LOCAL a = 2"
-        );
     }
 }

@@ -5,6 +5,8 @@
 
 #[cfg(feature = "r2d2")]
 mod blocking;
+mod call;
+mod caution;
 mod connections;
 mod failure;
 mod lease;
@@ -27,6 +29,7 @@ use diesel::QueryResult;
 #[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
 use diesel::connection::{TransactionDepthChange, TransactionManagerStatus};
 use diesel::deserialize::QueryableByName;
+use futures_util::future::BoxFuture;
 
 use super::statement::{Dialect, Statement};
 
@@ -39,6 +42,9 @@ use super::statement::{Dialect, Statement};
 /// it holds as many as it has calls at once (six with the default limits, and up to three more for each ordered topic).
 /// Give it a pool of its own, or one with that many connections to spare. It closes them, instead of giving them back, when
 /// it is dropped.
+///
+/// A connection whose statement was given up keeps its place in the pool until the server has answered: the server has never
+/// more processes for a store than its pool has places, whatever they wait for.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no pool that a store can take `{DB}` connections from",
     note = "use r2d2's Pool<ConnectionManager<_>> with diesel's connection (feature `r2d2`), or the Pool of diesel-async's \
@@ -52,13 +58,21 @@ pub trait Sessions<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
     fn open(&self, within: Duration) -> impl Future<Output = Result<Self::Session, OpenError>> + Send;
 }
 
+/// Sends a cancel request; says whether the server took it.
+pub(crate) type Cancel = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+
 pub(crate) type OpenError = Box<dyn Error + Send + Sync>;
 
 /// One connection taken from a pool. Dropping it closes the connection; it never goes back to its pool.
 ///
 /// # Cancel safety
-/// After a dropped future the session can only be dropped, too.
+/// None: a call is run to its end ([`call`]), because a dropped one leaves the server at it.
 pub trait Session<DB: Dialect>: Send + 'static {
+    /// Asks the server, over a connection of its own, to end what this one runs; `None` where the driver cannot.
+    fn canceller(&mut self) -> Option<Cancel> {
+        None
+    }
+
     /// Keeps no statement prepared from now on: the next one may reach another session of the server.
     fn keep_nothing_prepared(&mut self);
 

@@ -1,20 +1,28 @@
 //! Async connections from the pools that diesel-async knows.
 
+#[cfg(feature = "postgres")]
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use diesel::QueryResult;
 use diesel::connection::{CacheSize, TransactionDepthChange};
 use diesel::deserialize::QueryableByName;
+#[cfg(feature = "postgres")]
+use diesel_async::AsyncPgConnection;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
+#[cfg(feature = "postgres")]
+use tokio_postgres::NoTls;
 
+#[cfg(feature = "postgres")]
+use super::Cancel;
 use super::{Session, ended};
 use crate::store::statement::{Dialect, Statement};
 
 /// What a pool hands out.
 pub trait Handle: Send + 'static {
     /// The connection inside.
-    type Connection: AsyncConnection;
+    type Connection: AsyncConnection + 'static;
 
     /// The connection.
     fn connection(&mut self) -> &mut Self::Connection;
@@ -57,6 +65,17 @@ where
     DB: Dialect,
     H: Handle<Connection: AsyncConnection<Backend = DB>>,
 {
+    #[cfg(feature = "postgres")]
+    fn canceller(&mut self) -> Option<Cancel> {
+        let connection = self.connection() as &dyn Any;
+        let token = connection.downcast_ref::<AsyncPgConnection>()?.cancel_token();
+        Some(Arc::new(move || {
+            let token = token.clone();
+            // Without TLS, as libpq did until version 17: the server asks for none, unless the URL says `sslmode=require`.
+            Box::pin(async move { token.cancel_query(NoTls).await.is_ok() })
+        }))
+    }
+
     fn keep_nothing_prepared(&mut self) {
         self.connection().set_prepared_statement_cache_size(CacheSize::Disabled);
     }

@@ -7,10 +7,13 @@ use std::time::Duration;
 use diesel::QueryResult;
 use diesel::deserialize::QueryableByName;
 use diesel::pg::Pg;
+use diesel::row::NamedRow;
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::sealed::Sealed;
 use super::{Connections, OpenError, Session, Sessions};
+use crate::limits::{CONNECTIONS_GIVEN_UP_MAX, UNANSWERED_MAX};
 use crate::store::StoreError;
 use crate::store::statement::Statement;
 
@@ -23,9 +26,29 @@ struct Pool {
     begun: Arc<AtomicUsize>,
     finished: Arc<AtomicUsize>,
     refuses: bool,
+    /// Whether loads are answered, and how many connections are open.
+    server: Arc<Server>,
 }
 
-struct Nothing;
+#[derive(Debug, Default)]
+struct Server {
+    is_silent: watch::Sender<bool>,
+    open: AtomicUsize,
+}
+
+impl Server {
+    fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+}
+
+struct Nothing(Arc<Server>);
+
+impl Drop for Nothing {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Sealed for Pool {}
 
@@ -36,7 +59,11 @@ impl Sessions<Pg> for Pool {
         self.begun.fetch_add(1, Ordering::Relaxed);
         sleep(OPENING).await;
         self.finished.fetch_add(1, Ordering::Relaxed);
-        if self.refuses { Err("refused".into()) } else { Ok(Nothing) }
+        if self.refuses {
+            return Err("refused".into());
+        }
+        self.server.open.fetch_add(1, Ordering::Relaxed);
+        Ok(Nothing(Arc::clone(&self.server)))
     }
 }
 
@@ -56,6 +83,8 @@ impl Session<Pg> for Nothing {
     where
         T: QueryableByName<Pg> + Send + 'static,
     {
+        let mut is_silent = self.0.is_silent.subscribe();
+        is_silent.wait_for(|is_silent| !is_silent).await.expect("the server is there");
         Ok(Vec::new())
     }
 
@@ -116,4 +145,51 @@ async fn a_failed_opening_is_the_error_of_the_call_that_asked_for_it() {
     let connections = Connections::<Pg, _>::new(Pool { refuses: true, ..Pool::default() }, None);
     let error = connections.lease().await.expect_err("the pool refuses");
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
+}
+
+struct Empty;
+
+impl QueryableByName<Pg> for Empty {
+    fn build<'a>(_row: &impl NamedRow<'a, Pg>) -> diesel::deserialize::Result<Self> {
+        Ok(Self)
+    }
+}
+
+/// Calls at once, each of a second.
+async fn calls(connections: &Connections<Pg, Pool>, count: usize) -> usize {
+    let call = || async { connections.load::<Empty>(Statement::new(&"SELECT 1".into(), [])).await.is_ok() };
+    let answered = futures_util::future::join_all((0..count).map(|_| call())).await;
+    answered.into_iter().filter(|is_answered| *is_answered).count()
+}
+
+/// A server that does not answer has no more connections of a store however often its calls are given up.
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_and_not_answered_keeps_its_place() {
+    const CALLS: usize = 6;
+    let pool = Pool::default();
+    let server = Arc::clone(&pool.server);
+    let connections = Connections::new(pool, None).with_deadline(Duration::from_secs(1));
+    server.is_silent.send_replace(true);
+    for _ in 0..300 {
+        assert_eq!(calls(&connections, CALLS).await, 0);
+        assert!(server.open() < CALLS + CONNECTIONS_GIVEN_UP_MAX, "{} connections", server.open());
+    }
+    server.is_silent.send_replace(false);
+    assert_eq!(calls(&connections, CALLS).await, CALLS, "all flows");
+    assert!(server.open() <= CALLS, "what was given up is closed: {}", server.open());
+}
+
+/// As of a firewall that has forgotten the connections: no answer comes, and the server has ended its side long ago.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_told_when_to_end_is_not_waited_for_without_end() {
+    let pool = Pool::default();
+    let server = Arc::clone(&pool.server);
+    let connections = Connections::new(pool, Some("SET time-outs".into())).with_deadline(Duration::from_secs(1));
+    server.is_silent.send_replace(true);
+    for _ in 0..2 {
+        assert_eq!(calls(&connections, CONNECTIONS_GIVEN_UP_MAX).await, 0);
+        assert_eq!(server.open(), CONNECTIONS_GIVEN_UP_MAX);
+    }
+    sleep(UNANSWERED_MAX).await;
+    assert_eq!(server.open(), 0);
 }

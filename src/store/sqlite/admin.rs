@@ -101,6 +101,16 @@ impl<P: Sessions<Sqlite>> AdminStore for SqliteStore<P> {
         Ok(moved.into_iter().map(|row| row.0).collect())
     }
 
+    async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        if messages.is_empty() {
+            return Ok(0);
+        }
+        let letters = [Bind::message_ids(messages.iter().copied())];
+        let purged: Vec<MessageIdRow> =
+            self.caller().load(Statement::new(&self.admin_texts.remove_letters, letters)).await?;
+        Ok(purged.len())
+    }
+
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
         let binds = [
             id_of(by.message_id),

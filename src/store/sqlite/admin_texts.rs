@@ -73,7 +73,7 @@ const LOOK_AT_DELAYED: &str = "SELECT topic FROM outbox_messages WHERE message_i
 // must not be touched. At epoch 0 it is the relay of its process that has it, for as long as its topic says. Without an index on
 // message_id this reads the live table, which is what people wait for and not relays.
 const SEND_NOW: &str = "
-UPDATE outbox_messages SET due_at = {now}, epoch = epoch + 1
+UPDATE outbox_messages SET due_at = {now}, epoch = epoch % 2147483647 + 1
 WHERE message_id = ?1 AND lane = -1 AND due_at > {now} AND CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > {now} + ?2 END
 RETURNING topic";
 
@@ -89,13 +89,13 @@ const DEAD_KEYS: &str = "SELECT message_id, topic, lane, key FROM outbox_dead_le
 const REDRIVE: &str = "
 INSERT INTO outbox_messages
   (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT d.id, d.message_id, d.topic, -1, d.key, d.kind, d.headers, d.payload, {now}, d.deliver_at, d.epoch + 1, d.errors, d.created_at
+SELECT d.id, d.message_id, d.topic, -1, d.key, d.kind, d.headers, d.payload, {now}, d.deliver_at, d.epoch % 2147483647 + 1, d.errors, d.created_at
 FROM json_each(?2) k CROSS JOIN outbox_dead_letters d ON d.message_id = substr(?1, 16 * k.key + 1, 16) WHERE k.value < 0";
 
 const REDRIVE_TO_LANES: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
-SELECT d.message_id, d.topic, k.value, d.key, d.kind, d.headers, d.payload, 0, d.deliver_at, d.epoch + 1, d.errors, d.created_at
+SELECT d.message_id, d.topic, k.value, d.key, d.kind, d.headers, d.payload, 0, d.deliver_at, d.epoch % 2147483647 + 1, d.errors, d.created_at
 FROM json_each(?2) k CROSS JOIN outbox_dead_letters d ON d.message_id = substr(?1, 16 * k.key + 1, 16) WHERE k.value >= 0
 ORDER BY d.id";
 

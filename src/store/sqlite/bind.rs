@@ -6,9 +6,10 @@ use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use serde_json::{Value, json};
 
+use crate::clock::millis;
 use crate::message::MessageId;
 use crate::store::statement::Dialect;
-use crate::store::{Held, Return, RowKey};
+use crate::store::{Held, LookSpec, Return, RowKey};
 
 /// What the statements bind. SQLite has no arrays: a group is a JSON array, so that one of any size is the same text.
 #[derive(Debug)]
@@ -29,6 +30,15 @@ impl Bind {
 
     pub(super) fn message_ids(ids: impl Iterator<Item = MessageId>) -> Self {
         Self::MessageIds(ids.flat_map(|id| id.as_uuid().into_bytes()).collect())
+    }
+
+    /// `[[topic, the first mark, or how many ms ago], ..]`, and how many ms ahead.
+    pub(super) fn look(spec: &LookSpec) -> [Self; 2] {
+        let topics = spec.topics.iter().map(|at| {
+            let (first, past) = at.from.bounds();
+            json!([at.topic.as_ref(), first, past.map(millis)])
+        });
+        [Self::json(topics), Self::BigInt(millis(spec.bounded_ahead()))]
     }
 
     /// The message ids and `[lane, ..]` of what comes back.

@@ -14,7 +14,7 @@ use super::keeping::keeping;
 use super::rows::{DueMessage, HeldRow, KeyRow};
 use super::texts::Texts;
 use crate::clock::millis;
-use crate::store::decode::RawRow;
+use crate::store::decode::{RawRow, next_epoch};
 use crate::store::session::{Lease, Session, Sessions};
 use crate::store::statement::{Statement, limit};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
@@ -57,7 +57,7 @@ impl Taking {
         lease.begin(BEGIN.into()).await?;
         let binds = [
             Bind::Text(Arc::clone(&spec.topic)),
-            Bind::BigInt(spec.after.map_or(i64::MIN, |mark| mark.0)),
+            Bind::BigInt(spec.after.map_or(i64::MIN, DueMark::next)),
             Bind::BigInt(limit(spec.rows_max)),
             Bind::BigInt(limit(spec.bytes_max)),
         ];
@@ -79,7 +79,7 @@ fn sort_out(read: Vec<DueMessage>, spec: &ClaimSpec) -> (Option<DueMark>, Vec<Ra
     let whole = read.first().map(|row| (row.read_at, usize::try_from(row.found).unwrap_or(usize::MAX)));
     let mut due: Vec<(i64, RawRow)> = read.into_iter().filter_map(|row| row.row).collect();
     due.sort_by_key(|(due_at, row)| (*due_at, row.key.id));
-    let rows: Vec<RawRow> = due.into_iter().map(|(_, row)| RawRow { epoch: row.epoch + 1, ..row }).collect();
+    let rows: Vec<RawRow> = due.into_iter().map(|(_, row)| RawRow { epoch: next_epoch(row.epoch), ..row }).collect();
     let is_under_full = |found| found < spec.rows_max && found == rows.len();
     let watermark = whole.filter(|&(_, found)| is_under_full(found)).map(|(read_at, _)| DueMark(read_at - slack));
     (watermark, rows)

@@ -44,8 +44,8 @@ impl<P: Sessions<Sqlite>> HistoryStore for SqliteStore<P> {
             return Ok(0);
         }
         let mut writes = keeping(&self.history_texts, &self.history_texts.keep_dead, rows);
-        let letters = Bind::message_ids(rows.iter().map(|row| row.key.message_id));
-        writes.push(Statement::new(&self.history_texts.remove_letters, [letters]));
+        let keys: Vec<RowKey> = rows.iter().map(|row| row.key).collect();
+        writes.push(Statement::new(&self.texts.settle_dead, Bind::keys(&keys)));
         self.run_all(writes).await
     }
 

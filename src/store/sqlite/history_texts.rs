@@ -10,7 +10,6 @@ pub(super) struct HistoryTexts {
     pub(super) keep: Arc<str>,
     pub(super) keep_dead: Arc<str>,
     pub(super) take_marks: Arc<str>,
-    pub(super) remove_letters: Arc<str>,
     pub(super) fallen: Arc<str>,
     pub(super) prune: Arc<str>,
     pub(super) prune_dead: Arc<str>,
@@ -45,7 +44,6 @@ impl HistoryTexts {
             keep: text(KEEP_LIVE),
             keep_dead: text(KEEP_DEAD),
             take_marks: text(TAKE_MARKS),
-            remove_letters: text(REMOVE_LETTERS),
             fallen: text(FALLEN),
             prune: text(PRUNE),
             prune_dead: text(PRUNE_DEAD),
@@ -92,15 +90,13 @@ const KEEP_LIVE: &str = "{keep} CROSS JOIN outbox_messages m ON m.id = json_extr
 WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) ON CONFLICT (message_id) DO NOTHING";
 
 const KEEP_DEAD: &str = "{keep} CROSS JOIN outbox_dead_letters m ON m.message_id = substr(?2, 16 * k.key + 1, 16)
-WHERE true ON CONFLICT (message_id) DO NOTHING";
+WHERE m.id = json_extract(k.value, '$[0]') ON CONFLICT (message_id) DO NOTHING";
 
 // Nobody else can write between the two: what is marked has been read.
 const TAKE_MARKS: &str = "
 DELETE FROM outbox_processed_marks WHERE message_id IN ({ids}) AND message_id IN (
   SELECT message_id FROM outbox_history WHERE message_id IN ({ids}) AND processed_at IS NOT NULL
 )";
-
-const REMOVE_LETTERS: &str = "DELETE FROM outbox_dead_letters WHERE message_id IN ({ids})";
 
 // Of the first ?1 rows to be removed, how many begin within ?2 bytes: the first whatever its size. The length of a payload stands in
 // front of it, so that none is read: it is asked for where the row is, because a subquery hands its columns up whole.
@@ -197,7 +193,7 @@ const SEND_AGAIN: &str = "
 INSERT INTO outbox_messages
   (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
 SELECT h.message_id, h.topic, k.value, h.key, h.kind, h.headers, h.payload, CASE WHEN k.value >= 0 THEN 0 ELSE {now} END,
-  h.deliver_at, h.epoch + 1, h.errors, h.created_at {back} ORDER BY h.id";
+  h.deliver_at, h.epoch % 2147483647 + 1, h.errors, h.created_at {back} ORDER BY h.id";
 
 const REMOVE_SENT: &str =
     "DELETE FROM outbox_history WHERE message_id IN (SELECT h.message_id {again}) RETURNING message_id";

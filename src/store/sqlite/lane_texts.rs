@@ -87,7 +87,8 @@ SELECT * FROM (
 )";
 
 const ROWS: &str = "
-SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.key, m.kind, m.headers, m.payload, m.created_at
+SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.key, m.kind, m.headers, m.payload, m.created_at,
+  m.deliver_at
 FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.lane >= 0";
 
 // ?1 holds [[id, epoch, fence, ..], ..] and ?2 the message ids, in the same order; ?3 is the topic and ?4 the lanes' owner.
@@ -102,7 +103,8 @@ const OWNED: &str = "
 // would let a later one of its key pass.
 const FAIL: &str = "
 UPDATE outbox_messages AS m SET
-  epoch = m.epoch + 1, failures = m.failures + 1, attempts = m.attempts + json_extract(k.value, '$[3]'),
+  epoch = m.epoch % 2147483647 + 1, failures = min(m.failures, 2147483646) + 1,
+  attempts = min(m.attempts, 2147483646) + json_extract(k.value, '$[3]'),
   errors = json_insert(
     CASE WHEN json_valid(m.errors) = 0 THEN '[]' WHEN json_type(m.errors) <> 'array' THEN '[]'
       WHEN json_array_length(m.errors) < 10 THEN m.errors ELSE json_remove(m.errors, '$[0]') END,

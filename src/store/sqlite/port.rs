@@ -14,14 +14,14 @@ use super::lane_texts::LaneTexts;
 use super::rows::{BacklogRow, ConfirmRow, KeyRow, LookRow};
 use super::texts::Texts;
 use crate::clock::millis;
-use crate::message::MessageId;
 use crate::naming::TableNames;
+use crate::retry::bounded;
 use crate::store::session::Sessions;
 use crate::store::statement::{Statement, limit};
 use crate::store::stored::kept_text;
 use crate::store::{
     AdminStore, Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, Look,
-    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    LookSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 #[async_trait]
@@ -67,12 +67,11 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         self.write(&self.texts.settle, rows.len(), Bind::keys(rows)).await
     }
 
-    async fn settle_dead(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        if messages.is_empty() {
+    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
+        if rows.is_empty() {
             return Ok(0);
         }
-        let ids = Bind::message_ids(messages.iter().copied());
-        self.caller().execute(Statement::new(&self.texts.settle_dead, [ids])).await
+        self.caller().execute(Statement::new(&self.texts.settle_dead, Bind::keys(rows))).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
@@ -83,7 +82,7 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError> {
         let what = |row: &Failed| {
             let error = kept_text(&row.error).into();
-            vec![millis(row.wait).into(), u8::from(row.spends_attempt).into(), row.class.into(), error]
+            vec![millis(bounded(row.wait)).into(), u8::from(row.spends_attempt).into(), row.class.into(), error]
         };
         self.write(&self.texts.fail, failed.len(), Bind::held(failed, |row| row.held, what)).await
     }
@@ -95,17 +94,16 @@ impl<P: Sessions<Sqlite>> Store for SqliteStore<P> {
         self.bury(dead).await
     }
 
-    async fn look(&self, topics: &[Arc<str>]) -> Result<Look, StoreError> {
-        if topics.is_empty() {
+    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
+        if spec.topics.is_empty() {
             return Ok(Look::default());
         }
         let has_pauses = self.pause_table.is_there(self.check_pause_table()).await?;
         let text = if has_pauses { &self.texts.look_with_pauses } else { &self.texts.look };
-        let topics = Bind::json(topics.iter().map(|topic| topic.as_ref().into()));
-        let found = self.caller().load(Statement::new(text, [topics])).await;
+        let found = self.caller().load(Statement::new(text, Bind::look(spec))).await;
         self.pause_table.note(&found);
         let found: Vec<LookRow> = found?;
-        Ok(Look::of(found.into_iter().map(|row| row.0)))
+        Ok(Look::of(found.into_iter().map(|row| row.with_slack(spec.watermark_slack_duration))))
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {

@@ -7,9 +7,11 @@ use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use uuid::Uuid;
 
+use crate::clock::millis;
 use crate::store::decode::{RawBody, RawRow};
+use crate::store::look::TopicLook;
 use crate::store::statement::count;
-use crate::store::{Held, NextDue, RowKey, TopicBacklog};
+use crate::store::{Held, LookRange, NextDue, RowKey, TopicBacklog, overdue};
 
 // Columns are read by their place: by name, each field of each row is looked for among all names.
 
@@ -22,8 +24,8 @@ pub(super) struct ConfirmRow {
 
 impl QueryableByName<Sqlite> for ConfirmRow {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
-        let topic: String = row.get_value::<Text, _, _>(11)?;
-        let left_ms: i64 = row.get_value::<BigInt, _, _>(12)?;
+        let topic: String = row.get_value::<Text, _, _>(12)?;
+        let left_ms: i64 = row.get_value::<BigInt, _, _>(13)?;
         Ok(Self { topic: topic.into(), row: raw_row(row, 0)?, lease_left: ms(left_ms) })
     }
 }
@@ -87,24 +89,43 @@ impl QueryableByName<Sqlite> for HeldRow {
     }
 }
 
-/// When a topic's first row is due, nothing where it has none; and itself where it is paused.
-pub(super) struct LookRow(pub(super) (Option<NextDue>, Option<Arc<str>>));
+/// What a look finds of a topic.
+pub(super) struct LookRow {
+    topic: Arc<str>,
+    from: i64,
+    now: i64,
+    due_at: Option<i64>,
+    later: Option<i64>,
+    is_paused: bool,
+}
+
+impl LookRow {
+    pub(super) fn with_slack(self, slack: Duration) -> TopicLook {
+        let Self { topic, from, now, due_at, later, is_paused } = self;
+        TopicLook {
+            range: LookRange::new(&topic, from, now, due_at, millis(slack)),
+            due: due_at.map(|due_at| NextDue {
+                due_in: ms(due_at.saturating_sub(now)),
+                overdue_by: ms(now.saturating_sub(due_at)),
+                later_in: later.map(|later| ms(later.saturating_sub(now))),
+                topic,
+            }),
+            is_paused,
+        }
+    }
+}
 
 impl QueryableByName<Sqlite> for LookRow {
     fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> Result<Self> {
         let topic: String = row.get_value::<Text, _, _>(0)?;
-        let topic: Arc<str> = topic.into();
-        let due_at: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(1)?;
-        let now: i64 = row.get_value::<BigInt, _, _>(2)?;
-        let later: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(3)?;
-        let is_paused = row.get_value::<BigInt, i64, _>(4)? > 0;
-        let due = due_at.map(|due_at| NextDue {
-            topic: Arc::clone(&topic),
-            due_in: ms(due_at.saturating_sub(now)),
-            overdue_by: ms(now.saturating_sub(due_at)),
-            later_in: later.map(|later| ms(later.saturating_sub(now))),
-        });
-        Ok(Self((due, is_paused.then_some(topic))))
+        Ok(Self {
+            topic: topic.into(),
+            due_at: row.get_value::<Nullable<BigInt>, _, _>(1)?,
+            now: row.get_value::<BigInt, _, _>(2)?,
+            later: row.get_value::<Nullable<BigInt>, _, _>(3)?,
+            is_paused: row.get_value::<BigInt, i64, _>(4)? > 0,
+            from: row.get_value::<BigInt, _, _>(5)?,
+        })
     }
 }
 
@@ -119,7 +140,7 @@ impl QueryableByName<Sqlite> for BacklogRow {
             topic: topic.into(),
             live: count(row.get_value::<BigInt, _, _>(1)?),
             due: count(row.get_value::<BigInt, _, _>(2)?),
-            overdue_by: ms(overdue_by.unwrap_or(0)),
+            overdue_by: overdue(ms(overdue_by.unwrap_or(0))),
             dead: count(row.get_value::<BigInt, _, _>(4)?),
         }))
     }
@@ -147,12 +168,14 @@ fn raw_row<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawRow> 
 
 fn raw_body<'a>(row: &impl NamedRow<'a, Sqlite>, first: usize) -> Result<RawBody> {
     let created_at_ms: i64 = row.get_value::<BigInt, _, _>(first + 4)?;
+    let deliver_at_ms: Option<i64> = row.get_value::<Nullable<BigInt>, _, _>(first + 5)?;
     Ok(RawBody {
         key: row.get_value::<Nullable<Text>, _, _>(first)?,
         kind: row.get_value::<Text, _, _>(first + 1)?,
         headers: Some(row.get_value::<Text, _, _>(first + 2)?),
         payload: row.get_value::<Nullable<Binary>, _, _>(first + 3)?,
         created_at: SystemTime::UNIX_EPOCH + ms(created_at_ms),
+        deliver_at: deliver_at_ms.map(|at| SystemTime::UNIX_EPOCH + ms(at)),
     })
 }
 

@@ -7,6 +7,8 @@ use crate::store::schema::{IndexNaming, named};
 pub(super) const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
 
 /// The statements, under the names of one outbox.
+///
+/// From the highest epoch it goes on with 1, and counts stop: out of range, one row would fail its whole group.
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) check: Arc<str>,
@@ -69,7 +71,7 @@ SELECT m.id FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_ext
 WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) AND m.epoch = json_extract(k.value, '$[1]')";
 
 const CONFIRM: &str = "
-SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, 0, m.key, m.kind, m.headers, m.payload, m.created_at, m.topic,
+SELECT m.id, m.message_id, m.epoch, m.failures, m.attempts, 0, m.key, m.kind, m.headers, m.payload, m.created_at, NULL, m.topic,
   m.due_at - {now}
 FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.epoch = 0 AND m.deliver_at IS NULL";
 
@@ -81,18 +83,19 @@ SELECT id, message_id FROM outbox_messages WHERE id IN (SELECT value FROM json_e
 const SELECT_DUE: &str = "
 WITH due AS MATERIALIZED (
   SELECT id, due_at, coalesce(length(payload), 0) AS bytes FROM outbox_messages
-  WHERE topic = ?1 AND lane = -1 AND due_at > ?2 AND due_at <= {now} ORDER BY due_at, id LIMIT ?3
+  WHERE topic = ?1 AND lane = -1 AND due_at >= ?2 AND due_at <= {now} ORDER BY due_at, id LIMIT ?3
 ), cut AS (
   SELECT id, count(*) OVER () AS found, row_number() OVER so_far AS place, sum(bytes) OVER so_far AS bytes
   FROM due WINDOW so_far AS (ORDER BY due_at, id)
 )
 SELECT s.read_at, coalesce(c.found, 0), m.due_at,
-  m.id, m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.key, m.kind, m.headers, m.payload, m.created_at
+  m.id, m.message_id, m.epoch, m.failures, m.attempts, {is_suspect}, m.key, m.kind, m.headers, m.payload, m.created_at,
+  m.deliver_at
 FROM (SELECT {now} AS read_at) s LEFT JOIN cut c ON c.place = 1 OR c.bytes <= ?4
 LEFT JOIN outbox_messages m ON m.id = c.id";
 
 const LEASE: &str = "
-UPDATE outbox_messages SET due_at = {now} + ?2, epoch = epoch + 1 WHERE id IN (SELECT value FROM json_each(?1))";
+UPDATE outbox_messages SET due_at = {now} + ?2, epoch = epoch % 2147483647 + 1 WHERE id IN (SELECT value FROM json_each(?1))";
 
 const SETTLE: &str = "
 DELETE FROM outbox_messages WHERE id IN (
@@ -100,24 +103,28 @@ DELETE FROM outbox_messages WHERE id IN (
   WHERE m.message_id = substr(?2, 16 * k.key + 1, 16)
 ) RETURNING id, message_id";
 
+// By the id as well, under which a message that was sent again died: that dead letter is of the later copy.
 const SETTLE_DEAD: &str = "
-WITH RECURSIVE k(place) AS (SELECT 1 UNION ALL SELECT place + 16 FROM k WHERE place + 16 <= length(?1))
-DELETE FROM outbox_dead_letters WHERE message_id IN (SELECT substr(?1, place, 16) FROM k)";
+DELETE FROM outbox_dead_letters WHERE message_id IN (
+  SELECT m.message_id FROM json_each(?1) k CROSS JOIN outbox_dead_letters m ON m.message_id = substr(?2, 16 * k.key + 1, 16)
+  WHERE m.id = json_extract(k.value, '$[0]')
+)";
 
 const HOLD: &str = "
-UPDATE outbox_messages SET due_at = {now} + ?3, epoch = epoch + 1 WHERE id IN ({held}) RETURNING id, message_id, epoch";
+UPDATE outbox_messages SET due_at = {now} + ?3, epoch = epoch % 2147483647 + 1 WHERE id IN ({held}) RETURNING id, message_id, epoch";
 
 const EXTEND: &str = "
 UPDATE outbox_messages SET due_at = {now} + ?3 WHERE id IN ({held}) RETURNING id, message_id";
 
 const RELEASE: &str = "
-UPDATE outbox_messages SET due_at = {now}, epoch = epoch + 1 WHERE id IN ({held}) RETURNING id, message_id";
+UPDATE outbox_messages SET due_at = {now}, epoch = epoch % 2147483647 + 1 WHERE id IN ({held}) RETURNING id, message_id";
 
 // 10 is limits::ERRORS_KEPT_MAX. Errors that are no JSON array any more would fail the whole group: they start anew.
 const FAIL: &str = "
 UPDATE outbox_messages AS m SET
   due_at = {now} + json_extract(k.value, '$[2]'),
-  epoch = m.epoch + 1, failures = m.failures + 1, attempts = m.attempts + json_extract(k.value, '$[3]'),
+  epoch = m.epoch % 2147483647 + 1, failures = min(m.failures, 2147483646) + 1,
+  attempts = min(m.attempts, 2147483646) + json_extract(k.value, '$[3]'),
   errors = json_insert(
     CASE WHEN json_valid(m.errors) = 0 THEN '[]' WHEN json_type(m.errors) <> 'array' THEN '[]'
       WHEN json_array_length(m.errors) < 10 THEN m.errors ELSE json_remove(m.errors, '$[0]') END,
@@ -141,13 +148,21 @@ ON CONFLICT (message_id) DO NOTHING";
 
 const REMOVE: &str = "DELETE FROM outbox_messages WHERE id IN ({held}) RETURNING id, message_id";
 
+// ?1 holds [[topic, begins behind, or so long ago], ..]: one of the two.
 const LOOK: &str = "
-SELECT t.value, (SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 ORDER BY due_at LIMIT 1), {now}, (
-  SELECT due_at FROM outbox_messages WHERE topic = t.value AND lane = -1 AND due_at > {now} ORDER BY due_at LIMIT 1
-), {is_paused}
-FROM json_each(?1) t";
+SELECT t.topic, (
+  SELECT due_at FROM outbox_messages
+  WHERE topic = t.topic AND lane = -1 AND due_at >= t.first AND due_at <= {now} + ?2 ORDER BY due_at LIMIT 1
+), {now}, (
+  SELECT due_at FROM outbox_messages
+  WHERE topic = t.topic AND lane = -1 AND due_at > {now} AND due_at <= {now} + ?2 ORDER BY due_at LIMIT 1
+), {is_paused}, t.first
+FROM (
+  SELECT json_extract(value, '$[0]') AS topic, coalesce(json_extract(value, '$[1]'), {now} - json_extract(value, '$[2]')) AS first
+  FROM json_each(?1)
+) t";
 
-const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = t.value)";
+const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = t.topic)";
 
 // The recursions hop from one topic to the next in the index: DISTINCT would read all of it.
 const BACKLOG: &str = "
@@ -228,7 +243,7 @@ mod tests {
         let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
         assert!(claim.iter().any(|step| step.contains(range)), "{claim:#?}");
         let look = plan(&mut conn, &texts.look);
-        let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=?)";
+        let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
         assert!(look.iter().any(|step| step.contains(first)), "{look:#?}");
         let sorted = look.iter().any(|step| step.contains("TEMP B-TREE"));
         assert!(!sorted, "{look:#?}");

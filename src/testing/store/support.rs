@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep};
 use super::StoreUnderTest;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, InsertOptions, LiveRow, Loaded, Return, Row, RowKey, RowRef,
+    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, InsertOptions, LiveRow, Loaded, LookSpec, Return, Row, RowKey,
+    RowRef,
 };
 
 pub(super) const TOPIC: &str = "orders";
@@ -159,6 +160,11 @@ pub(super) async fn dead_keys(under_test: &dyn StoreUnderTest) -> Vec<RowKey> {
 
 pub(super) fn topics(names: &[&str]) -> Vec<Arc<str>> {
     names.iter().map(|&name| name.into()).collect()
+}
+
+/// A look at all of these topics, from the beginning.
+pub(super) fn look_at(names: &[&str]) -> LookSpec {
+    LookSpec::everything(topics(names))
 }
 
 /// The span of the database's clock in which a call wrote.

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 
 use crate::message::{Envelope, MessageId};
-use crate::transport::{Transport, header};
+use crate::transport::{FailureClass, Transport, header};
 
 /// A broker with a transport to it, as the suite needs them.
 ///
@@ -51,6 +51,12 @@ pub trait TransportUnderTest: Send + Sync {
         None
     }
 
+    /// What such a refusal is: [`Record`](FailureClass::Record) where the transport gives refused messages
+    /// [attempts of their own](crate::transport::TransportError::with_attempts).
+    fn refusal(&self) -> FailureClass {
+        FailureClass::RecordRefused
+    }
+
     /// The name of a topic that the broker does not have and does not make.
     async fn unknown_topic(&self) -> Option<String> {
         None
@@ -81,12 +87,12 @@ pub struct Stored {
     pub payload: Option<Vec<u8>>,
     /// Every header in order, the outbox's own included.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The message's own time, where the broker keeps one.
+    /// The broker's time of the message, where it keeps one: by which it throws away what is old, and so when it was sent.
     pub timestamp: Option<SystemTime>,
 }
 
 impl Stored {
-    /// What a broker should hold of an envelope.
+    /// What a broker should hold of an envelope, but for when it was sent.
     pub fn of(envelope: &Envelope) -> Self {
         let mut headers = vec![(header::MESSAGE_ID.to_owned(), envelope.message_id.to_string().into_bytes())];
         if !envelope.kind.is_empty() {
@@ -95,12 +101,16 @@ impl Stored {
         if envelope.attempt > 1 {
             headers.push((header::ATTEMPT.to_owned(), envelope.attempt.to_string().into_bytes()));
         }
+        headers.push((header::CREATED_AT.to_owned(), header::millis(envelope.created_at).to_string().into_bytes()));
+        if let Some(at) = envelope.deliver_at {
+            headers.push((header::DELIVER_AT.to_owned(), header::millis(at).to_string().into_bytes()));
+        }
         headers.extend(envelope.headers.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
         Self {
             key: envelope.key.clone().map(String::into_bytes),
             payload: envelope.payload.clone(),
             headers,
-            timestamp: Some(envelope.created_at),
+            timestamp: None,
         }
     }
 

@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use super::HttpTransport;
 use super::client;
-use super::courier::{Courier, Settings};
+use super::courier::{Courier, Refusals, Settings};
 use super::error::HttpConfigError;
 use super::prepared::{Prepared, Targets};
 use super::target::HttpTarget;
-use crate::limits::{HTTP_CONNECT_TIMEOUT, HTTP_IN_FLIGHT_PER_HOST_MAX, HTTP_QUEUE_MAX, HTTP_TIMEOUT, HTTP_WAIT_MAX};
+use crate::limits::{
+    HTTP_CONNECT_TIMEOUT, HTTP_IN_FLIGHT_PER_HOST_MAX, HTTP_QUEUE_MAX, HTTP_REFUSAL_WAIT_MAX, HTTP_REFUSAL_WAIT_MIN,
+    HTTP_REFUSALS_MAX, HTTP_TIMEOUT, HTTP_WAIT_MAX,
+};
+use crate::retry::{Exponential, RetryPolicy};
 
 /// Puts an [`HttpTransport`] together. Made by [`HttpTransport::builder`].
 #[derive(Clone)]
@@ -25,6 +29,7 @@ pub struct HttpTransportBuilder {
     private_addresses: Option<bool>,
     certificates: Vec<Vec<u8>>,
     user_agent: String,
+    refusals: Refusals,
 }
 
 impl HttpTransport {
@@ -46,6 +51,10 @@ impl HttpTransportBuilder {
             queue_max: HTTP_QUEUE_MAX,
             private_addresses: None,
             certificates: Vec::new(),
+            refusals: Refusals {
+                max: HTTP_REFUSALS_MAX,
+                waits: Arc::new(Exponential::new(HTTP_REFUSAL_WAIT_MIN, HTTP_REFUSAL_WAIT_MAX)),
+            },
             user_agent: concat!("diesel-outbox/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
@@ -96,6 +105,28 @@ impl HttpTransportBuilder {
         self
     }
 
+    /// How often the receiver may refuse a message (400, 422 and the like: the table in the guide) until it is a dead letter, and how long
+    /// it waits after each refusal, by the number of attempts that it has spent; 20 times by default, with waits from 1 s to 10 min, which
+    /// take an hour and three quarters. In the place of the topic's `attempts_max` and retry policy, which count where a status is
+    /// [treated](HttpTarget::treat) as [`Record`](crate::transport::FailureClass::Record).
+    ///
+    /// It has to outlast a wrong deployment at the receiver, whose every answer is a refusal. On an ordered topic the key waits meanwhile.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use diesel_outbox::retry::Fixed;
+    /// use diesel_outbox::transport::{HttpTarget, HttpTransport};
+    ///
+    /// // As Svix does, for receivers of strangers: eight attempts within 28 hours.
+    /// let waits = Fixed::seconds(&[5, 300, 1_800, 7_200, 18_000, 36_000, 36_000]);
+    /// let webhooks = HttpTransport::builder().every_topic(HttpTarget::from_header("url")).refusals(8, waits);
+    /// # let _ = webhooks;
+    /// ```
+    pub fn refusals(mut self, max: u32, waits: impl RetryPolicy) -> Self {
+        self.refusals = Refusals { max, waits: Arc::new(waits) };
+        self
+    }
+
     /// Connects to public addresses only: not to this machine, its network, link-local addresses such as those of cloud
     /// metadata, nor to any that stands for such a one. The addresses are looked at that the connection is made to, so
     /// a name that changes its address in between gains nothing.
@@ -134,6 +165,7 @@ impl HttpTransportBuilder {
             ("connect_timeout", self.connect_timeout.is_zero()),
             ("in_flight_per_host_max", self.in_flight_per_host_max == 0),
             ("queue_max", self.queue_max == 0),
+            ("refusals", self.refusals.max == 0),
         ] {
             if is_zero {
                 return Err(HttpConfigError::Zero { name });
@@ -164,6 +196,7 @@ impl HttpTransportBuilder {
             per_host_max: self.in_flight_per_host_max,
             queue_max: self.queue_max,
             allows_private,
+            refusals: self.refusals,
         };
         Ok(HttpTransport::new(Courier::new(client, settings), targets))
     }

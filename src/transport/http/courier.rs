@@ -19,6 +19,7 @@ use crate::clock::wall_now;
 use crate::limits::{
     HTTP_ANSWER_BYTES_MAX, HTTP_DRAIN_TIMEOUT, HTTP_LOOK_INTERVAL, HTTP_PROBE_TIMEOUT, RETRY_AFTER_MAX,
 };
+use crate::retry::{RetryPolicy, wait_by};
 use crate::transport::{FailureClass, Outcome, TransportError};
 
 #[derive(Debug)]
@@ -28,6 +29,14 @@ pub(super) struct Settings {
     pub(super) per_host_max: usize,
     pub(super) queue_max: usize,
     pub(super) allows_private: bool,
+    pub(super) refusals: Refusals,
+}
+
+/// How often a message may be refused, and how long it waits in between.
+#[derive(Debug, Clone)]
+pub(super) struct Refusals {
+    pub(super) max: u32,
+    pub(super) waits: Arc<dyn RetryPolicy>,
 }
 
 #[derive(Debug)]
@@ -82,7 +91,8 @@ impl Courier {
         let mut tasks = self.tasks();
         // A worker that panicked has said so where panics go; its message reports a failure by itself.
         while tasks.all.try_join_next().is_some() {}
-        let sender = Sender { client: self.client.clone(), timeout: self.settings.timeout };
+        let Settings { timeout, ref refusals, .. } = self.settings;
+        let sender = Sender { client: self.client.clone(), timeout, refusals: refusals.clone() };
         tasks.all.spawn(sender.work(worker));
     }
 
@@ -156,6 +166,7 @@ async fn look(courier: Weak<Courier>) {
 struct Sender {
     client: Client,
     timeout: Duration,
+    refusals: Refusals,
 }
 
 impl Sender {
@@ -179,6 +190,7 @@ impl Sender {
     /// Sends one message and reports what became of it; returns an answer that was not read to its end.
     async fn deliver(&self, host: &Host, job: Job, timer: Pin<&mut Sleep>) -> Option<Response> {
         let Job { envelope, receipt, target, url, scope, waits_until: _ } = job;
+        let (attempt, says_its_type) = (envelope.attempt, target.takes_type_of(&envelope));
         let request = match target.request(envelope, url) {
             Ok(request) => request,
             Err(failure) => {
@@ -205,7 +217,11 @@ impl Sender {
             }
             Some(Ok((response, false))) => {
                 let status = response.status().as_u16();
-                let (kind, pause) = judge(&response, target.treated.get(&status).copied());
+                let (kind, pause) = match judge(&response, target.treated.get(&status).copied()) {
+                    // Another message has another type.
+                    (Kind::NotThere, _) if status == 415 && says_its_type => (Kind::Refused, None),
+                    judged => judged,
+                };
                 let failure = match status {
                     200..=299 => HttpFailure::Unsuccessful { origin: origin(), status },
                     _ => HttpFailure::Status { origin: origin(), status },
@@ -223,8 +239,21 @@ impl Sender {
         };
         // Before the outcome: whoever hears it and asks finds the outage known.
         host.failed(kind, scope, pause, Instant::now());
-        settle(receipt, failure.into_error(kind.class(scope), pause));
+        let error = failure.into_error(kind.class(scope), pause);
+        settle(receipt, self.with_attempts(error, kind, attempt));
         response
+    }
+
+    /// A message that the receiver refuses has attempts of its own, but for a status that was told to be otherwise.
+    fn with_attempts(&self, error: TransportError, kind: Kind, attempt: u32) -> TransportError {
+        match (kind, error.class()) {
+            (Kind::Of(_), _) => error,
+            (_, FailureClass::Record) => {
+                let wait = wait_by(&*self.refusals.waits, "a receiver by HTTP", attempt);
+                error.with_attempts(self.refusals.max, wait)
+            }
+            _ => error,
+        }
     }
 }
 
@@ -232,7 +261,7 @@ impl Sender {
 fn judge(response: &Response, treated: Option<FailureClass>) -> (Kind, Option<Duration>) {
     let status = response.status().as_u16();
     let by_status = match status {
-        200..=299 => Kind::Of(FailureClass::Record),
+        200..=299 => Kind::Refused,
         _ => Kind::of_status(status),
     };
     let kind = treated.map_or(by_status, Kind::Of);

@@ -34,6 +34,8 @@ pub(super) enum Kind {
     Gone,
     /// Connections to where it is are refused on this side.
     OutOfBounds,
+    /// What it says of this message it says of its every copy, unless the receiver is wrong, and mended soon.
+    Refused,
     /// Another class, said by the status alone.
     Of(FailureClass),
 }
@@ -41,14 +43,12 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) fn of_status(status: u16) -> Self {
         match status {
-            300..=399 | 404 | 405 => Self::NotThere,
+            300..=399 | 404 | 405 | 415 => Self::NotThere,
             401 | 403 | 407 => Self::NotLetIn,
             410 => Self::Gone,
-            // What these say of one message they say of its every copy.
-            400 | 411 | 413..=415 | 417 | 422 | 431 => Self::Of(FailureClass::RecordRefused),
             502..=504 => Self::NoAnswer,
             408 | 425 | 429 | 500..=599 => Self::Of(FailureClass::Temporary),
-            _ => Self::Of(FailureClass::Record),
+            _ => Self::Refused,
         }
     }
 
@@ -60,8 +60,10 @@ impl Kind {
             (Self::NoAnswer, _) => FailureClass::Temporary,
             (Self::Unreachable, Scope::Transport) => FailureClass::Connection,
             (Self::NotLetIn, Scope::Transport) => FailureClass::Authentication,
-            (Self::NotLetIn | Self::NotThere, Scope::Message) => FailureClass::Record,
-            (Self::Gone | Self::OutOfBounds, Scope::Message) => FailureClass::RecordRefused,
+            (Self::Refused, _) | (Self::NotLetIn | Self::NotThere | Self::OutOfBounds, Scope::Message) => {
+                FailureClass::Record
+            }
+            (Self::Gone, Scope::Message) => FailureClass::RecordRefused,
             (Self::Unreachable | Self::Paused, Scope::Message) => FailureClass::Temporary,
             _ => FailureClass::Topic,
         }
@@ -134,10 +136,10 @@ mod tests {
     fn a_status_says_what_the_table_in_the_documentation_says() {
         use FailureClass::{Authentication, Record, RecordRefused, Temporary, Topic};
         for (statuses, transport, topic, message) in [
-            (&[301, 302, 307, 308, 404, 405][..], Topic, Topic, Record),
+            (&[301, 302, 307, 308, 404, 405, 415][..], Topic, Topic, Record),
             (&[401, 403, 407], Authentication, Topic, Record),
             (&[410], Topic, Topic, RecordRefused),
-            (&[400, 411, 413, 414, 415, 417, 422, 431], RecordRefused, RecordRefused, RecordRefused),
+            (&[400, 411, 413, 414, 417, 422, 431], Record, Record, Record),
             (&[402, 406, 409, 412, 418, 423, 428, 451], Record, Record, Record),
             (&[408, 425, 429, 500, 501, 502, 503, 504, 507, 599], Temporary, Temporary, Temporary),
         ] {

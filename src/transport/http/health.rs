@@ -92,9 +92,13 @@ impl Health {
                     self.go_down(FailureClass::Connection, now);
                 }
             }
-            Kind::NotLetIn | Kind::Paused | Kind::NotThere | Kind::Gone | Kind::OutOfBounds | Kind::Of(_) => {
-                self.answered()
-            }
+            Kind::NotLetIn
+            | Kind::Paused
+            | Kind::NotThere
+            | Kind::Gone
+            | Kind::OutOfBounds
+            | Kind::Refused
+            | Kind::Of(_) => self.answered(),
         }
         self.down.is_some()
     }

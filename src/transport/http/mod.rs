@@ -34,7 +34,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use self::courier::Courier;
-use self::failure::{HttpFailure, Kind};
+use self::failure::{HttpFailure, Kind, Scope};
 use self::host::{Job, settle};
 use self::prepared::Targets;
 use super::{FailureClass, Outcome, Receipt, Transport, TransportError, Unanswered};
@@ -96,7 +96,11 @@ impl HttpTransport {
         let scope = self.targets.scope(target);
         let settings = &self.courier.settings;
         if !settings.allows_private && url::address(&url).is_some_and(|address| !guard::is_public(address)) {
-            let class = Kind::OutOfBounds.class(scope);
+            // A number leads nowhere else the next time, as a name may.
+            let class = match scope {
+                Scope::Message => FailureClass::RecordRefused,
+                Scope::Topic | Scope::Transport => Kind::OutOfBounds.class(scope),
+            };
             return settle(receipt, HttpFailure::PrivateAddress { origin }.into_error(class, None));
         }
         let target = Arc::clone(target);

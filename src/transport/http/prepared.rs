@@ -26,12 +26,12 @@ const ATTEMPT: HeaderName = HeaderName::from_static(header::ATTEMPT);
 const TOPIC: HeaderName = HeaderName::from_static("outbox-topic");
 /// The message's key.
 const KEY: HeaderName = HeaderName::from_static("outbox-key");
-/// When the row was written, in milliseconds since 1970.
-const CREATED_AT: HeaderName = HeaderName::from_static("outbox-created-at");
+const CREATED_AT: HeaderName = HeaderName::from_static(header::CREATED_AT);
+const DELIVER_AT: HeaderName = HeaderName::from_static(header::DELIVER_AT);
 /// Says that the message is a tombstone, which an empty body does not.
 const TOMBSTONE: HeaderName = HeaderName::from_static("outbox-tombstone");
 /// Not every request has each of them: what a message itself has under such a name is not sent in its place.
-const OWN: [HeaderName; 7] = [MESSAGE_ID, KIND, ATTEMPT, TOPIC, KEY, CREATED_AT, TOMBSTONE];
+const OWN: [HeaderName; 8] = [MESSAGE_ID, KIND, ATTEMPT, TOPIC, KEY, CREATED_AT, DELIVER_AT, TOMBSTONE];
 /// What the name of a header gets whose value is no plain text; the value is base64 then.
 const BASE64_SUFFIX: &str = "-b64";
 
@@ -240,6 +240,12 @@ impl Prepared {
         url::parse(&found).map_err(|problem| HttpFailure::IllegalUrl { problem })
     }
 
+    /// Whether the content type of its request is the message's own.
+    pub(super) fn takes_type_of(&self, envelope: &Envelope) -> bool {
+        !self.headers.contains_key(CONTENT_TYPE)
+            && envelope.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE.as_str()))
+    }
+
     /// The request that a message becomes. Each header that a receiver can do without costs both sides a twentieth of a small
     /// request, so what is the same for all, or was said already, is left out.
     pub(super) fn request(&self, envelope: Envelope, url: Url) -> Result<Request, HttpFailure> {
@@ -276,8 +282,10 @@ impl Prepared {
             insert(&mut headers, KEY, key)?;
         }
         if self.says_created_at {
-            let created_at = envelope.created_at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-            headers.insert(CREATED_AT, HeaderValue::from(u64::try_from(created_at.as_millis()).unwrap_or(u64::MAX)));
+            headers.insert(CREATED_AT, HeaderValue::from(header::millis(envelope.created_at)));
+        }
+        if let Some(at) = envelope.deliver_at {
+            headers.insert(DELIVER_AT, HeaderValue::from(header::millis(at)));
         }
         if envelope.payload.is_none() {
             headers.insert(TOMBSTONE, HeaderValue::from_static("1"));

@@ -12,8 +12,7 @@ pub(super) fn class_of(code: Code) -> FailureClass {
         | Code::InvalidMessage
         | Code::InvalidMessageSize
         | Code::MessageBatchTooLarge
-        | Code::InvalidRecord
-        | Code::InvalidTimestamp => FailureClass::RecordRefused,
+        | Code::InvalidRecord => FailureClass::RecordRefused,
 
         Code::UnknownTopic
         | Code::UnknownTopicOrPartition
@@ -21,6 +20,8 @@ pub(super) fn class_of(code: Code) -> FailureClass {
         | Code::TopicAuthorizationFailed
         | Code::PolicyViolation
         | Code::InvalidRequiredAcks
+        // A record's time is this machine's clock when it is sent, so this says nothing about the message.
+        | Code::InvalidTimestamp
         | Code::UnsupportedCompressionType
         | Code::UnsupportedForMessageFormat => FailureClass::Topic,
 

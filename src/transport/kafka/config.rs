@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -19,6 +20,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("message.timeout.ms", "25000"), // below the lease of 30 s
     ("partitioner", "murmur2_random"), // Java's: a key goes where every other producer of the topic sends it
     ("reconnect.backoff.max.ms", "1000"), // a broker that is back is used within a second, not ten
+    ("request.timeout.ms", "500"), // a broker that waits for a replica keeps the connection's other topics back for as long
     ("topic.metadata.propagation.max.ms", "5000"), // an unknown topic is said to be one before the lease ends
 ];
 
@@ -44,7 +46,8 @@ const IN_FLIGHT: &str = "max.in.flight.requests.per.connection";
 /// `linger.ms=0`, `message.max.bytes=1048588` (what brokers take by default: raise it with
 /// [`Topic::message_bytes_max`](crate::Topic::message_bytes_max)), `message.timeout.ms=25000`,
 /// `partitioner=murmur2_random` (as in Java, so that one key is in one partition whoever wrote it),
-/// `reconnect.backoff.max.ms=1000`, `topic.metadata.propagation.max.ms=5000`.
+/// `reconnect.backoff.max.ms=1000`, `request.timeout.ms=500` (longer holds up other topics where a replica is missing),
+/// `topic.metadata.propagation.max.ms=5000`.
 ///
 /// What would break a promise of the outbox is refused by [`KafkaTransport::new`](super::KafkaTransport::new).
 /// TLS and SASL need the feature `kafka-ssl`.
@@ -175,6 +178,12 @@ pub enum KafkaConfigError {
         name: String,
         /// What the client library says about it.
         problem: String,
+    },
+    /// A prefix of transactional ids with which two outboxes could have the same id.
+    #[error("the fence prefix {given:?} has a slash or a NUL: give one without, such as diesel-outbox-shop")]
+    FencePrefix {
+        /// What was given.
+        given: Arc<str>,
     },
     /// The client library cannot work with the settings as a whole.
     #[error("the Kafka client cannot be made: {problem}")]

@@ -15,10 +15,12 @@ mod placing;
 mod reader;
 mod record;
 mod secrets;
+mod topic;
+mod topic_check;
 mod topics;
 
 pub use config::{KafkaConfig, KafkaConfigError};
-pub use topics::KafkaTopic;
+pub use topic::KafkaTopic;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +49,8 @@ use crate::topic::Topic;
 /// # Ok::<_, diesel_outbox::transport::KafkaConfigError>(())
 /// ```
 ///
-/// A record carries the row's key, payload (none is a tombstone), `created_at` as its timestamp, and the headers of
-/// [`header`](super::header) before the user's own.
+/// A record carries the row's key, payload (none is a tombstone), the time of its sending as its timestamp, and the headers of
+/// [`header`](super::header) before the user's own; when the row was written is one of these.
 ///
 /// **Order.** Messages of one key are in one partition, and in the order they were handed over as long as none fails.
 ///
@@ -157,7 +159,7 @@ impl Transport for KafkaTransport {
     /// With a producer of the lane's own, that has a transactional id.
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         let (placing, within) = (Arc::clone(&self.placing), self.delivery_timeout);
-        let id = format!("{}-{lane}", self.fence_prefix);
+        let id = format!("{}/{lane}", self.fence_prefix);
         blocking(move || fenced::fence(placing, id, within)).await?
     }
 
@@ -178,7 +180,7 @@ pub struct KafkaTransportBuilder {
 impl KafkaTransportBuilder {
     /// Chooses the partition of a message, given how many its topic has; `None` leaves it to the partitioner.
     ///
-    /// Called in [`send`](Transport::send): it must not block. A partition that the topic does not have spends an
+    /// Called in [`send`](Transport::send): it must not block. A partition that the topic does not have, or a panic, spends an
     /// attempt of the message. Until the topic's partitions are known (the relay's start reads them, or the end of an
     /// outage at start) messages fail as [`FailureClass::Temporary`].
     ///
@@ -196,7 +198,7 @@ impl KafkaTransportBuilder {
     }
 
     /// What the transactional ids of [fenced](Topic::fenced) topics begin with; `diesel-outbox` by default. Table, name of the relay
-    /// where it is one of [`Relays`](crate::relay::Relays), topic and lane follow.
+    /// where it is one of [`Relays`](crate::relay::Relays), topic and lane follow, each behind a slash. It has no slash itself.
     ///
     /// Has to be the same on every node of an outbox, and another for each outbox that sends to the same cluster with tables
     /// and topics of the same names: they would fence each other. Nodes with one and nodes with another do not fence each other, so
@@ -228,6 +230,10 @@ impl KafkaTransportBuilder {
     /// A setting that the client does not know, or that would break what the outbox promises.
     pub fn build(self) -> Result<KafkaTransport, KafkaConfigError> {
         let Self { config, partition_with, fence_prefix, topics } = self;
+        // Or one outbox's ids could be another's.
+        if fence_prefix.contains(['/', '\0']) {
+            return Err(KafkaConfigError::FencePrefix { given: fence_prefix });
+        }
         let checked = config.check()?;
         let (look_ups, asks) = LookUps::new();
         let client = Arc::new(Client::new(checked.client, config.secrets(), look_ups)?);

@@ -6,6 +6,7 @@ use super::error::NotSent;
 use super::look_up::Ask;
 use super::murmur2;
 use super::partitions::{Entrance, Place};
+use crate::guarded::guarded;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, TransportError};
 
@@ -45,7 +46,11 @@ impl Placing {
             };
         };
         let count = i32::try_from(slots.len()).unwrap_or(i32::MAX);
-        let chosen = self.partition_with.as_ref().and_then(|Choose(choose)| choose(envelope, count));
+        let chosen = match &self.partition_with {
+            Some(Choose(choose)) => guarded("partition", topic, || choose(envelope, count))
+                .ok_or_else(|| not_sent(FailureClass::Record, NotSent::ChoosePanicked { topic: Arc::clone(topic) }))?,
+            None => None,
+        };
         let hashed = || {
             let key = envelope.key.as_deref().filter(|_| self.hashes_by_murmur2)?;
             Some(murmur2::partition_of(key.as_bytes(), count))

@@ -1,5 +1,3 @@
-use std::time::UNIX_EPOCH;
-
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 use rdkafka::util::IntoOpaque;
@@ -8,6 +6,10 @@ use crate::message::Envelope;
 use crate::transport::header;
 
 /// The record of a message. Without `partition` the client's own partitioner chooses.
+///
+/// Its time is when it is handed to the client, which is what the client takes where none is given, and keeps over its own retries.
+/// `created_at` was the wrong one: a broker deletes by the record's time, so that a message that was delayed, or redriven, for longer
+/// than the topic keeps was acknowledged and gone.
 pub(super) fn record<T: IntoOpaque>(
     envelope: &Envelope,
     partition: Option<i32>,
@@ -18,19 +20,13 @@ pub(super) fn record<T: IntoOpaque>(
         partition,
         payload: envelope.payload.as_deref(),
         key: envelope.key.as_deref(),
-        timestamp: Some(timestamp_ms(envelope)),
+        timestamp: None,
         headers: Some(headers(envelope)),
         delivery_opaque: ticket,
     }
 }
 
-/// When the row was written. At least 1, because the client takes 0 for "now".
-fn timestamp_ms(envelope: &Envelope) -> i64 {
-    let since_epoch = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX).max(1)
-}
-
 fn headers(envelope: &Envelope) -> OwnedHeaders {
-    let headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 3);
+    let headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 5);
     header::of(envelope).fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(&*value) }))
 }

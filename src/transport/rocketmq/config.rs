@@ -8,6 +8,10 @@ use crate::limits::{
     ROCKETMQ_IN_FLIGHT_MAX, ROCKETMQ_MESSAGE_BYTES_MAX, ROCKETMQ_REQUEST_TIMEOUT, ROCKETMQ_REQUEST_TIMEOUT_MIN,
 };
 
+/// What follows upon the group of half messages, and of probes.
+pub(super) const HALF_ENDING: &str = "-half";
+pub(super) const PROBE_ENDING: &str = "-probe";
+
 /// Settings of a [`RocketMqTransport`](super::RocketMqTransport).
 ///
 /// ```
@@ -151,6 +155,10 @@ impl RocketMqConfig {
                 return Err(RocketMqConfigError::Name { given: name.clone() });
             }
         }
+        // A broker asks the producers of a group about its half messages: another's must not be of ours.
+        if [HALF_ENDING, PROBE_ENDING].iter().any(|ending| self.group.ends_with(ending)) {
+            return Err(RocketMqConfigError::Group { given: self.group.clone() });
+        }
         if self.credentials.as_ref().is_some_and(|given| given.access_key.is_empty() || given.secret_key.is_empty()) {
             return Err(RocketMqConfigError::Credentials);
         }
@@ -205,6 +213,14 @@ pub enum RocketMqConfigError {
         /// What was given.
         given: String,
     },
+    /// A group that another one's half messages or probes would be in.
+    #[error(
+        "the group {given:?} ends in {HALF_ENDING} or {PROBE_ENDING}, as the outbox's own groups beside the given one do"
+    )]
+    Group {
+        /// What was given.
+        given: String,
+    },
     /// Credentials without one of their halves.
     #[error("the access key or the secret key is empty")]
     Credentials,
@@ -246,6 +262,8 @@ mod tests {
             RocketMqConfig::new("localhost"),
             RocketMqConfig::new("a:1;b"),
             RocketMqConfig::new("a:1").group("my group"),
+            RocketMqConfig::new("a:1").group("shop-half"),
+            RocketMqConfig::new("a:1").group("shop-probe"),
             RocketMqConfig::new("a:1").namespace(""),
             RocketMqConfig::new("a:1").credentials("me", ""),
             RocketMqConfig::new("a:1").delivery_timeout(Duration::from_secs(14)),

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::classify::Trouble;
 use super::client::Client;
-use super::config::{RocketMqConfig, RocketMqConfigError};
+use super::config::{HALF_ENDING, RocketMqConfig, RocketMqConfigError};
 use super::error::NotSent;
 use super::library::Library;
 use super::life;
@@ -100,7 +100,7 @@ impl HalfProducer {
     /// One that sends and tells, and answers nobody.
     pub(super) fn over(client: Arc<Client>, library: Library) -> Self {
         // Apart from those that send only: a broker asks any producer of the group, and theirs could not answer.
-        let group = format!("{}-half", client.config.group);
+        let group = format!("{}{HALF_ENDING}", client.config.group);
         Self { client, group, routes: Mutex::default(), turn: AtomicUsize::new(0), _library: library }
     }
 

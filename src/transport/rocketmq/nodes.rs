@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Deserialize;
 
 use super::classify::Trouble;
+use super::config::PROBE_ENDING;
 use super::link::Link;
 use crate::transport::FailureClass;
 
@@ -62,8 +63,8 @@ pub(super) async fn masters(link: &dyn Link, name_servers: &str, first: &AtomicU
 /// Says hello to a broker as any client does, in a group of its own: the request that needs no right but to be let in.
 pub(super) async fn greet(link: &dyn Link, node: &Node, group: &str) -> Result<(), Trouble> {
     let body = serde_json::json!({
-        "clientID": format!("{group}-probe"),
-        "producerDataSet": [{ "groupName": format!("{group}-probe") }],
+        "clientID": format!("{group}{PROBE_ENDING}"),
+        "producerDataSet": [{ "groupName": format!("{group}{PROBE_ENDING}") }],
         "consumerDataSet": [],
     });
     link.ask(&node.address, HEART_BEAT, &[], body.to_string().into_bytes()).await.map(drop)

@@ -1,5 +1,4 @@
 use std::collections::HashSet;
-use std::time::UNIX_EPOCH;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,8 +13,6 @@ use crate::limits::{ROCKETMQ_FRAME_BYTES_MAX, ROCKETMQ_PROPERTIES_BYTES_MAX};
 use crate::message::{Envelope, Headers};
 use crate::transport::header;
 
-/// When the row was written, in milliseconds since 1970. A broker keeps only when it was sent and stored.
-const CREATED_AT: &str = "outbox-created-at";
 /// Every header in order, as in the `headers` column; there where a property cannot hold one of them.
 const HEADERS: &str = "outbox-headers";
 /// The key in base64, where no property can hold it as it is.
@@ -57,8 +54,10 @@ pub(super) fn of(envelope: Envelope, config: &RocketMqConfig) -> Result<Record, 
         properties.put(header::ATTEMPT, &[&envelope.attempt.to_string()]);
     }
     properties.put_if_fit(header::KIND, &envelope.kind);
-    let created_at = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    properties.put(CREATED_AT, &[&created_at.as_millis().to_string()]);
+    properties.put(header::CREATED_AT, &[&header::millis(envelope.created_at).to_string()]);
+    if let Some(at) = envelope.deliver_at {
+        properties.put(header::DELIVER_AT, &[&header::millis(at).to_string()]);
+    }
     let tag = config.tag_header.as_ref().and_then(|name| std::str::from_utf8(envelope.headers.get(name)?).ok());
     let tag = tag.unwrap_or(&envelope.kind);
     // A tag with the operator of a subscription in it could not be subscribed to.
@@ -248,6 +247,14 @@ mod tests {
         assert_eq!(held(&envelope, &config, header::ATTEMPT), None);
         envelope.attempt = 2;
         assert_eq!(held(&envelope, &config, header::ATTEMPT).as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn a_delayed_message_says_when_it_was_to_be_sent() {
+        let (config, mut envelope) = (RocketMqConfig::new("a:1"), envelope());
+        assert_eq!(held(&envelope, &config, header::DELIVER_AT), None);
+        envelope.deliver_at = Some(SystemTime::UNIX_EPOCH + Duration::from_millis(5_678));
+        assert_eq!(held(&envelope, &config, header::DELIVER_AT).as_deref(), Some("5678"));
     }
 
     #[test]

@@ -20,5 +20,6 @@ mod owner;
 mod paused;
 mod refused;
 mod relays;
+mod retention;
 mod shop;
 mod troubled;

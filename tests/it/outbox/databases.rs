@@ -130,6 +130,17 @@ pub(crate) fn fresh_sqlite() -> Option<String> {
     Some(url)
 }
 
+/// An SQLite database in a file with a rollback journal, where one who reads keeps others from committing; gone with the
+/// folder.
+pub(crate) fn fresh_sqlite_file() -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = folder.path().join("shop.db").to_str().expect("a plain path").to_owned();
+    let mut conn = SqliteConnection::establish(&url).expect("open");
+    conn.run_pending_migrations(MIGRATIONS).expect("migrate");
+    conn.batch_execute(SHOP).expect("shop");
+    (folder, url)
+}
+
 /// An SQLite database in a file, which pools can share, with the tables; gone with this.
 pub(crate) struct SqliteFile(TempDir);
 

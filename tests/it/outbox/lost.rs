@@ -11,11 +11,14 @@ use diesel_outbox::EnqueueError;
 use super::databases::{AsyncDatabase, Database, fresh_mariadb};
 use super::{handed_over, order, outbox};
 
-fn assert_lost<T: std::fmt::Debug>(result: Result<T, Error>) {
-    let error = result.expect_err("refused");
+pub(super) fn assert_lost<T: std::fmt::Debug>(result: Result<T, Error>, after: &str) {
+    let error = match result {
+        Ok(ended) => panic!("not refused, but {ended:?}, after {after}"),
+        Err(error) => error,
+    };
     assert!(
         matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { topic }) if topic == "orders"),
-        "{error}"
+        "{error}, after {after}"
     );
 }
 
@@ -27,8 +30,8 @@ fn ddl_on_mariadb() {
     let kept = conn.transaction(|conn| {
         let kept = outbox.enqueue(conn, &order(1))?;
         conn.batch_execute("CREATE TABLE ddl (id integer)")?;
-        assert_lost(outbox.enqueue(conn, &order(2)));
-        assert_lost(outbox.enqueue_all(conn, [order(3), order(4)]));
+        assert_lost(outbox.enqueue(conn, &order(2)), "DDL");
+        assert_lost(outbox.enqueue_all(conn, [order(3), order(4)]), "DDL");
         Ok::<_, Error>(kept)
     });
     let kept = kept.expect("COMMIT answers ok");
@@ -44,7 +47,7 @@ async fn ddl_on_mariadb_async() {
     let transaction = conn.transaction(async |conn| {
         outbox.enqueue_async(conn, &order(1)).await?;
         conn.batch_execute("CREATE TABLE ddl (id integer)").await?;
-        assert_lost(outbox.enqueue_async(conn, &order(2)).await);
+        assert_lost(outbox.enqueue_async(conn, &order(2)).await, "DDL");
         Ok::<_, Error>(())
     });
     transaction.await.expect("COMMIT answers ok");
@@ -109,7 +112,7 @@ fn deadlock_on_mariadb() {
         conn.batch_execute("SELECT id FROM shop_orders WHERE id = 1 FOR UPDATE")?;
         let swallowed = conn.batch_execute("SELECT id FROM shop_orders WHERE id = 2 FOR UPDATE").expect_err("deadlock");
         assert!(swallowed.to_string().contains("Deadlock"), "{swallowed}");
-        assert_lost(outbox.enqueue(conn, &order(2)));
+        assert_lost(outbox.enqueue(conn, &order(2)), "a deadlock");
         Ok::<_, Error>(())
     });
     transaction.expect("COMMIT answers ok");
@@ -131,7 +134,7 @@ async fn deadlock_in_mid_stream_on_mariadb() {
         let both = "SELECT id FROM shop_orders WHERE id <= 2 ORDER BY id FOR UPDATE";
         let swallowed = diesel_async::RunQueryDsl::load::<Order>(diesel::sql_query(both), conn).await;
         assert!(swallowed.expect_err("deadlock").to_string().contains("Deadlock"));
-        assert_lost(outbox.enqueue_async(conn, &order(2)).await);
+        assert_lost(outbox.enqueue_async(conn, &order(2)).await, "a deadlock");
         Ok::<_, Error>(())
     });
     transaction.await.expect("COMMIT answers ok");

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use diesel_outbox::MessageId;
 use diesel_outbox::limits::MESSAGE_BYTES_MAX;
 use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
-use diesel_outbox::transport::{KafkaConfig, Transport};
+use diesel_outbox::transport::{FailureClass, KafkaConfig, KafkaTopic, KafkaTransport, LaneName, Run, Transport};
 use xtask::parts;
 use xtask::servers::Part;
 
@@ -94,5 +95,38 @@ async fn a_message_at_the_limit_is_taken() {
     envelope.payload = Some(vec![b'x'; MESSAGE_BYTES_MAX - "key".len()]);
     assert_eq!(envelope.size_bytes(), MESSAGE_BYTES_MAX);
     outcomes.send(&*kafka, 0, envelope);
+    assert_eq!(outcomes.wait_for(1, broker::PATIENCE).await[0].1, Seen::Delivered);
+}
+
+/// By default a topic refuses what is an hour ahead of the broker's clock. Here it refuses what is behind it, and the client holds the
+/// message back until it is.
+#[tokio::test]
+async fn a_time_that_the_topic_refuses_is_about_clocks_and_not_about_the_message() {
+    let Some(broker) = Real::open() else { return };
+    let topic = fresh("clocks");
+    let made = KafkaTopic::new(&*topic).partitions(1).config("message.timestamp.before.max.ms", "0");
+    let config = config(&broker.bootstrap).set("linger.ms", "100");
+    let kafka = KafkaTransport::builder(config).create_topic(made).build().expect("a transport");
+    kafka.prepare(&[]).await.expect("made");
+    let outcomes = Outcomes::new();
+    outcomes.send(&kafka, 0, envelope(&topic, Some("key")));
+    let (_, seen) = outcomes.wait_for(1, broker::PATIENCE).await.remove(0);
+    let Seen::Failed { class, text } = seen else { panic!("{seen:?}") };
+    assert_eq!(class, FailureClass::Topic, "{text}");
+    assert!(text.contains("clock") && text.contains("message.timestamp.type"), "{text}");
+}
+
+#[tokio::test]
+async fn lanes_whose_names_read_alike_do_not_fence_each_other() {
+    let Some(broker) = Real::open() else { return };
+    let (kafka, outcomes, tag) = (broker.transport(), Outcomes::new(), MessageId::new());
+    let lane =
+        |outbox: &str, topic: &str| LaneName { outbox: format!("{tag}-{outbox}").into(), topic: topic.into(), lane: 0 };
+    let orders = fresh("orders");
+    let west_orders = format!("west-{orders}");
+    make(&broker.bootstrap, &west_orders, 1).await;
+    let eu = kafka.fence(lane("eu", &west_orders)).await.expect("fenced");
+    let _eu_west = kafka.fence(lane("eu-west", &orders)).await.expect("fenced");
+    outcomes.send_fenced(&*eu, &Run::new(), [(0, envelope(&west_orders, Some("key")))]);
     assert_eq!(outcomes.wait_for(1, broker::PATIENCE).await[0].1, Seen::Delivered);
 }

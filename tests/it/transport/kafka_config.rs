@@ -74,6 +74,16 @@ async fn what_the_client_of_a_fenced_topic_does_not_take_is_said_at_the_start() 
     }
 }
 
+/// `a/b` with the table `c` would be `a` with the table `b` and the relay `c`.
+#[test]
+fn a_fence_prefix_with_the_separator_of_the_ids_is_refused() {
+    let made = |prefix: &str| KafkaTransport::builder(KafkaConfig::new(NOWHERE)).fence_prefix(prefix).build();
+    for prefix in ["shop/eu", "/", "shop\0"] {
+        assert!(matches!(made(prefix), Err(KafkaConfigError::FencePrefix { .. })), "{prefix:?}");
+    }
+    made("shop-eu.1").expect("taken");
+}
+
 #[test]
 fn a_second_name_replaces_our_default() {
     let kafka = made(&[("delivery.timeout.ms", "1000")]).expect("a transport");

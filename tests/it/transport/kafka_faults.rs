@@ -32,7 +32,7 @@ async fn every_answer_has_its_class() {
         (RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE, Class::RecordRefused),
         (RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE, Class::RecordRefused),
         (RD_KAFKA_RESP_ERR_INVALID_RECORD, Class::RecordRefused),
-        (RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::RecordRefused),
+        (RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP, Class::Topic),
         (RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, Class::Topic),
         (RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, Class::Topic),
         (RD_KAFKA_RESP_ERR_UNSUPPORTED_COMPRESSION_TYPE, Class::Topic),

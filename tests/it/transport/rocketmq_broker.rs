@@ -17,6 +17,8 @@ const PULL_MESSAGE: u16 = 11;
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     pub(crate) queue: u32,
+    /// By the broker's clock.
+    stored_at_ms: u64,
     pub(crate) body: Vec<u8>,
     pub(crate) properties: BTreeMap<String, String>,
 }
@@ -92,7 +94,8 @@ fn decode(mut bytes: &[u8], messages: &mut Vec<Message>) {
         assert_eq!(flags & 1, 0, "nothing is compressed");
         let host = |bit| if flags & bit == 0 { 4 + 4 } else { 16 + 4 };
         let _born = take(&mut rest, 8 + host(0x10));
-        let _stored = take(&mut rest, 8 + host(0x20));
+        let stored_at_ms = u64::try_from(number(&mut rest, 8)).expect("milliseconds");
+        let _stored_at = take(&mut rest, host(0x20));
         let _times_and_transaction = take(&mut rest, 4 + 8);
         let length = number(&mut rest, 4);
         let body = take(&mut rest, length).to_vec();
@@ -102,7 +105,7 @@ fn decode(mut bytes: &[u8], messages: &mut Vec<Message>) {
         let properties = String::from_utf8(take(&mut rest, length).to_vec()).expect("UTF-8");
         let pairs = properties.split('\u{2}').filter_map(|pair| pair.split_once('\u{1}'));
         let properties = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        messages.push(Message { queue, body, properties });
+        messages.push(Message { queue, stored_at_ms, body, properties });
         bytes = &bytes[size..];
     }
 }
@@ -124,7 +127,7 @@ impl Message {
 
     /// What a consumer makes of it that knows `docs/rocketmq.md`.
     pub(crate) fn stored(&self) -> Stored {
-        let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT];
+        let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT, header::CREATED_AT, header::DELIVER_AT];
         let mut headers: Vec<_> = own.iter().filter_map(|name| Some(((*name).to_owned(), self.get(name)?))).collect();
         let listed = self.properties.get("outbox-headers").map(|list| Headers::from_json(list).expect("headers"));
         if let Some(listed) = listed {
@@ -137,12 +140,11 @@ impl Message {
             Some("empty") => Some(Vec::new()),
             _ => Some(self.body.clone()),
         };
-        let millis = self.properties["outbox-created-at"].parse().expect("milliseconds");
         Stored {
             key: self.get("__SHARDINGKEY").or(decoded),
             payload,
             headers,
-            timestamp: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(millis)),
+            timestamp: Some(SystemTime::UNIX_EPOCH + Duration::from_millis(self.stored_at_ms)),
         }
     }
 }

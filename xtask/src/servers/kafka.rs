@@ -1,4 +1,4 @@
-//! Apache Kafka: one KRaft node, broker and controller in one process.
+//! Apache Kafka: one KRaft node, broker and controller in one process, and a second broker where a test wants one.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -30,6 +30,8 @@ pub struct Options {
     pub heap_mib: u32,
     /// Further listeners, each by the port of the proxy in front of it: that is what it tells clients to connect to.
     pub behind_proxies: Vec<u16>,
+    /// The cluster of which it is the second node, a broker without controller; by default it is a cluster of its own.
+    pub second_of: Option<Cluster>,
     /// The folder below which the data is laid. By default the system's folder for temporary files.
     pub folder: Option<PathBuf>,
     /// Further settings, as in `server.properties`; they win over ours.
@@ -44,10 +46,19 @@ impl Default for Options {
             message_max_bytes: None,
             heap_mib: 512,
             behind_proxies: Vec::new(),
+            second_of: None,
             folder: None,
             settings: Vec::new(),
         }
     }
+}
+
+/// What a second node has to know of the first one.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    id: String,
+    /// The port of its controller.
+    controller: u16,
 }
 
 /// A Kafka node of our own. Topics have one replica and by default 3 partitions. Dropping it kills it and removes the data.
@@ -58,6 +69,7 @@ pub struct Kafka {
     java_options: Vec<String>,
     port: u16,
     proxied_ports: Vec<u16>,
+    cluster: Cluster,
     sasl: Option<Sasl>,
     folder: Folder,
 }
@@ -81,7 +93,11 @@ impl Kafka {
         };
         let log_config = folder.write("log4j2.properties", include_str!("../../kafka/log4j2.properties"), account)?;
         let proxied_ports = options.behind_proxies.iter().map(|_| free_port()).collect::<Result<Vec<u16>>>()?;
-        let properties = properties(options, &folder, port, &proxied_ports, free_port()?, keys.as_ref());
+        let cluster = match &options.second_of {
+            Some(cluster) => cluster.clone(),
+            None => Cluster { id: cluster_id()?, controller: free_port()? },
+        };
+        let properties = properties(options, &folder, port, &proxied_ports, cluster.controller, keys.as_ref());
         let properties = folder.write("server.properties", &properties, account)?;
         let java_options = vec![
             format!("-Xms{heap}m", heap = options.heap_mib / 2),
@@ -94,12 +110,12 @@ impl Kafka {
             jars.join("*").display().to_string(),
         ];
         let mut format = Command::new(&java);
-        format.args(&java_options).args(["kafka.tools.StorageTool", "format", "--cluster-id", &cluster_id()?]);
+        format.args(&java_options).args(["kafka.tools.StorageTool", "format", "--cluster-id", &cluster.id]);
         format.arg("--config").arg(&properties).args(keys.iter().flat_map(Keys::format_arguments));
         account.apply(&mut format, folder.path());
         run(&mut format).context("format Kafka's data folder")?;
-        let mut this =
-            Self { server: None, java, java_options, port, proxied_ports, sasl: keys.map(Keys::into_sasl), folder };
+        let sasl = keys.map(Keys::into_sasl);
+        let mut this = Self { server: None, java, java_options, port, proxied_ports, cluster, sasl, folder };
         this.start_again()?;
         Ok(this)
     }
@@ -122,6 +138,11 @@ impl Kafka {
     /// Where the listeners behind proxies are, in the order of the options.
     pub fn proxied_ports(&self) -> &[u16] {
         &self.proxied_ports
+    }
+
+    /// For [`Options::second_of`].
+    pub fn cluster(&self) -> Cluster {
+        self.cluster.clone()
     }
 
     /// The id of the node's process; `None` while it is down.
@@ -197,10 +218,13 @@ fn properties(
         protocols += &format!(",PROXIED{number}:PLAINTEXT");
     }
     set("controller.quorum.voters", &format!("1@127.0.0.1:{controller}"));
-    set(
-        "listeners",
-        &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener}{listeners},CONTROLLER://127.0.0.1:{controller}"),
-    );
+    let mut controls = format!(",CONTROLLER://127.0.0.1:{controller}");
+    if options.second_of.is_some() {
+        set("node.id", "2");
+        set("process.roles", "broker");
+        controls.clear();
+    }
+    set("listeners", &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener}{listeners}{controls}"));
     set("advertised.listeners", &format!("PLAINTEXT://127.0.0.1:{port}{tls_listener}{advertised}"));
     set(
         "listener.security.protocol.map",

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, Locking, Look, RowKey, RowRef, StoreWarning,
+    Claim, ClaimSpec, Confirmed, Dead, Failed, HalfStore, Held, Locking, Look, LookSpec, RowKey, RowRef, StoreWarning,
     TopicBacklog,
 };
 use crate::transport::{FailureClass, Unanswered};
@@ -91,7 +91,7 @@ impl Store for Marks {
         unreachable!("a relay does this")
     }
 
-    async fn settle_dead(&self, _: &[MessageId]) -> Result<usize, StoreError> {
+    async fn settle_dead(&self, _: &[RowKey]) -> Result<usize, StoreError> {
         unreachable!("a relay does this")
     }
 
@@ -107,7 +107,7 @@ impl Store for Marks {
         unreachable!("a relay does this")
     }
 
-    async fn look(&self, _: &[Arc<str>]) -> Result<Look, StoreError> {
+    async fn look(&self, _: &LookSpec) -> Result<Look, StoreError> {
         unreachable!("a relay does this")
     }
 

@@ -131,6 +131,12 @@ impl State {
         of.map(|dead| keyed(dead.row.key, &dead.envelope, dead.lane)).collect()
     }
 
+    pub(in crate::store::memory) fn purge(&mut self, messages: &[MessageId]) -> usize {
+        let before = self.dead.len();
+        self.dead.retain(|dead| !messages.contains(&dead.row.key.message_id));
+        before - self.dead.len()
+    }
+
     pub(in crate::store::memory) fn redrive(&mut self, back: &[Return]) -> Vec<MessageId> {
         let lanes: HashMap<MessageId, Option<u16>> = back.iter().map(|back| (back.message_id, back.lane)).collect();
         let (mut back, kept): (Vec<_>, Vec<_>) =

@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::{MemoryRow, Micros, Session, State};
 use crate::limits::CLAIM_SILENCE;
 use crate::retention::Keep;
+use crate::store::look::watermark;
 use crate::store::{ClaimSpec, Closed, DueMark, Held, Kept, Loaded, RowKey, Term};
 
 /// What a claim took.
@@ -35,8 +36,8 @@ impl State {
         let found_all = fitting == looked_at.len() && fitting < spec.rows_max;
         // A plain read of the same range: it sees what others hold locked, and may give back.
         let first = self.due(spec, now).map(|row| row.due_at).min();
-        let horizon = now.minus(spec.watermark_slack_duration);
-        let watermark = first.map_or(horizon, |first| horizon.min(Micros(first.0 - 1)));
+        let slack = Micros(0).plus(spec.watermark_slack_duration).0;
+        let watermark = watermark(now.0, first.map(|first| first.0), slack);
         let last = keys.last().and_then(|&key| self.row(key)).map(|row| row.due_at);
         let reached = last.map(|last| DueMark(last.0 - 1));
         let hold = match term {
@@ -54,7 +55,7 @@ impl State {
             }
         };
         let rows = keys.iter().filter_map(|&key| self.row(key)).map(MemoryRow::load).collect();
-        Taken { rows, hold, watermark: DueMark(watermark.0), reached, found_all }
+        Taken { rows, hold, watermark, reached, found_all }
     }
 
     /// The first rows that are free, and how many of them are within the bytes.

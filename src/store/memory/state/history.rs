@@ -77,13 +77,12 @@ impl State {
     }
 
     pub(in crate::store::memory) fn settle_dead_kept(&mut self, rows: &[Kept]) -> usize {
-        let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.dead)
-            .into_iter()
-            .partition(|dead| rows.iter().any(|row| row.key.message_id == dead.row.key.message_id));
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.dead).into_iter().partition(|dead| rows.iter().any(|row| row.key == dead.row.key));
         self.dead = kept;
         let count = gone.len();
         for dead in gone {
-            let keep = rows.iter().find(|row| row.key.message_id == dead.row.key.message_id).map(|row| row.keep);
+            let keep = rows.iter().find(|row| row.key == dead.row.key).map(|row| row.keep);
             let row = dead.into_row();
             if let Some(keep) = keep {
                 self.keep(row, keep);

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{MemoryLetter, MemoryRow, Micros, State};
 use crate::limits::ERRORS_KEPT_MAX;
-use crate::message::MessageId;
+use crate::retry::bounded;
 use crate::store::stored::kept_text;
 use crate::store::{Dead, DeadRow, Failed, Held, KeptError, RowKey};
 
@@ -28,9 +28,9 @@ impl State {
         there.partition(|key| self.row(*key).is_some_and(|row| self.is_locked(row, now)))
     }
 
-    pub(in crate::store::memory) fn settle_dead(&mut self, messages: &[MessageId]) -> usize {
+    pub(in crate::store::memory) fn settle_dead(&mut self, rows: &[RowKey]) -> usize {
         let before = self.dead.len();
-        self.dead.retain(|dead| !messages.contains(&dead.row.key.message_id));
+        self.dead.retain(|dead| !rows.contains(&dead.row.key));
         before - self.dead.len()
     }
 
@@ -56,7 +56,7 @@ impl State {
         let mut noted = Vec::new();
         for failure in failed {
             noted.extend(self.write_held(&[failure.held], |row, now| {
-                row.due_at = now.plus(failure.wait);
+                row.due_at = now.plus(bounded(failure.wait));
                 row.epoch += 1;
                 row.failures += 1;
                 row.attempts += u32::from(failure.spends_attempt);

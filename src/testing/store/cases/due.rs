@@ -12,7 +12,7 @@ pub async fn look_tells_each_topic(under_test: &dyn StoreUnderTest) {
     under_test.insert(&message("payments"), DUE).await;
     under_test.insert(&message("unasked"), DUE).await;
     under_test.pass(Duration::from_secs(5)).await;
-    let asked = topics(&["payments", TOPIC, "empty"]);
+    let asked = look_at(&["payments", TOPIC, "empty"]);
     let answer = under_test.store().look(&asked).await.expect("look").due;
     let due: HashMap<&str, &NextDue> = answer.iter().map(|due| (&*due.topic, due)).collect();
     assert_eq!((answer.len(), due.len()), (2, 2), "one answer for each topic with rows: {answer:?}");
@@ -29,7 +29,7 @@ pub async fn look_tells_each_topic(under_test: &dyn StoreUnderTest) {
 pub async fn look_tells_of_years(under_test: &dyn StoreUnderTest) {
     let year = Duration::from_secs(365 * 24 * 3_600);
     insert(under_test, InsertOptions::default().deliver_after(year * 10)).await;
-    let answer = under_test.store().look(&topics(&[TOPIC])).await.expect("look").due;
+    let answer = under_test.store().look(&look_at(&[TOPIC])).await.expect("look").due;
     assert!(answer[0].due_in > year * 9 && answer[0].due_in <= year * 10, "{answer:?}");
 }
 
@@ -38,16 +38,16 @@ pub async fn look_tells_what_comes_later(under_test: &dyn StoreUnderTest) {
     insert(under_test, leased(LEASE)).await;
     insert(under_test, leased(LEASE * 2)).await;
     let store = under_test.store();
-    let first = store.look(&topics(&[TOPIC])).await.expect("look").due;
+    let first = store.look(&look_at(&[TOPIC])).await.expect("look").due;
     assert_eq!(first[0].later_in, Some(first[0].due_in), "nothing is due yet");
     insert_due(under_test, 2).await;
     under_test.pass(Duration::from_secs(5)).await;
-    let behind = store.look(&topics(&[TOPIC])).await.expect("look").due;
+    let behind = store.look(&look_at(&[TOPIC])).await.expect("look").due;
     assert_eq!(behind[0].due_in, Duration::ZERO);
     let later_in = behind[0].later_in.expect("two are not due yet");
     assert!(later_in <= LEASE - Duration::from_secs(5) && later_in > LEASE / 2, "{later_in:?}");
     under_test.pass(LEASE * 2).await;
-    let over = store.look(&topics(&[TOPIC])).await.expect("look").due;
+    let over = store.look(&look_at(&[TOPIC])).await.expect("look").due;
     assert_eq!(over[0].later_in, None, "everything is due");
 }
 

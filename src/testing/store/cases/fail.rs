@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::{ERROR_TEXT_BYTES_MAX, ERRORS_KEPT_MAX};
+use crate::limits::{ERROR_TEXT_BYTES_MAX, ERRORS_KEPT_MAX, RETRY_WAIT_MAX};
 use crate::store::{Failed, Held, KeptError, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
@@ -53,6 +53,20 @@ pub async fn fail_notes_each_row_by_itself(under_test: &dyn StoreUnderTest) {
         let row = live_row(under_test, failure.held.key).await;
         wrote.assert_due_after(&row, failure.wait);
         assert_eq!(row.errors[0].error, failure.error);
+    }
+}
+
+/// A wait that no clock reaches counts as the longest that there is, and fails no group.
+pub async fn fail_waits_no_longer_than_it_may(under_test: &dyn StoreUnderTest) {
+    let held = insert_held(under_test, 3).await;
+    let for_ever = [Duration::MAX, Duration::from_secs(u64::MAX / 1_000_000)];
+    let waits = [for_ever[0], for_ever[1], Duration::from_secs(10)];
+    let group: Vec<Failed> =
+        held.iter().zip(waits).map(|(held, wait)| Failed { wait, ..failed(*held, "timed out") }).collect();
+    let (wrote, noted) = Wrote::during(under_test, under_test.store().fail(&group)).await;
+    assert_eq!(noted.expect("one long wait fails no group").len(), 3);
+    for (held, wait) in held.iter().zip(waits) {
+        wrote.assert_due_after(&live_row(under_test, held.key).await, wait.min(RETRY_WAIT_MAX));
     }
 }
 

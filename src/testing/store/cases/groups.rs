@@ -1,4 +1,4 @@
-use crate::store::Locking;
+use crate::store::{Locking, LookSpec};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -38,8 +38,7 @@ pub async fn a_thousand_rows_die_in_one_call(under_test: &dyn StoreUnderTest) {
     let group: Vec<_> = held.into_iter().map(dead).collect();
     assert_eq!(sorted(store.dead(&group).await.expect("dead")), every);
     assert_eq!(dead_keys(under_test).await, every);
-    let messages: Vec<_> = every.iter().map(|key| key.message_id).collect();
-    assert_eq!(store.settle_dead(&messages).await.expect("settle_dead"), GROUP);
+    assert_eq!(store.settle_dead(&every).await.expect("settle_dead"), GROUP);
 }
 
 /// Calls with nothing in them do nothing.
@@ -54,7 +53,7 @@ pub async fn empty_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     assert!(store.extend(&[], LEASE).await.expect("extend").is_empty());
     assert!(store.fail(&[]).await.expect("fail").is_empty());
     assert!(store.dead(&[]).await.expect("dead").is_empty());
-    assert!(store.look(&[]).await.expect("look").due.is_empty());
+    assert!(store.look(&LookSpec::everything([])).await.expect("look").due.is_empty());
     assert_eq!(under_test.live_rows().await, before);
     assert_eq!(live_keys(under_test).await, inserted);
 }

@@ -11,8 +11,8 @@ use crate::store::{
 };
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::{
-    DUE, LEASE, TOPIC, claim_and_close, dead_keys, decoded, insert, keys, live_keys, live_row, message, other_message,
-    sorted, spec, topics,
+    DUE, LEASE, TOPIC, claim_and_close, dead_keys, decoded, insert, keys, live_keys, live_row, look_at, message,
+    other_message, sorted, spec,
 };
 
 const LANES: u16 = 4;
@@ -294,7 +294,7 @@ pub async fn lane_rows_are_no_claims(under_test: &dyn StoreUnderTest) {
     let unordered = insert(under_test, DUE).await;
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [unordered]);
     under_test.store().settle(&[unordered], Locking::Skip).await.expect("settle");
-    let due = under_test.store().look(&topics(&[TOPIC])).await.expect("look").due;
+    let due = under_test.store().look(&look_at(&[TOPIC])).await.expect("look").due;
     assert!(due.is_empty(), "{due:?}");
 }
 

@@ -1,3 +1,4 @@
+use crate::store::LookSpec;
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -6,17 +7,17 @@ pub async fn pause_is_seen_by_every_look(under_test: &dyn StoreUnderTest) {
     let (store, asked) = (under_test.store(), topics(&[TOPIC, "invoices", "empty"]));
     let Some(admin) = store.admin() else { return };
     insert(under_test, DUE).await;
-    assert_eq!(store.look(&asked).await.expect("look").paused, topics(&[]));
+    assert_eq!(store.look(&LookSpec::everything(asked.clone())).await.expect("look").paused, topics(&[]));
     for topic in topics(&[TOPIC, "empty", "unasked"]) {
         admin.pause(&topic).await.expect("pause");
     }
-    let look = store.look(&asked).await.expect("look");
+    let look = store.look(&LookSpec::everything(asked.clone())).await.expect("look");
     let mut paused = look.paused;
     paused.sort();
     assert_eq!(paused, topics(&["empty", TOPIC]));
     assert_eq!(look.due.iter().map(|due| &*due.topic).collect::<Vec<_>>(), [TOPIC], "it is told all the same");
     assert!(admin.resume(&TOPIC.into()).await.expect("resume"));
-    assert_eq!(store.look(&asked).await.expect("look").paused, topics(&["empty"]));
+    assert_eq!(store.look(&LookSpec::everything(asked.clone())).await.expect("look").paused, topics(&["empty"]));
 }
 
 /// A second pause changes nothing of the first, and a second end of it finds none.

@@ -1,4 +1,4 @@
-use crate::store::{Held, Locking};
+use crate::store::{Held, Keep, Kept, Locking, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -62,9 +62,28 @@ pub async fn settle_dead_removes_dead_letters(under_test: &dyn StoreUnderTest) {
     let moved = under_test.store().dead(&[dead(given_up[0]), dead(given_up[1])]).await.expect("dead");
     assert_eq!(moved.len(), 2);
     let live = insert(under_test, leased(LEASE)).await;
-    let messages = [given_up[0].key.message_id, live.message_id];
-    assert_eq!(under_test.store().settle_dead(&messages).await.expect("settle_dead"), 1);
-    assert_eq!(under_test.store().settle_dead(&messages).await.expect("settle_dead"), 0);
+    let rows = [given_up[0].key, live];
+    assert_eq!(under_test.store().settle_dead(&rows).await.expect("settle_dead"), 1);
+    assert_eq!(under_test.store().settle_dead(&rows).await.expect("settle_dead"), 0);
     assert_eq!(dead_keys(under_test).await, [given_up[1].key]);
     assert_eq!(live_keys(under_test).await, [live], "a live row is no dead letter");
+}
+
+/// A message that was sent again is another row, and where that one died its letter says so: an acknowledgement that comes late for
+/// the first takes nothing of it.
+pub async fn settle_dead_wants_id_and_message_id(under_test: &dyn StoreUnderTest) {
+    let letter = insert_dead(under_test, TOPIC, "42", "attempts").await;
+    let first_copy = RowKey { id: letter.id + 1, ..letter };
+    let rows = [first_copy, other_message(letter)];
+    assert_eq!(under_test.store().settle_dead(&rows).await.expect("settle_dead"), 0);
+    if let Some(history) = under_test.store().history() {
+        let kept = rows.map(|key| Kept { key, keep: Keep { days: 1, awaits_processing: false } });
+        assert_eq!(history.settle_dead_kept(&kept).await.expect("settle_dead"), 0);
+        assert_eq!(
+            history.count_sent(&TOPIC.into(), 10).await.expect("count").sent,
+            0,
+            "nothing is kept of it, either"
+        );
+    }
+    assert_eq!(dead_keys(under_test).await, [letter]);
 }

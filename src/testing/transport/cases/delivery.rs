@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::super::outcomes::envelope;
 use super::super::{Outcomes, Seen, Stored, TransportUnderTest};
 use super::{ids_stored, numbers};
+use crate::clock::wall_now;
 use crate::topic::Topic;
 
 /// `prepare` may be repeated, and a broker that is there answers a probe.
@@ -49,7 +50,11 @@ pub async fn keeps_the_order_of_a_key(broker: &dyn TransportUnderTest) {
     }
 }
 
-/// Key, payload, headers and time arrive as they are in the row: bytes, empty values, repeated names, a tombstone.
+/// By how much the clock of the broker and that of the test may differ.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+
+/// Key, payload, headers and times arrive as they are in the row: bytes, empty values, repeated names, a tombstone, an old one that was
+/// delayed. The broker's own time of each is when it was sent, or it would throw away at once what is older than it keeps.
 pub async fn stores_what_was_sent(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
     let mut full = envelope(&topic, Some("schlüssel"), "");
@@ -63,7 +68,11 @@ pub async fn stores_what_was_sent(broker: &dyn TransportUnderTest) {
     let empty = envelope(&topic, Some("empty"), "");
     let mut tombstone = envelope(&topic, Some("gone"), "");
     tombstone.payload = None;
-    let sent = [full, without_key, empty, tombstone];
+    let mut old = envelope(&topic, Some("old"), "x");
+    old.created_at -= Duration::from_secs(30 * 24 * 3_600);
+    old.deliver_at = Some(old.created_at + Duration::from_secs(29 * 24 * 3_600));
+    let sent = [full, without_key, empty, tombstone, old];
+    let began_at = wall_now();
     for (id, envelope) in (0..).zip(&sent) {
         outcomes.send(&*transport, id, envelope.clone());
     }
@@ -73,9 +82,11 @@ pub async fn stores_what_was_sent(broker: &dyn TransportUnderTest) {
         let expected = Stored::of(envelope);
         let found = stored.iter().find(|stored| stored.message_id() == Some(envelope.message_id));
         let Some(found) = found else { panic!("{envelope:?} is not stored") };
-        let timestamp = found.timestamp.or(expected.timestamp);
-        assert_eq!(found, &Stored { timestamp, ..expected.clone() });
-        assert_eq!(timestamp, expected.timestamp);
+        assert_eq!(found, &Stored { timestamp: found.timestamp, ..expected });
+        if let Some(at) = found.timestamp {
+            let (from, to) = (began_at - CLOCKS_DIFFER, wall_now() + CLOCKS_DIFFER);
+            assert!((from..=to).contains(&at), "its time is {at:?}, and it was sent at {began_at:?}");
+        }
     }
 }
 

@@ -20,12 +20,12 @@ pub async fn refuses_what_is_too_large_and_nothing_else(broker: &dyn TransportUn
     let refused: Vec<_> = seen.iter().filter(|(_, seen)| *seen != Seen::Delivered).collect();
     assert!(refused.iter().any(|(id, _)| *id == 10), "the broker took a message of {bytes} bytes");
     for (id, seen) in refused {
-        assert_eq!(seen.class(), Some(FailureClass::RecordRefused), "{seen:?}");
+        assert_eq!(seen.class(), Some(broker.refusal()), "{seen:?}");
         let alone = Outcomes::new();
         alone.send(&*transport, 0, envelope(&topic, Some("key"), &payload(*id)));
         let (_, again) = &alone.wait_for(1, broker.patience()).await[0];
         match *id {
-            10 => assert_eq!(again.class(), Some(FailureClass::RecordRefused), "{again:?}"),
+            10 => assert_eq!(again.class(), Some(broker.refusal()), "{again:?}"),
             _ => assert_eq!(*again, Seen::Delivered, "a neighbour that is tried alone"),
         }
     }

@@ -1,15 +1,18 @@
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode as Code;
+use rdkafka::{ClientConfig, ClientContext};
 
 use crate::transport::kafka::client::Client;
 use crate::transport::kafka::context::Context;
 use crate::transport::{FailureClass, TransportError};
+
+const DEBUG: &str = "debug";
 
 pub(super) type LaneProducer = BaseProducer<LaneContext>;
 
@@ -19,6 +22,18 @@ pub(super) struct LaneContext {
     /// The client of all other topics.
     shared: Arc<Client>,
     reports: Mutex<Vec<Report>>,
+    /// How often a connection broke, or a request was not answered in time.
+    breaks: AtomicU64,
+    /// Whether the user asked for lines of level debug; otherwise they are there for [`breaks`](Self::breaks) alone.
+    logs_debug: bool,
+}
+
+/// Has the client log every break of a connection. One that is like the break before it, or planned, or of an idle connection, would
+/// not be told otherwise; and its error events leave out more.
+pub(super) fn log_breaks(config: &mut ClientConfig) {
+    let asked = config.get(DEBUG).filter(|asked| !asked.is_empty());
+    let debug = asked.map_or_else(|| "broker".to_owned(), |asked| format!("{asked},broker"));
+    config.set(DEBUG, debug);
 }
 
 /// What became of the message at a place of the transaction.
@@ -26,7 +41,14 @@ pub(super) type Report = (usize, Result<(), Code>);
 
 impl LaneContext {
     pub(super) fn new(shared: Arc<Client>) -> Self {
-        Self { inner: shared.context(), shared, reports: Mutex::default() }
+        let logs_debug = shared.config().get(DEBUG).is_some();
+        let inner = shared.context();
+        Self { inner, shared, reports: Mutex::default(), breaks: AtomicU64::new(0), logs_debug }
+    }
+
+    /// How often a connection broke, or a request was not answered in time, as far as the client's events were polled.
+    pub(super) fn breaks(&self) -> u64 {
+        self.breaks.load(Ordering::Relaxed)
     }
 
     /// Why nothing reaches any broker. One broker that is away is the trouble of its partitions, and this client that broke is
@@ -70,10 +92,32 @@ impl ClientContext for LaneContext {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        self.inner.log(level, facility, text);
+        if matches!(facility, "FAIL" | "REQTMOUT") {
+            self.breaks.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.logs_debug || !matches!(level, RDKafkaLogLevel::Debug) {
+            self.inner.log(level, facility, text);
+        }
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
         self.inner.stats_raw(statistics);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_wants_logged_is_logged_beside_the_breaks() {
+        for (asked, logged) in [(None, "broker"), (Some(""), "broker"), (Some("eos"), "eos,broker")] {
+            let mut config = ClientConfig::new();
+            if let Some(asked) = asked {
+                config.set(DEBUG, asked);
+            }
+            log_breaks(&mut config);
+            assert_eq!(config.get(DEBUG), Some(logged));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Lanes that are fenced: each has a producer of its own with a transactional id.
 
+mod cause;
 mod context;
 mod transaction;
 mod worker;
@@ -13,8 +14,9 @@ use std::{fmt, thread};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::Producer as _;
 
-use self::context::{LaneContext, LaneProducer};
-use self::transaction::{Cause, Job, code_of};
+use self::cause::{Cause, code_of};
+use self::context::{LaneContext, LaneProducer, log_breaks};
+use self::transaction::Job;
 use self::worker::Worker;
 use super::classify::class_of;
 use super::client::Client;
@@ -55,6 +57,7 @@ fn producer(client: &Arc<Client>, id: &str, delivery_timeout: Duration) -> Resul
         let timeout = delivery_timeout + 2 * KAFKA_COMMIT_TIMEOUT;
         config.set("transaction.timeout.ms", timeout.as_millis().to_string());
     }
+    log_breaks(&mut config);
     let context = LaneContext::new(Arc::clone(client));
     // Of the fenced topics alone: plain ones go on.
     let refused = |error| TransportError::new(FailureClass::Topic, NoLane(client.config_problem(error)));

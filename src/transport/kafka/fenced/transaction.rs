@@ -1,14 +1,14 @@
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{Producer as _, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
+use super::cause::{Cause, code_of, is_of_a_fence};
 use super::context::LaneProducer;
 use crate::crash_points::crash_point;
-use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_DRAIN, KAFKA_LANE_POLL};
+use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_HEAR_TIMEOUT, KAFKA_LANE_POLL};
 use crate::message::Envelope;
 use crate::transport::kafka::classify::class_of;
 use crate::transport::kafka::context::is_answer;
@@ -40,62 +40,6 @@ impl Job {
     }
 }
 
-/// Why a lane sends nothing more.
-#[derive(Debug, Clone)]
-pub(super) struct Cause {
-    class: FailureClass,
-    text: Arc<str>,
-}
-
-impl Cause {
-    /// Behind a message of its key that failed.
-    pub(super) fn behind() -> Self {
-        Self { class: FailureClass::Aborted, text: "a message of its key before it failed".into() }
-    }
-
-    /// What ended the client's work: another fenced the lane, the topic is refused, the brokers are away, or it is merely to be begun
-    /// anew.
-    fn of(producer: &LaneProducer, error: &KafkaError) -> Self {
-        // What the brokers' connections died of may still be among its events.
-        producer.poll(KAFKA_LANE_DRAIN);
-        let code = code_of(error);
-        let fatal = producer.client().fatal_error();
-        let codes = [Some(code), fatal.as_ref().map(|(code, _)| *code)];
-        if codes.into_iter().flatten().any(is_of_a_fence) {
-            return Self { class: FailureClass::Fenced, text: code.to_string().into() };
-        }
-        if class_of(code) == FailureClass::Topic {
-            return Self { class: FailureClass::Topic, text: code.to_string().into() };
-        }
-        let aborted = || Self { class: FailureClass::Aborted, text: code.to_string().into() };
-        producer.context().outage().map_or_else(aborted, Self::outage)
-    }
-
-    fn outage(outage: TransportError) -> Self {
-        Self { class: outage.class(), text: outage.to_string().into() }
-    }
-
-    pub(super) fn error(&self) -> TransportError {
-        TransportError::new(self.class, Ended(Arc::clone(&self.text)))
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("the lane's transaction ended: {0}")]
-struct Ended(Arc<str>);
-
-/// Also what a coordinator says that ended a transaction by itself, because its process was stopped for so long.
-fn is_of_a_fence(code: Code) -> bool {
-    matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch)
-}
-
-pub(super) fn code_of(error: &KafkaError) -> Code {
-    match error {
-        KafkaError::Transaction(error) => error.code(),
-        other => other.rdkafka_error_code().unwrap_or(Code::Fail),
-    }
-}
-
 /// Messages whose lane ended before they were delivered, and why it did.
 pub(super) type Ending = (Vec<Job>, Cause);
 
@@ -110,6 +54,16 @@ pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Durat
         }
         jobs = Transaction { producer, ends_at: Instant::now() + within }.run(next)?;
     }
+}
+
+/// Whether a request to end the transaction may still be on its way, now that the transaction has ended.
+///
+/// The client repeats one that it has no answer to. In the versions it speaks nothing says which transaction is meant: a late one ends
+/// whatever transaction its producer is in then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Certain,
+    Repeated,
 }
 
 struct Transaction<'a> {
@@ -163,6 +117,14 @@ fn hand_over(jobs: &[Job], told: &mut [Told], mut hand: impl FnMut(&Job, usize) 
     Some(handed)
 }
 
+/// Nothing is sent behind an end that may come again, before the lane is fenced anew: the broker refuses it then.
+fn go_on(again: Vec<Job>, end: End) -> Result<Vec<Job>, Ending> {
+    match end {
+        End::Certain => Ok(again),
+        End::Repeated => Err((again, Cause::late_end())),
+    }
+}
+
 impl Transaction<'_> {
     /// Returns those that are to go again.
     fn run(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Ending> {
@@ -174,16 +136,17 @@ impl Transaction<'_> {
         let is_whole = handed.is_some_and(|handed| self.await_answers(handed, &jobs, &mut told));
         if is_whole && handed > Some(0) {
             crash_point!(LANE_COMMITTING);
-            if let Err(cause) = self.commit() {
-                return Err((jobs, cause));
-            }
+            let end = match self.commit() {
+                Ok(end) => end,
+                Err(cause) => return Err((jobs, cause)),
+            };
             crash_point!(LANE_COMMITTED);
-            return self.report(jobs, told, None);
+            return go_on(self.report(jobs, told, None)?, end);
         }
         // Afterwards it is forgotten.
         let why = self.why_it_ended();
         match self.abort(&jobs, &mut told) {
-            Ok(()) => self.report(jobs, told, (handed != Some(0)).then_some(why)),
+            Ok(end) => go_on(self.report(jobs, told, (handed != Some(0)).then_some(why))?, end),
             Err(cause) => Err((jobs, cause)),
         }
     }
@@ -243,10 +206,13 @@ impl Transaction<'_> {
         }
     }
 
-    fn commit(&self) -> Result<(), Cause> {
+    fn commit(&self) -> Result<End, Cause> {
+        let breaks = self.breaks();
         let ends_at = Instant::now() + KAFKA_COMMIT_TIMEOUT;
         loop {
-            let Err(error) = self.producer.commit_transaction(KAFKA_COMMIT_TIMEOUT) else { return Ok(()) };
+            let Err(error) = self.producer.commit_transaction(KAFKA_COMMIT_TIMEOUT) else {
+                return Ok(self.end(breaks));
+            };
             // Asked again, the coordinator says what became of it.
             let is_retriable = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
             if !is_retriable || Instant::now() >= ends_at {
@@ -256,7 +222,7 @@ impl Transaction<'_> {
     }
 
     /// What is under way is waited for before, because the client wants it so, and counts: with it there may be another reason.
-    fn abort(&self, jobs: &[Job], told: &mut [Told]) -> Result<(), Cause> {
+    fn abort(&self, jobs: &[Job], told: &mut [Told]) -> Result<End, Cause> {
         self.producer.purge(PurgeConfig::default().queue());
         let ends_at = Instant::now() + KAFKA_COMMIT_TIMEOUT;
         while self.producer.in_flight_count() > 0 && Instant::now() < ends_at {
@@ -264,8 +230,30 @@ impl Transaction<'_> {
         }
         let flushed = self.producer.flush(Duration::ZERO);
         self.take_answers(jobs, told);
+        let breaks = self.breaks();
         let aborted = flushed.and_then(|()| self.producer.abort_transaction(KAFKA_COMMIT_TIMEOUT));
-        aborted.map_err(|error| Cause::of(self.producer, &error))
+        aborted.map(|()| self.end(breaks)).map_err(|error| Cause::of(self.producer, &error))
+    }
+
+    /// Breaks of connections, with those that are among the client's events; `None` where it has too many of them.
+    fn breaks(&self) -> Option<u64> {
+        let ends_at = Instant::now() + KAFKA_LANE_HEAR_TIMEOUT;
+        while self.producer.in_flight_count() > 0 {
+            if Instant::now() >= ends_at {
+                return None;
+            }
+            self.producer.poll(Duration::ZERO);
+        }
+        Some(self.producer.context().breaks())
+    }
+
+    /// The transaction has ended, and before its end so many connections had broken. Those of other brokers are not told apart: that
+    /// would rest upon the wording of a log, and costs no more than to fence anew.
+    fn end(&self, breaks_before: Option<u64>) -> End {
+        match (breaks_before, self.breaks()) {
+            (Some(before), Some(after)) if before == after => End::Certain,
+            _ => End::Repeated,
+        }
     }
 
     /// Reports what is decided. Of a transaction that was aborted, for this reason where no message has one, that is what was refused,
@@ -317,6 +305,7 @@ impl Transaction<'_> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::sync::Arc;
     use std::time::SystemTime;
 
     use super::*;

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use super::cause::Cause;
 use super::context::LaneProducer;
-use super::transaction::{Cause, Job, deliver};
+use super::transaction::{Job, deliver};
 use crate::limits::{KAFKA_LANE_IDLE, KAFKA_LANE_POLL, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX};
 
 /// Sends what a lane is given, one transaction after the other, on a thread of its own: the client's calls wait.
@@ -50,8 +51,13 @@ impl Worker {
         // Before the first outcome that says so.
         self.is_open.store(false, Ordering::Release);
         left.for_each(|job| job.fail(cause.error()));
-        while let Ok(jobs) = self.jobs.recv() {
-            jobs.into_iter().for_each(|job| job.fail(cause.error()));
+        loop {
+            match self.jobs.recv_timeout(KAFKA_LANE_IDLE) {
+                Ok(jobs) => jobs.into_iter().for_each(|job| job.fail(cause.error())),
+                // Or they would pile up.
+                Err(RecvTimeoutError::Timeout) => self.producer.poll(KAFKA_LANE_POLL),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
         }
     }
 }

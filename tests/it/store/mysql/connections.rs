@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel::mysql::Mysql;
-use diesel_outbox::store::{Locking, Sessions, Store, StoreError};
+use diesel_outbox::store::{Locking, LookSpec, Sessions, Store, StoreError};
 use diesel_outbox::testing::store::StoreUnderTest;
 
 use super::under_test::MysqlUnderTest;
@@ -95,15 +95,15 @@ async fn dead_connections_cost_one_call(test: MysqlUnderTest<impl Sessions<Mysql
     for claim in [test.store.claim(&spec()).await, test.store.claim(&spec()).await] {
         claim.expect("claim").batch.close(&[], &[]).await.expect("close");
     }
-    test.store.look(&["orders".into()]).await.expect("look");
+    test.store.look(&LookSpec::everything(["orders".into()])).await.expect("look");
     let kept = test.threads();
     for thread in &kept {
         test.run(&format!("KILL {thread}"));
     }
     test.until_gone(&kept).await;
-    let error = test.store.look(&["orders".into()]).await.expect_err("the connection is dead");
+    let error = test.store.look(&LookSpec::everything(["orders".into()])).await.expect_err("the connection is dead");
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
-    test.store.look(&["orders".into()]).await.expect("a new connection");
+    test.store.look(&LookSpec::everything(["orders".into()])).await.expect("a new connection");
     test.store.claim(&spec()).await.expect("claim").batch.close(&[], &[]).await.expect("close");
 }
 

@@ -1,5 +1,6 @@
 //! What claims read of a table that has grown, in rows as the server counted them for their session.
 
+use diesel_outbox::store::LookSpec;
 use std::sync::{Arc, Mutex};
 
 use diesel::mysql::MysqlConnection;
@@ -56,7 +57,7 @@ async fn read_beside(delayed: u32) -> Option<u64> {
     test.run("ANALYZE TABLE {m}");
     for _ in 0..CALLS {
         let key = insert(&test).await;
-        assert_eq!(test.store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+        assert_eq!(test.store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
         let claim = test.store.claim(&spec()).await.expect("claim");
         assert_eq!(claim.rows.len(), 1);
         claim.batch.close(&[key], &[]).await.expect("close");

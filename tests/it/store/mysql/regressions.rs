@@ -10,7 +10,8 @@ use diesel_migrations::MigrationHarness;
 use diesel_outbox::TableNames;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::{
-    Dead, Failed, Held, Locking, MysqlStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError, StoreWarning,
+    Dead, Failed, Held, Locking, LookSpec, MysqlStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError,
+    StoreWarning,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
 use xtask::parts;
@@ -20,6 +21,7 @@ use xtask::servers::mariadb::{Flush, Options};
 use super::under_test::MysqlUnderTest;
 use super::{deadpool, insert, r2d2, spec};
 use crate::store::assert_works_without_pauses;
+use crate::store::edited::assert_keeps_no_neighbour;
 
 /// T5: the same id with another message is another row.
 #[tokio::test]
@@ -54,7 +56,7 @@ async fn time_zone_of_the_session_moves_nothing() {
     let Some(test) = MysqlUnderTest::open(east) else { return };
     let key = insert(&test).await;
     let store = &test.store;
-    let due = store.look(&["orders".into()]).await.expect("look").due;
+    let due = store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due;
     assert!(due[0].due_in.is_zero() && due[0].overdue_by < Duration::from_secs(60), "{due:?}");
     let claim = store.claim(&spec()).await.expect("claim");
     assert_eq!(claim.rows.len(), 1);
@@ -121,9 +123,9 @@ async fn backlog_that_is_not_due_is_not_read() {
         assert_eq!(store.fail(&[failed(held)]).await.expect("fail").len(), 1);
         let dead = Dead { held: other, reason: "attempts".to_owned() };
         assert_eq!(store.dead(&[dead]).await.expect("dead"), [other.key]);
-        assert_eq!(store.settle_dead(&[other.key.message_id]).await.expect("settle_dead"), 1);
+        assert_eq!(store.settle_dead(&[other.key]).await.expect("settle_dead"), 1);
         assert_eq!(store.settle(&[held.key], Locking::Skip).await.expect("settle"), [held.key]);
-        assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
         assert_eq!(store.backlog(100).await.expect("backlog")[0].live, 100);
     }
     let own = test.names.schema_name().expect("a database");
@@ -191,4 +193,33 @@ async fn relays_work_without_a_table_of_pauses() {
     let Some(test) = MysqlUnderTest::open(deadpool) else { return };
     let drop_table = || test.run(&format!("DROP TABLE {}", test.names.paused_topics()));
     assert_works_without_pauses(&test.store, drop_table).await;
+}
+
+#[tokio::test]
+async fn a_row_edited_by_hand_keeps_no_neighbour() {
+    let Some(test) = MysqlUnderTest::open(deadpool) else { return };
+    let ten: Vec<String> = (0..12).map(|n| format!("\"{n}\": 0")).collect();
+    for edit in [
+        "errors = '{}'",
+        "errors = '\"x\"'",
+        "errors = 'null'",
+        "errors = '1'",
+        &format!("errors = '{{{}}}'", ten.join(", ")),
+        "due_at = 0",
+        "due_at = '0001-01-01'",
+        "due_at = '1970-01-01'",
+        "epoch = 2147483647",
+        "epoch = -7",
+        "attempts = 2147483647, failures = 2147483647",
+        "attempts = -2147483648, failures = -2147483648",
+        "headers = '{}'",
+        "headers = ''",
+        "created_at = 0",
+        "created_at = '9999-12-31'",
+        "deliver_at = 0",
+        "kind = '', `key` = ''",
+    ] {
+        let set = |key: RowKey, edit: &str| test.run(&format!("UPDATE {{m}} SET {edit} WHERE id = {}", key.id));
+        assert_keeps_no_neighbour(&test, edit, set).await;
+    }
 }

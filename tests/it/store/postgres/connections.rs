@@ -6,7 +6,7 @@ use diesel::pg::{Pg, PgConnection};
 use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
-use diesel_outbox::store::{ClaimSpec, InsertOptions, Locking, RowKey, Sessions, Store, StoreError};
+use diesel_outbox::store::{ClaimSpec, InsertOptions, Locking, LookSpec, RowKey, Sessions, Store, StoreError};
 use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
 
@@ -199,14 +199,15 @@ async fn dead_connections_cost_one_call(test: Named<impl Sessions<Pg>>) {
         test.inner.run(&format!("SELECT pg_terminate_backend({pid})"));
     }
     test.until_no_backend_of(&kept).await;
-    let error = test.inner.store.look(&["orders".into()]).await.expect_err("the connection is dead");
+    let error =
+        test.inner.store.look(&LookSpec::everything(["orders".into()])).await.expect_err("the connection is dead");
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
-    test.inner.store.look(&["orders".into()]).await.expect("a new connection");
+    test.inner.store.look(&LookSpec::everything(["orders".into()])).await.expect("a new connection");
     test.inner.store.claim(&spec()).await.expect("claim").batch.close(&[], &[]).await.expect("close");
 }
 
 async fn dropped_store_closes_its_connections(test: Named<impl Sessions<Pg>>) {
-    test.inner.store.look(&["orders".into()]).await.expect("look");
+    test.inner.store.look(&LookSpec::everything(["orders".into()])).await.expect("look");
     let kept = test.backends();
     assert_eq!(kept.len(), 1);
     let Named { inner, name } = test;

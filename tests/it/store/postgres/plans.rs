@@ -9,8 +9,8 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_outbox::store::{
-    Cancellation, ClaimSpec, Dead, Failed, Held, InsertOptions, Loaded, Locking, PostgresStore, RowKey, RowRef,
-    Sessions, Store,
+    Cancellation, ClaimSpec, Dead, Failed, Held, InsertOptions, Loaded, Locking, LookSpec, PostgresStore, RowKey,
+    RowRef, Sessions, Store,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
@@ -272,7 +272,7 @@ async fn rows_are_found_by_primary_key() {
         assert_eq!(kill(store, held[0]).await, [held[0].key]);
         assert_eq!(store.settle(&[held[1].key], Locking::Skip).await.expect("settle"), [held[1].key]);
         assert_eq!(store.settle(&[held[1].key], Locking::Wait).await.expect("settle"), []);
-        assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
         let admin = store.admin().expect("what people need");
         assert_eq!(admin.cancel(MessageId::new()).await.expect("cancel"), Cancellation::NotThere);
     }
@@ -296,12 +296,12 @@ async fn plans_are_renewed_before_a_write_and_not_by_a_poll() {
         assert!(tokio::time::Instant::now() < end, "no renewal in 15 s of writes");
         store.settle(&absent, Locking::Skip).await.expect("settle");
     }
-    store.look(&["orders".into()]).await.expect("a first look, which finds the tables");
+    store.look(&LookSpec::everything(["orders".into()])).await.expect("a first look, which finds the tables");
     let polled_until = tokio::time::Instant::now() + Duration::from_millis(1_200);
     sent.lock().expect("unpoisoned").clear();
     let mut polls = 0;
     while tokio::time::Instant::now() < polled_until {
-        store.look(&["orders".into()]).await.expect("look");
+        store.look(&LookSpec::everything(["orders".into()])).await.expect("look");
         polls += 1;
     }
     assert_eq!(sent.lock().expect("unpoisoned").len(), polls);

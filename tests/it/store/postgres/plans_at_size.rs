@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, Return, Store};
+use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, LookSpec, Return, Store};
 
 use super::connections::spec;
 use super::plans::{counted, insert};
@@ -36,7 +36,7 @@ async fn pages_beside(delayed: i32) -> Option<i32> {
     let store = &counted.test.inner.store;
     for _ in 0..CALLS {
         let key = insert(&counted.test.inner).await;
-        assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
         let claim = store.claim(&spec()).await.expect("claim");
         assert_eq!(claim.rows.len(), 1);
         claim.batch.close(&[key], &[]).await.expect("close");

@@ -12,6 +12,7 @@ use diesel_outbox::{Envelope, MessageId, TableNames};
 use super::connections::{deadpool, r2d2, spec};
 use super::under_test::PostgresUnderTest;
 use crate::store::assert_works_without_pauses;
+use crate::store::edited::assert_keeps_no_neighbour;
 
 async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
     let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
@@ -53,7 +54,7 @@ async fn claim_brings_its_own_settings() {
     test.store.settle(&[settled], Locking::Skip).await.expect("settle");
     let seen = |which: &str| test.numbers(&format!("SELECT 1 AS number FROM {{m}}_seen WHERE {which}")).len();
     assert_eq!(seen("isolation = 'read committed' AND synchronous = 'off' AND idle_timeout = '5s'"), 1, "the claim");
-    assert_eq!(seen("isolation = 'repeatable read' AND synchronous = 'off' AND idle_timeout = '0'"), 1, "the settle");
+    assert_eq!(seen("isolation = 'read committed' AND synchronous = 'off' AND idle_timeout = '0'"), 1, "the settle");
     assert_eq!(seen("true"), 2);
 }
 
@@ -189,4 +190,33 @@ async fn relays_work_without_a_table_of_pauses() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     let drop_table = || test.run(&format!("DROP TABLE {}", test.names.paused_topics()));
     assert_works_without_pauses(&test.store, drop_table).await;
+}
+
+#[tokio::test]
+async fn a_row_edited_by_hand_keeps_no_neighbour() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    let ten: Vec<String> = (0..12).map(|n| format!("\"{n}\": 0")).collect();
+    for edit in [
+        "errors = '{}'",
+        "errors = '\"x\"'",
+        "errors = 'null'",
+        "errors = '1'",
+        &format!("errors = '{{{}}}'", ten.join(", ")),
+        "due_at = '-infinity'",
+        "due_at = '4713-01-01 BC'",
+        "due_at = 'epoch'",
+        "epoch = 2147483647",
+        "epoch = -7",
+        "attempts = 2147483647, failures = 2147483647",
+        "attempts = -2147483648, failures = -2147483648",
+        "headers = '{}'",
+        "headers = ''",
+        "created_at = 'infinity'",
+        "created_at = '-infinity'",
+        "deliver_at = '-infinity'",
+        "kind = '', key = ''",
+    ] {
+        let set = |key: RowKey, edit: &str| test.run(&format!("UPDATE {{m}} SET {edit} WHERE id = {}", key.id));
+        assert_keeps_no_neighbour(&test, edit, set).await;
+    }
 }

@@ -8,7 +8,7 @@ use diesel::sqlite::Sqlite;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{Decision, Locking, Sessions, Store, StoreError};
+use diesel_outbox::store::{Decision, Locking, LookSpec, Sessions, Store, StoreError};
 use diesel_outbox::testing::store::{Marking, StoreUnderTest};
 
 use super::under_test::SqliteUnderTest;
@@ -62,7 +62,7 @@ async fn reads_do_not_wait_for_the_application() {
     let under_test = open().await;
     let key = insert(&under_test).await;
     let _application = under_test.begin();
-    let due = under_test.store.look(&["orders".into()]).await.expect("look").due;
+    let due = under_test.store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due;
     assert_eq!(due.len(), 1);
     let refs = [diesel_outbox::store::RowRef { id: Some(key.id), message_id: key.message_id }];
     assert_eq!(under_test.store.confirm(&refs).await.expect("confirm").len(), 1);

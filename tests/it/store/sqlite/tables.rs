@@ -8,7 +8,9 @@ use diesel::sqlite::Sqlite;
 use diesel::{RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::TableNames;
 use diesel_outbox::migrations::Migrations;
-use diesel_outbox::store::{Held, SQLITE_SET_UP, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning};
+use diesel_outbox::store::{
+    Held, LookSpec, SQLITE_SET_UP, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning,
+};
 
 use super::{R2d2Pool, open, r2d2, spec};
 use crate::store::assert_works_without_pauses;
@@ -137,11 +139,11 @@ async fn tables_may_be_in_an_attached_database_under_another_prefix() {
         error: "timed out".to_owned(),
     };
     assert_eq!(store.fail(&[failure]).await.expect("fail"), [held.key]);
-    assert_eq!(store.look(&["orders".into()]).await.expect("look").due.len(), 1);
+    assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
     let given_up =
         diesel_outbox::store::Dead { held: Held { epoch: held.epoch + 1, ..held }, reason: "attempts".to_owned() };
     assert_eq!(store.dead(&[given_up]).await.expect("dead"), [held.key]);
-    assert_eq!(store.settle_dead(&[held.key.message_id]).await.expect("settle_dead"), 1);
+    assert_eq!(store.settle_dead(&[held.key]).await.expect("settle_dead"), 1);
 }
 
 #[tokio::test]

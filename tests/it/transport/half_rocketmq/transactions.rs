@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use diesel::connection::{Connection as _, SimpleConnection as _};
 use diesel::result::Error;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection as _, AsyncMysqlConnection, AsyncPgConnection, SimpleAsyncConnection as _};
@@ -167,22 +166,32 @@ fn a_transaction_that_marks_too_late_cannot_commit<S: Site>() {
     yard.until_delivered_once();
 }
 
-/// MariaDB ends a transaction behind the connection's back, as at a deadlock: a mark would be committed by itself.
-#[test]
-fn a_transaction_that_mariadb_has_ended_marks_nothing() {
-    let Some(yard) = Yard::<diesel::MysqlConnection>::open() else { return };
+/// MariaDB and SQLite end a transaction behind the connection's back, as at a deadlock or by `OR ROLLBACK`: a mark would be
+/// committed by itself.
+fn a_transaction_that_is_over_marks_nothing<S: Site>() {
+    let Some(yard) = Yard::<S>::open() else { return };
     let (halves, mut conn) = (yard.halves(), yard.connect());
     let half = halves.send_blocking(&yard.message(1)).unwrap();
-    let ended = conn.transaction(|conn| {
+    let _what_diesel_says = conn.transaction(|conn| {
         conn.batch_execute("ROLLBACK")?;
-        half.mark(conn)
+        let error = half.mark(conn).unwrap_err();
+        assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. })), "{error}");
+        Err::<(), _>(error)
     });
-    let error = ended.unwrap_err();
-    assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. })), "{error}");
     drop(half);
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
     assert!(yard.marks().iter().all(|(_, is_void)| *is_void), "{:?}", yard.marks());
     assert_eq!(yard.delivered(), []);
+}
+
+#[test]
+fn a_transaction_that_mariadb_has_ended_marks_nothing() {
+    a_transaction_that_is_over_marks_nothing::<diesel::MysqlConnection>();
+}
+
+#[test]
+fn a_transaction_that_sqlite_has_ended_marks_nothing() {
+    a_transaction_that_is_over_marks_nothing::<diesel::SqliteConnection>();
 }
 
 on_each_site!(

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Decision, Failed, HalfStore, Held, Locking, Look, RowKey, RowRef, Store,
-    StoreError, StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Dead, Decision, Failed, HalfStore, Held, Locking, Look, LookSpec, RowKey, RowRef,
+    Store, StoreError, StoreWarning, TopicBacklog,
 };
 use diesel_outbox::{MessageId, TableNames};
 use tokio::sync::Mutex;
@@ -95,7 +95,7 @@ impl<S: Store> Store for Watched<S> {
         unreachable!("a relay does this")
     }
 
-    async fn settle_dead(&self, _: &[MessageId]) -> Result<usize, StoreError> {
+    async fn settle_dead(&self, _: &[RowKey]) -> Result<usize, StoreError> {
         unreachable!("a relay does this")
     }
 
@@ -111,7 +111,7 @@ impl<S: Store> Store for Watched<S> {
         unreachable!("a relay does this")
     }
 
-    async fn look(&self, _: &[Arc<str>]) -> Result<Look, StoreError> {
+    async fn look(&self, _: &LookSpec) -> Result<Look, StoreError> {
         unreachable!("a relay does this")
     }
 

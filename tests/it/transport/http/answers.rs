@@ -23,6 +23,7 @@ async fn a_status_has_the_class_of_the_table_or_the_one_it_was_given() {
     let transport = with_target(
         HttpTarget::new(receiver.url("/"))
             .success([200, 202, 409])
+            .treat(422, FailureClass::RecordRefused)
             .treat(500, FailureClass::Record)
             .treat(204, FailureClass::Topic),
     );
@@ -32,9 +33,11 @@ async fn a_status_has_the_class_of_the_table_or_the_one_it_was_given() {
         (201, Some(FailureClass::Record)),
         (204, Some(FailureClass::Topic)),
         (302, Some(FailureClass::Topic)),
-        (400, Some(FailureClass::RecordRefused)),
+        (400, Some(FailureClass::Record)),
         (404, Some(FailureClass::Topic)),
+        (415, Some(FailureClass::Topic)),
         (418, Some(FailureClass::Record)),
+        (422, Some(FailureClass::RecordRefused)),
         (429, Some(FailureClass::Temporary)),
         (500, Some(FailureClass::Record)),
         (503, Some(FailureClass::Temporary)),
@@ -43,12 +46,25 @@ async fn a_status_has_the_class_of_the_table_or_the_one_it_was_given() {
         let seen = sent(&transport, envelope("orders")).await;
         assert_eq!(seen.class(), class, "{status}: {seen:?}");
     }
-    assert_eq!(receiver.received().len(), 11, "no redirect is followed");
+    assert_eq!(receiver.received().len(), 13, "no redirect is followed");
     receiver.reply_next([Reply::Status(401)]);
     assert_eq!(sent(&transport, envelope("orders")).await.class(), Some(FailureClass::Authentication));
     assert_eq!(transport.outage(), Some(FailureClass::Authentication));
     transport.probe().await.unwrap();
     assert_eq!(transport.outage(), None);
+}
+
+/// Where the content type is the target's, nothing that is sent there is taken; where it is the message's own, another is.
+#[tokio::test]
+async fn a_content_type_that_is_not_taken_is_the_messages_where_it_is_its_own() {
+    let receiver = Receiver::start();
+    let transport = to(&receiver);
+    let mut with_its_own = envelope("orders");
+    with_its_own.headers.push("Content-Type", "text/csv");
+    for (message, class) in [(envelope("orders"), FailureClass::Topic), (with_its_own, FailureClass::Record)] {
+        receiver.reply_next([Reply::Status(415)]);
+        assert_eq!(sent(&transport, message).await.class(), Some(class));
+    }
 }
 
 #[tokio::test]
@@ -63,7 +79,7 @@ async fn a_rule_sees_as_much_of_the_body_as_it_asked_for() {
         (Reply::Body(200, b"\"accepted\"".to_vec()), None),
         (Reply::Body(200, b"\"rejected\"".to_vec()), Some(FailureClass::Record)),
         (Reply::Body(200, b"\"accepted\" and more".to_vec()), Some(FailureClass::Record)),
-        (Reply::Body(422, b"\"accepted\"".to_vec()), Some(FailureClass::RecordRefused)),
+        (Reply::Body(422, b"\"accepted\"".to_vec()), Some(FailureClass::Record)),
         (Reply::Endless, Some(FailureClass::Record)),
         // It began with less than the rule asked for.
         (Reply::Body(200, Vec::new()), Some(FailureClass::Record)),

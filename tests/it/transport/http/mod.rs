@@ -5,6 +5,7 @@ mod answers;
 mod config;
 mod hosts;
 pub(super) mod receiver;
+mod refusals;
 mod relayed;
 mod requests;
 mod tls;
@@ -17,7 +18,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
-use diesel_outbox::transport::{HttpTarget, HttpTransport, HttpTransportBuilder, Transport, header};
+use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, HttpTransportBuilder, Transport, header};
 use diesel_outbox::{Envelope, MessageId};
 
 use self::receiver::{LIMIT_BYTES, Received, Receiver, Reply};
@@ -62,7 +63,7 @@ impl Http {
 /// A request as the message that it was.
 fn stored(received: &Received) -> Stored {
     let of_http = ["host", "content-length", "content-type", "user-agent", "accept", "authorization"];
-    let (mut headers, mut key, mut tombstone, mut timestamp) = (Vec::new(), None, false, None);
+    let (mut headers, mut key, mut tombstone) = (Vec::new(), None, false);
     for (name, value) in &received.headers {
         let plain = value.as_bytes().to_vec();
         let (name, value) = match name.as_str().strip_suffix("-b64") {
@@ -74,17 +75,13 @@ fn stored(received: &Received) -> Stored {
             "idempotency-key" => headers.push((header::MESSAGE_ID.to_owned(), value)),
             "outbox-key" => key = Some(value),
             "outbox-tombstone" => tombstone = true,
-            "outbox-created-at" => {
-                let ms = String::from_utf8(value).unwrap().parse().unwrap();
-                timestamp = Some(std::time::SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
-            }
             name if of_http.contains(&name) => {}
             name => headers.push((name.to_owned(), value)),
         }
     }
-    let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT];
+    let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT, header::CREATED_AT, header::DELIVER_AT];
     headers.sort_by_key(|(name, _)| own.iter().position(|own| own == name).unwrap_or(own.len()));
-    Stored { key, payload: (!tombstone).then(|| received.body.to_vec()), headers, timestamp }
+    Stored { key, payload: (!tombstone).then(|| received.body.to_vec()), headers, timestamp: None }
 }
 
 #[async_trait]
@@ -121,6 +118,10 @@ impl TransportUnderTest for Http {
 
     fn payload_bytes_refused(&self) -> Option<usize> {
         Some(LIMIT_BYTES + 1)
+    }
+
+    fn refusal(&self) -> FailureClass {
+        FailureClass::Record
     }
 
     async fn unknown_topic(&self) -> Option<String> {

@@ -6,13 +6,13 @@ use std::time::Duration;
 use diesel_outbox::relay::{Relay, TransportStatus};
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::{InsertOptions, MemoryStore};
-use diesel_outbox::transport::{HttpTarget, HttpTransport, MemoryTransport};
+use diesel_outbox::transport::{HttpTarget, HttpTransport, HttpTransportBuilder, MemoryTransport};
 use diesel_outbox::{Limits, MessageId, Outbox, Topic};
 use tokio::time::timeout;
 
 use super::{DEADLINE, Received, Receiver, Reply, envelope};
 
-async fn until(what: &str, state: impl Fn() -> bool) {
+pub(super) async fn until(what: &str, state: impl Fn() -> bool) {
     let reached = async {
         while !state() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -21,21 +21,27 @@ async fn until(what: &str, state: impl Fn() -> bool) {
     assert!(timeout(DEADLINE, reached).await.is_ok(), "not in time: {what}");
 }
 
-fn commit(store: &MemoryStore, count: usize) -> BTreeSet<MessageId> {
+pub(super) fn commit(store: &MemoryStore, count: usize) -> BTreeSet<MessageId> {
     let insert = |_| store.insert(envelope("webhooks"), InsertOptions::default()).message_id;
     (0..count).map(insert).collect()
 }
 
 /// A relay of "webhooks" to the receiver, and of "orders" to a memory broker.
-async fn relay(store: &MemoryStore, receiver: &Receiver) -> (Relay, MemoryTransport) {
+pub(super) async fn relay(store: &MemoryStore, receiver: &Receiver) -> (Relay, MemoryTransport) {
+    relay_of(store, Topic::new("webhooks").retry(Fixed::seconds(&[1])), to_http(receiver)).await
+}
+
+pub(super) fn to_http(receiver: &Receiver) -> HttpTransportBuilder {
     let target = HttpTarget::new(receiver.url("/"));
-    let http =
-        HttpTransport::builder().every_topic(target).timeout(Duration::from_secs(1)).wait_max(Duration::from_secs(1));
-    let outbox = Outbox::builder()
-        .topic(Topic::new("orders"))
-        .topic(Topic::new("webhooks").via("http").retry(Fixed::seconds(&[1])))
-        .build()
-        .unwrap();
+    HttpTransport::builder().every_topic(target).timeout(Duration::from_secs(1)).wait_max(Duration::from_secs(1))
+}
+
+pub(super) async fn relay_of(
+    store: &MemoryStore,
+    webhooks: Topic,
+    http: HttpTransportBuilder,
+) -> (Relay, MemoryTransport) {
+    let outbox = Outbox::builder().topic(Topic::new("orders")).topic(webhooks.via("http")).build().unwrap();
     let broker = MemoryTransport::new();
     broker.set_delivery_timeout(Duration::from_secs(1));
     // What was in flight when the receiver went waits for the end of its lease.
@@ -49,7 +55,7 @@ fn is_down(relay: &Relay) -> bool {
     matches!(relay.status().route("http").unwrap().transport, TransportStatus::Down { .. })
 }
 
-fn ids(receiver: &Receiver) -> BTreeSet<MessageId> {
+pub(super) fn ids(receiver: &Receiver) -> BTreeSet<MessageId> {
     let received = receiver.received();
     received.iter().map(|request| request.header("idempotency-key").unwrap().parse().unwrap()).collect()
 }
@@ -126,18 +132,19 @@ async fn a_relay_starts_without_its_receiver() {
     assert!(store.dead_rows().is_empty());
 }
 
-/// Each message is a request of its own: what is refused is given up at once, also beside one that hangs.
+/// Each message is a request of its own: what is refused is judged at once, also beside one that hangs.
 #[tokio::test]
 async fn a_refusal_waits_for_no_neighbour() {
     let (store, receiver) = (MemoryStore::new(), Receiver::start());
     receiver.reply_next([Reply::Held, Reply::Status(413)]);
     commit(&store, 1);
-    let (relay, _broker) = relay(&store, &receiver).await;
+    let http = to_http(&receiver).refusals(1, Fixed::seconds(&[1]));
+    let (relay, _broker) = relay_of(&store, Topic::new("webhooks"), http).await;
     receiver.until_received(1).await;
     let refused = commit(&store, 1);
     until("the second is given up", || !store.dead_rows().is_empty()).await;
     let dead = store.dead_rows();
-    assert!(dead[0].reason.starts_with("refused") && refused.contains(&dead[0].key.message_id), "{dead:?}");
+    assert!(dead[0].reason.ends_with("answered 413") && refused.contains(&dead[0].key.message_id), "{dead:?}");
     let id = dead[0].key.message_id.to_string();
     let requests = receiver.received();
     assert_eq!(requests.iter().filter(|request| request.header("idempotency-key") == Some(&id)).count(), 1);

@@ -23,6 +23,7 @@ async fn a_request_says_what_the_row_says() {
     let mut message = envelope("orders");
     (message.key, message.kind, message.attempt) = (Some("42".to_owned()), "order.placed".to_owned(), 2);
     message.created_at += Duration::from_millis(1_234);
+    message.deliver_at = Some(message.created_at + Duration::from_secs(1));
     for (name, value) in [("trace", "a"), ("trace", "b"), ("x-tenant", "theirs"), ("content-type", "text/plain")] {
         message.headers.push(name, value);
     }
@@ -37,6 +38,7 @@ async fn a_request_says_what_the_row_says() {
         ("outbox-kind", "order.placed"),
         ("outbox-attempt", "2"),
         ("outbox-created-at", "1234"),
+        ("outbox-deliver-at", "2234"),
         ("content-type", "text/plain"),
         ("authorization", "Bearer swordfish"),
         ("x-tenant", "ours"),
@@ -87,6 +89,7 @@ async fn the_second_attempt_says_so_and_the_first_does_not() {
     }
     assert_eq!(headers(&receiver, "outbox-attempt"), [None, Some("2".to_owned())]);
     assert_eq!(headers(&receiver, "outbox-created-at"), [None, None], "it was not asked for");
+    assert_eq!(headers(&receiver, "outbox-deliver-at"), [None, None], "it was not delayed");
 }
 
 #[tokio::test]

@@ -1,0 +1,130 @@
+//! BEGIN, and behind it the mark by which the last statement tells whether this is still the transaction that was begun.
+
+use std::any::type_name;
+use std::num::NonZeroU32;
+
+use diesel::connection::{
+    AnsiTransactionManager, Connection, InstrumentationEvent, TransactionDepthChange, TransactionManager,
+    TransactionManagerStatus,
+};
+use diesel::result::{Error, QueryResult};
+
+use crate::enqueue::{Dialect, EnqueueError};
+use crate::hook::{Conn, Depth, SyncConn, statements};
+
+/// BEGIN or SAVEPOINT as Diesel's transaction managers send it, and the mark.
+///
+/// Both in one text, which is one round trip. Where the manager is not one of Diesel's, nobody knows what it sends: it
+/// begins by itself, and the mark is a statement of its own.
+pub(super) struct Begin {
+    pub(super) depth: NonZeroU32,
+    pub(super) sql: String,
+}
+
+impl Begin {
+    /// What to send in place of the transaction manager `M`; `None` where that begins by itself.
+    pub(super) fn in_place_of<M, B: Dialect>(conn: &mut impl Conn, diesels: &str) -> QueryResult<Option<Self>> {
+        let depth = Depth::of(conn)?.depth;
+        let Some(mark) =
+            B::transaction_mark(depth + 1).filter(|_| B::MARK_TRAVELS && is_diesels(type_name::<M>(), diesels))
+        else {
+            return Ok(None);
+        };
+        let sql = match depth {
+            0 => format!("BEGIN; {mark}"),
+            _ => format!("SAVEPOINT diesel_savepoint_{depth}; {mark}"),
+        };
+        Ok(Some(Self { depth: NonZeroU32::MIN.saturating_add(depth), sql }))
+    }
+
+    pub(super) fn announce(&self, conn: &mut impl Conn) {
+        conn.instrumentation().on_connection_event(InstrumentationEvent::begin_transaction(self.depth));
+    }
+
+    /// Counts the transaction as open, also behind an error: BEGIN may have succeeded without its mark, and a rollback ends it.
+    /// A savepoint's error is the outer transaction's to roll back.
+    pub(super) fn enter(&self, conn: &mut impl Conn, begun: QueryResult<()>) -> QueryResult<QueryResult<()>> {
+        if begun.is_err() && self.depth > NonZeroU32::MIN {
+            return begun.map(Ok);
+        }
+        match conn.status() {
+            TransactionManagerStatus::Valid(open) => {
+                open.change_transaction_depth(TransactionDepthChange::IncreaseDepth)?
+            }
+            TransactionManagerStatus::InError => return Err(Error::BrokenTransactionManager),
+        }
+        Ok(begun)
+    }
+}
+
+/// A type's name, because a `TypeId` asks for `'static`, which connections with a lifetime are not. A name that is not
+/// known costs a round trip, and nothing else.
+fn is_diesels(manager: &str, diesels: &str) -> bool {
+    let inner = manager.strip_prefix("diesel::r2d2::PoolTransactionManager<").and_then(|name| name.strip_suffix('>'));
+    inner.unwrap_or(manager) == diesels
+}
+
+/// The hook has to see a deadlock where the database does not tell of it later.
+pub(super) fn watch<B: Dialect>(conn: &mut impl Conn) {
+    if B::DEADLOCK_ENDS_TRANSACTION {
+        statements(conn);
+    }
+}
+
+/// Begins a transaction, or a savepoint inside one.
+pub(super) fn begin<C>(conn: &mut C) -> QueryResult<Depth>
+where
+    C: Connection,
+    C::Backend: Dialect,
+{
+    watch::<C::Backend>(&mut SyncConn(conn));
+    let diesels = type_name::<AnsiTransactionManager>();
+    let begin = Begin::in_place_of::<C::TransactionManager, C::Backend>(&mut SyncConn(conn), diesels)?;
+    let marked = if let Some(begin) = begin {
+        begin.announce(&mut SyncConn(conn));
+        let begun = conn.batch_execute(&begin.sql);
+        begin.enter(&mut SyncConn(conn), begun)?
+    } else {
+        C::TransactionManager::begin_transaction(conn)?;
+        let at = Depth::of(&mut SyncConn(conn))?;
+        C::Backend::transaction_mark(at.depth).map_or(Ok(()), |mark| conn.batch_execute(&mark))
+    };
+    match marked {
+        Ok(()) => Depth::of(&mut SyncConn(conn)),
+        Err(error) => Err(after_rollback(error, C::TransactionManager::rollback_transaction(conn))),
+    }
+}
+
+/// What the caller hears of `error` after a rollback because of it: that, unless the rollback failed. The rollback of a
+/// transaction that is lost has nothing to roll back.
+pub(super) fn after_rollback(error: Error, rolled_back: QueryResult<()>) -> Error {
+    let is_lost = matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. }));
+    match rolled_back {
+        Err(rollback_error) if !is_lost && !matches!(rollback_error, Error::BrokenTransactionManager) => rollback_error,
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Known by name: a new version of Diesel that moves them would cost a round trip, and this test says so.
+    #[test]
+    fn diesels_managers_are_known() {
+        let diesels = type_name::<AnsiTransactionManager>();
+        assert!(is_diesels(diesels, diesels));
+        #[cfg(feature = "r2d2")]
+        assert!(is_diesels(type_name::<diesel::r2d2::PoolTransactionManager<AnsiTransactionManager>>(), diesels));
+        assert!(!is_diesels("mine::AnsiTransactionManager", diesels));
+    }
+
+    #[test]
+    fn of_a_lost_transaction_the_caller_hears_that_it_is_lost() {
+        let lost = || Error::from(EnqueueError::TransactionLost { topic: "orders".into() });
+        let heard = after_rollback(lost(), Err(Error::NotInTransaction));
+        assert!(matches!(EnqueueError::of(&heard), Some(EnqueueError::TransactionLost { .. })));
+        assert!(matches!(after_rollback(Error::NotFound, Err(Error::NotInTransaction)), Error::NotInTransaction));
+        assert!(matches!(after_rollback(Error::NotFound, Err(Error::BrokenTransactionManager)), Error::NotFound));
+    }
+}

@@ -1,0 +1,72 @@
+use super::*;
+use crate::message::MessageId;
+use crate::relay::gauges::Gauges;
+use crate::relay::path::Path;
+use crate::relay::topics::{TopicState, Topics};
+use crate::topic::Topic;
+
+fn entry(topic: &Arc<TopicState>) -> Entry {
+    Entry {
+        topic: Arc::clone(topic),
+        holder: Holder::Lost,
+        progress: Progress::InFlight,
+        failures: 0,
+        attempt: 1,
+        kind: None,
+        bytes: 10,
+        committed_at: Some(BootInstant::from_boot(std::time::Duration::ZERO)),
+        sent_at: BootInstant::from_boot(std::time::Duration::ZERO),
+        overdue_since: None,
+        path: Path::Confirmed,
+        alone: false,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_counts_once_and_a_row_struck_out_waits_for_none() {
+    let topics = Topics::new([Topic::new("orders")], &Gauges::default());
+    let topic = topics.get("orders").expect("it was given");
+    let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));
+    let mut room = ledger.reserve(10, 1_000).await;
+    let [failed, struck] = [1, 2].map(|id| RowKey { id, message_id: MessageId::new() });
+    for row in [failed, struck] {
+        assert_eq!(ledger.enter(row, entry(topic), &mut room), Ok(()));
+        assert_eq!(ledger.enter(row, entry(topic), &mut room), Err(Progress::InFlight));
+    }
+    assert!(ledger.answered(failed, false).is_some());
+    assert!(ledger.answered(failed, true).is_none(), "a second answer");
+    assert_eq!(ledger.enter(failed, entry(topic), &mut room), Err(Progress::Failed));
+    ledger.strike_all(&[failed, struck]);
+    assert!(ledger.answered(struck, true).is_none());
+    assert_eq!((ledger.len(), topic.in_flight()), (0, 0));
+    ledger.handed_over_answered().await;
+}
+
+/// Whatever became of who should have written its failure, or answered for it.
+#[tokio::test(start_paused = true)]
+async fn no_lease_is_extended_and_nothing_is_kept_that_nobody_answers_for() {
+    let topics = Topics::new([Topic::new("orders")], &Gauges::default());
+    let topic = topics.get("orders").expect("it was given");
+    let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));
+    let mut room = ledger.reserve(10, 1_000).await;
+    let at = |seconds| BootInstant::from_boot(std::time::Duration::from_secs(seconds));
+    let [failed, forgotten, delivered] = [1, 2, 3].map(|id| RowKey { id, message_id: MessageId::new() });
+    for row in [failed, forgotten, delivered] {
+        let holder = Holder::Lease(Lease { epoch: 0, began_at: at(0), ends_at: at(30) });
+        assert_eq!(ledger.enter(row, Entry { holder, ..entry(topic) }, &mut room), Ok(()));
+    }
+    assert_eq!(ledger.leases_to_extend(at(25)).len(), 3);
+    ledger.answered(failed, false);
+    ledger.answered(delivered, true);
+    assert_eq!(ledger.leases_to_extend(at(25)).len(), 2, "a failure is written at once");
+    let given_up = |sent_before, now| -> Vec<RowKey> {
+        ledger.give_up_unanswered(at(sent_before), at(now)).into_iter().map(|(row, _)| row).collect()
+    };
+    assert_eq!(given_up(0, 25), []);
+    ledger.lose_ended_leases(at(31));
+    assert_eq!(given_up(0, 31), [failed]);
+    let late = 60 + ANSWER_GRACE.as_secs();
+    assert_eq!((given_up(1, 60), given_up(1, late - 1), given_up(1, late)), (vec![], vec![], vec![forgotten]));
+    assert_eq!(ledger.leases_to_extend(at(late)), []);
+    assert_eq!((ledger.len(), topic.in_flight()), (1, 0), "what was delivered is never sent again by this process");
+}

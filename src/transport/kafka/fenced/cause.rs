@@ -1,0 +1,72 @@
+use std::sync::Arc;
+
+use rdkafka::error::KafkaError;
+use rdkafka::producer::Producer as _;
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use super::context::LaneProducer;
+use crate::limits::KAFKA_LANE_DRAIN;
+use crate::transport::kafka::classify::class_of;
+use crate::transport::{FailureClass, TransportError};
+
+/// Why a lane sends nothing more.
+#[derive(Debug, Clone)]
+pub(super) struct Cause {
+    class: FailureClass,
+    text: Arc<str>,
+}
+
+impl Cause {
+    /// Behind a message of its key that failed.
+    pub(super) fn behind() -> Self {
+        Self { class: FailureClass::Aborted, text: "a message of its key before it failed".into() }
+    }
+
+    /// What ended the client's work: another fenced the lane, the topic is refused, the brokers are away, or it is merely to be begun
+    /// anew.
+    pub(super) fn of(producer: &LaneProducer, error: &KafkaError) -> Self {
+        // What the brokers' connections died of may still be among its events.
+        producer.poll(KAFKA_LANE_DRAIN);
+        let code = code_of(error);
+        let fatal = producer.client().fatal_error();
+        let codes = [Some(code), fatal.as_ref().map(|(code, _)| *code)];
+        if codes.into_iter().flatten().any(is_of_a_fence) {
+            return Self { class: FailureClass::Fenced, text: code.to_string().into() };
+        }
+        if class_of(code) == FailureClass::Topic {
+            return Self { class: FailureClass::Topic, text: code.to_string().into() };
+        }
+        let aborted = || Self { class: FailureClass::Aborted, text: code.to_string().into() };
+        producer.context().outage().map_or_else(aborted, Self::outage)
+    }
+
+    /// Behind an end that may have been sent twice.
+    pub(super) fn late_end() -> Self {
+        let text = "a connection broke while it was ended, and a first request to end it may arrive in the next one";
+        Self { class: FailureClass::Aborted, text: text.into() }
+    }
+
+    pub(super) fn outage(outage: TransportError) -> Self {
+        Self { class: outage.class(), text: outage.to_string().into() }
+    }
+
+    pub(super) fn error(&self) -> TransportError {
+        TransportError::new(self.class, Ended(Arc::clone(&self.text)))
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the lane's transaction ended: {0}")]
+struct Ended(Arc<str>);
+
+/// Also what a coordinator says that ended a transaction by itself, because its process was stopped for so long.
+pub(super) fn is_of_a_fence(code: Code) -> bool {
+    matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch)
+}
+
+pub(super) fn code_of(error: &KafkaError) -> Code {
+    match error {
+        KafkaError::Transaction(error) => error.code(),
+        other => other.rdkafka_error_code().unwrap_or(Code::Fail),
+    }
+}

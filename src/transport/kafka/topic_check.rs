@@ -1,0 +1,209 @@
+//! Compares topics with what is wanted of them.
+//!
+//! Each question may go to another broker, and one that has not heard of a topic yet answers as if there were none, or with no
+//! settings at all. That is no difference: it is asked again, for a while. Taken as one, it refused 1 of 23 starts that had just made
+//! their topic on two brokers.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep};
+
+use super::topic::KafkaTopic;
+use crate::limits::{KAFKA_ADMIN_LOOK_INTERVAL, KAFKA_TOPIC_KNOWN_WITHIN};
+use crate::transport::{FailureClass, TransportError};
+
+/// How a topic is laid out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) partitions: usize,
+    pub(super) replication: usize,
+}
+
+/// A topic's settings, as the cluster shows them.
+pub(super) type Settings = HashMap<String, Option<String>>;
+
+/// What brokers say of a topic; `None` where the one that was asked does not know it.
+pub(super) trait Cluster {
+    async fn shape(&self, topic: &KafkaTopic) -> Result<Option<Shape>, TransportError>;
+
+    async fn settings(&self, topic: &KafkaTopic) -> Result<Option<Settings>, TransportError>;
+}
+
+/// Fails with every difference of any topic.
+pub(super) async fn check<'a>(
+    cluster: &impl Cluster,
+    topics: impl IntoIterator<Item = &'a KafkaTopic>,
+) -> Result<(), TransportError> {
+    // For all of them together, so that a start with several that are missing says so before it is given up.
+    let ends_at = Instant::now() + KAFKA_TOPIC_KNOWN_WITHIN;
+    let mut differences = Vec::new();
+    for topic in topics {
+        differences.extend(compare(cluster, topic, ends_at).await?);
+    }
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(TransportError::new(FailureClass::Topic, TopicsDiffer(differences))),
+    }
+}
+
+async fn compare(
+    cluster: &impl Cluster,
+    topic: &KafkaTopic,
+    ends_at: Instant,
+) -> Result<Vec<Difference>, TransportError> {
+    let Some(shape) = until_known(ends_at, async || cluster.shape(topic).await).await? else {
+        return Ok(vec![Difference::new(topic, "topic", "to be there", None)]);
+    };
+    let Shape { partitions, replication } = shape;
+    let mut differences = Vec::new();
+    let counts = [("partitions", topic.partitions, partitions), ("replication", topic.replication, replication)];
+    for (field, wanted, found) in counts {
+        if let Some(wanted) = wanted.filter(|&wanted| usize::try_from(wanted) != Ok(found)) {
+            differences.push(Difference::new(topic, field, &wanted.to_string(), Some(found.to_string())));
+        }
+    }
+    if topic.config.is_empty() {
+        return Ok(differences);
+    }
+    let Some(settings) = until_known(ends_at, async || cluster.settings(topic).await).await? else {
+        return Err(TransportError::new(FailureClass::Topic, NoSettings { topic: Arc::clone(&topic.name) }));
+    };
+    for (name, wanted) in &topic.config {
+        let found = settings.get(name).cloned().flatten();
+        if found.as_ref() != Some(wanted) {
+            differences.push(Difference::new(topic, name, wanted, found));
+        }
+    }
+    Ok(differences)
+}
+
+/// Asks until whoever answers knows the topic; `None` where nobody did in time.
+async fn until_known<T>(
+    ends_at: Instant,
+    ask: impl AsyncFn() -> Result<Option<T>, TransportError>,
+) -> Result<Option<T>, TransportError> {
+    loop {
+        let answer = ask().await?;
+        if answer.is_some() || Instant::now() >= ends_at {
+            return Ok(answer);
+        }
+        sleep(KAFKA_ADMIN_LOOK_INTERVAL).await;
+    }
+}
+
+/// Brokers say the same of a topic that they do not know and of one whose settings they may not show: the client library drops the
+/// code that tells which.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the cluster has topic {topic:?} and shows none of its settings: give this user the right DescribeConfigs on it, or leave \
+     .config(..) out"
+)]
+struct NoSettings {
+    topic: Arc<str>,
+}
+
+/// A field of a topic that is not as it was configured.
+#[derive(Debug)]
+struct Difference {
+    topic: Arc<str>,
+    field: String,
+    wanted: String,
+    found: Option<String>,
+}
+
+impl Difference {
+    fn new(topic: &KafkaTopic, field: &str, wanted: &str, found: Option<String>) -> Self {
+        Self { topic: Arc::clone(&topic.name), field: field.to_owned(), wanted: wanted.to_owned(), found }
+    }
+}
+
+#[derive(Debug)]
+struct TopicsDiffer(Vec<Difference>);
+
+impl std::error::Error for TopicsDiffer {}
+
+impl fmt::Display for TopicsDiffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the cluster differs from what is configured:")?;
+        self.0.iter().enumerate().try_for_each(|(index, Difference { topic, field, wanted, found })| {
+            let comma = if index == 0 { "" } else { "," };
+            let found = found.as_deref().unwrap_or("nothing");
+            write!(f, "{comma} topic {topic:?}: {field} wanted {wanted}, found {found}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Several brokers: so many questions go to one that has not heard of the topic.
+    struct Propagating {
+        shape_unknown: Cell<usize>,
+        settings_unknown: Cell<usize>,
+        policy: &'static str,
+    }
+
+    impl Propagating {
+        fn new(shape_unknown: usize, settings_unknown: usize) -> Self {
+            let (shape_unknown, settings_unknown) = (Cell::new(shape_unknown), Cell::new(settings_unknown));
+            Self { shape_unknown, settings_unknown, policy: "compact" }
+        }
+    }
+
+    /// Whether this question goes to such a broker.
+    fn is_unknown(left: &Cell<usize>) -> bool {
+        let is_unknown = left.get() > 0;
+        left.set(left.get().saturating_sub(1));
+        is_unknown
+    }
+
+    impl Cluster for Propagating {
+        async fn shape(&self, _topic: &KafkaTopic) -> Result<Option<Shape>, TransportError> {
+            Ok((!is_unknown(&self.shape_unknown)).then_some(Shape { partitions: 3, replication: 2 }))
+        }
+
+        async fn settings(&self, _topic: &KafkaTopic) -> Result<Option<Settings>, TransportError> {
+            let settings = || HashMap::from([("cleanup.policy".to_owned(), Some(self.policy.to_owned()))]);
+            Ok((!is_unknown(&self.settings_unknown)).then(settings))
+        }
+    }
+
+    fn wanted() -> KafkaTopic {
+        KafkaTopic::new("orders").partitions(3).replication(2).config("cleanup.policy", "compact")
+    }
+
+    async fn text_of(cluster: &Propagating) -> Option<String> {
+        check(cluster, [&wanted()]).await.err().map(|error| error.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broker_that_has_not_heard_of_a_topic_makes_no_difference() {
+        for (shape, settings) in [(1, 0), (0, 1), (7, 0), (0, 7), (3, 3)] {
+            assert_eq!(text_of(&Propagating::new(shape, settings)).await, None, "{shape} {settings}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_has_heard_of_in_time_is_missing_and_said_so() {
+        let began = Instant::now();
+        let missing = text_of(&Propagating::new(usize::MAX, 0)).await.unwrap_or_default();
+        assert!(missing.contains("topic wanted to be there, found nothing"), "{missing}");
+        let hidden = text_of(&Propagating::new(0, usize::MAX)).await.unwrap_or_default();
+        assert!(hidden.contains("DescribeConfigs"), "{hidden}");
+        assert!(began.elapsed() < KAFKA_TOPIC_KNOWN_WITHIN * 2 + KAFKA_ADMIN_LOOK_INTERVAL * 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_difference_is_told_at_once() {
+        let began = Instant::now();
+        let other = Propagating { policy: "delete", ..Propagating::new(0, 0) };
+        let text = text_of(&other).await.unwrap_or_default();
+        assert!(text.contains("cleanup.policy wanted compact, found delete"), "{text}");
+        assert_eq!(began.elapsed(), std::time::Duration::ZERO);
+    }
+}

@@ -1,0 +1,99 @@
+//! A relay beside somebody's old snapshot, which keeps vacuum from the index entries of rows that are gone.
+
+use std::time::Duration;
+
+use diesel::pg::Pg;
+use diesel_outbox::store::{LookAt, LookFrom, LookSpec, PostgresStore, Sessions, Store};
+use diesel_outbox::transport::MemoryTransport;
+use diesel_outbox::{Limits, Outbox, Topic};
+
+use super::connections::deadpool;
+use super::plans::{Reads, counted, insert};
+use super::under_test::{OpenPostgres, PostgresUnderTest};
+
+/// So many that a walk over them takes tens of milliseconds.
+const GONE: i32 = 300_000;
+/// Sweeps of one message each, one after the other.
+const SWEEPS: i32 = 20;
+
+/// Leaves the entries of `GONE` rows that were due a while ago, and the snapshot that keeps them.
+pub(super) fn leave_behind(test: &PostgresUnderTest<impl Sessions<Pg>>) -> OpenPostgres {
+    test.run("ALTER TABLE {m} SET (autovacuum_enabled = off)");
+    test.run(&format!(
+        "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at) \
+         SELECT gen_random_uuid(), 'orders', '', '[]', now() - interval '1 hour' + n * interval '1 millisecond' \
+         FROM generate_series(1, {GONE}) n"
+    ));
+    let snapshot = test.begin("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    test.run("DELETE FROM {m}");
+    snapshot
+}
+
+/// Each sweep is found by a look and taken by a claim, and none of them walks over what is gone: the look that does, for what was
+/// committed late, rests fifty times as long as it took.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sweeps_beside_an_old_snapshot_do_not_walk_over_what_is_gone() {
+    let mut snapshot = None;
+    let Some((counted, before)) = counted(|test| snapshot = Some(leave_behind(test))).await else { return };
+    let test = &counted.test.inner;
+    let mut store = PostgresStore::new(deadpool(&format!("{}?application_name={}", test.url, counted.test.name)));
+    store.use_tables(&test.names);
+    let outbox = Outbox::builder().topic(Topic::new("orders")).tables(test.names.clone()).build().expect("build");
+    let limits = Limits { poll_interval: Duration::from_millis(20), ..Limits::default() };
+    let broker = MemoryTransport::new();
+    let relay = outbox.relay().store(store).transport(broker.clone()).limits(limits).start().await.expect("start");
+    for sweep in 1..=SWEEPS {
+        insert(test).await;
+        broker.wait_for_delivered(sweep as usize, Duration::from_secs(30)).await.expect("it is swept");
+    }
+    relay.shutdown(Duration::from_secs(5)).await;
+    let Reads { due_entries, .. } = counted.since(before).await;
+    drop(snapshot);
+    assert!(
+        due_entries < GONE * SWEEPS / 2,
+        "{due_entries} index entries in {SWEEPS} sweeps beside {GONE} that are gone"
+    );
+}
+
+/// A look from the watermark ends where the relay looks next: neither below nor ahead does it walk over what is gone.
+#[tokio::test]
+async fn a_look_reads_no_entry_outside_of_its_bounds() {
+    const GONE: i32 = 5_000;
+    const LOOKS: i32 = 10;
+    let mut snapshot = None;
+    let filled = counted(|test| {
+        for due_at in [
+            "now() - interval '1 hour' + n * interval '1 millisecond'",
+            "now() + interval '1 hour' + n * interval '1 second'",
+        ] {
+            test.run(&format!(
+                "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at) \
+                 SELECT gen_random_uuid(), 'orders', '', '[]', {due_at} FROM generate_series(1, {GONE}) n"
+            ));
+        }
+        snapshot = Some(test.begin("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT 1"));
+        test.run("DELETE FROM {m}");
+    });
+    let Some((counted, before)) = filled.await else { return };
+    let test = &counted.test.inner;
+    let key = insert(test).await;
+    let ahead = Duration::from_secs(1);
+    let mut from = LookFrom::Beginning;
+    for _ in 0..=LOOKS {
+        let topics = vec![LookAt { topic: "orders".into(), from }];
+        let look = test
+            .store
+            .look(&LookSpec { topics, ahead, watermark_slack_duration: Duration::from_secs(3) })
+            .await
+            .expect("look");
+        assert_eq!(look.due.len(), 1, "{key:?} is due");
+        from = LookFrom::After(look.ranges[0].watermark);
+    }
+    let Reads { due_entries, .. } = counted.since(before).await;
+    drop(snapshot);
+    let first = GONE..GONE + GONE / 10;
+    assert!(
+        first.contains(&due_entries),
+        "{due_entries} index entries of {GONE} on each side, in a look from the beginning and {LOOKS} more"
+    );
+}

@@ -1,0 +1,92 @@
+//! What becomes of messages that a receiver refuses, for a while and for ever.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use diesel_outbox::Topic;
+use diesel_outbox::limits::HTTP_REFUSALS_MAX;
+use diesel_outbox::retry::Fixed;
+use diesel_outbox::store::MemoryStore;
+use diesel_outbox::transport::{FailureClass, HttpTarget};
+
+use super::relayed::{commit, ids, relay_of, to_http, until};
+use super::{DEADLINE, Receiver, Reply};
+
+const AT_ONCE: Duration = Duration::from_millis(20);
+
+fn waits() -> Fixed {
+    Fixed::from(vec![AT_ONCE])
+}
+
+/// A wrong deployment answers every request so, and is taken back.
+#[tokio::test]
+async fn a_receiver_that_refuses_everything_for_a_while_kills_no_message() {
+    for status in [400, 409, 413, 415, 422] {
+        let (store, receiver) = (MemoryStore::new(), Receiver::start());
+        receiver.reply_by(move |_| Some(Reply::Status(status)));
+        let committed = commit(&store, 20);
+        // Whatever the topic says: its attempts are for what fails otherwise.
+        let topic = Topic::new("webhooks").attempts_max(1);
+        let (relay, _broker) = relay_of(&store, topic, to_http(&receiver)).await;
+        receiver.until_received(1).await;
+        until("each refusal is noted, or its topic left alone", || {
+            status == 415 || store.live_rows().iter().all(|row| row.attempts > 0)
+        })
+        .await;
+        assert_eq!(store.dead_rows().len(), 0, "dead letters by a minute of {status}");
+        receiver.reply_by(|_| None);
+        until("everything is settled", || store.live_rows().is_empty()).await;
+        assert_eq!((ids(&receiver), store.dead_rows().len()), (committed, 0), "{status}");
+        assert!(relay.shutdown(DEADLINE).await.is_clean());
+    }
+}
+
+/// More refusals than the topic has attempts.
+#[tokio::test]
+async fn a_message_outlives_refusals_up_to_the_last() {
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    receiver.reply_next((1..HTTP_REFUSALS_MAX).map(|_| Reply::Status(422)));
+    let committed = commit(&store, 1);
+    let http = to_http(&receiver).refusals(HTTP_REFUSALS_MAX, waits());
+    let (relay, _broker) = relay_of(&store, Topic::new("webhooks"), http).await;
+    until("it is settled", || store.live_rows().is_empty()).await;
+    assert_eq!((ids(&receiver), store.dead_rows().len()), (committed, 0));
+    assert_eq!(receiver.received().len(), HTTP_REFUSALS_MAX as usize);
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+}
+
+#[tokio::test]
+async fn a_message_that_is_refused_for_ever_is_a_dead_letter_with_its_history() {
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    let refused = commit(&store, 1);
+    let id = refused.first().unwrap().to_string();
+    receiver.reply_by(move |received| (received.header("idempotency-key") == Some(&id)).then_some(Reply::Status(422)));
+    let healthy = commit(&store, 50);
+    let (relay, _broker) = relay_of(&store, Topic::new("webhooks"), to_http(&receiver).refusals(4, waits())).await;
+    until("everything is settled or dead", || store.live_rows().is_empty()).await;
+    let dead = store.dead_rows();
+    assert_eq!(dead.iter().map(|dead| dead.key.message_id).collect::<BTreeSet<_>>(), refused);
+    assert!(dead[0].reason.starts_with("attempts: ") && dead[0].reason.ends_with("answered 422"), "{dead:?}");
+    let history: Vec<&str> = dead[0].errors.iter().map(|error| error.class.as_str()).collect();
+    assert_eq!(history, [FailureClass::Record.as_str(); 3], "one for each refusal before the last");
+    let received = receiver.received();
+    let of_it =
+        |received: &&super::Received| refused.contains(&received.header("idempotency-key").unwrap().parse().unwrap());
+    assert_eq!(received.iter().filter(of_it).count(), 4);
+    assert!(healthy.is_subset(&ids(&receiver)));
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+}
+
+/// A status that somebody treats otherwise has nothing of this.
+#[tokio::test]
+async fn a_status_that_is_treated_as_record_has_the_attempts_of_its_topic() {
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    receiver.reply_by(|_| Some(Reply::Status(409)));
+    commit(&store, 1);
+    let target = HttpTarget::new(receiver.url("/")).treat(409, FailureClass::Record);
+    let topic = Topic::new("webhooks").attempts_max(2).retry(waits());
+    let (relay, _broker) = relay_of(&store, topic, to_http(&receiver).every_topic(target)).await;
+    until("it is given up", || !store.dead_rows().is_empty()).await;
+    assert_eq!(receiver.received().len(), 2);
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+}

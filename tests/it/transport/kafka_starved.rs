@@ -1,0 +1,167 @@
+//! A topic with too few replicas in sync, beside topics that lack nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use diesel_outbox::Topic;
+use diesel_outbox::testing::transport::{Outcomes, Seen};
+use diesel_outbox::transport::{FencedLane, KafkaConfig, LaneName, Run, Transport};
+use rdkafka::admin::{NewTopic, TopicReplication};
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use xtask::parts;
+use xtask::servers::Kafka;
+use xtask::servers::kafka::Options;
+
+use super::broker::{PATIENCE, client, envelope, fresh, transport};
+use super::kafka_late_end::make;
+
+/// The longest that a message to a topic which lacks nothing may take: five requests before it on the connection, each of which the
+/// broker keeps for the half second that it waits for a dead replica, and what a busy machine takes. It was 25 s, the whole of
+/// `message.timeout.ms`.
+const BOUND: Duration = Duration::from_secs(8);
+
+/// Messages that are sent at the pace of the test, and how long the slowest took.
+struct Paced {
+    outcomes: Arc<Outcomes>,
+    sent: Vec<Instant>,
+    answered: usize,
+    slowest: Duration,
+}
+
+impl Paced {
+    fn new() -> Self {
+        Self { outcomes: Outcomes::new(), sent: Vec::new(), answered: 0, slowest: Duration::ZERO }
+    }
+
+    fn send(&mut self, kafka: &dyn Transport, topic: &str) {
+        let id = self.next();
+        self.outcomes.send(kafka, id, envelope(topic, Some("key")));
+    }
+
+    fn send_fenced(&mut self, lane: &dyn FencedLane, topic: &str) {
+        let message = (self.next(), envelope(topic, Some("key")));
+        self.outcomes.send_fenced(lane, &Run::new(), [message]);
+    }
+
+    fn next(&mut self) -> i64 {
+        self.sent.push(Instant::now());
+        i64::try_from(self.sent.len() - 1).expect("few")
+    }
+
+    /// Looks at what came since the last look.
+    fn look(&mut self) {
+        let seen = self.outcomes.seen();
+        for (id, seen) in &seen[self.answered..] {
+            let took = self.sent[usize::try_from(*id).expect("an index")].elapsed();
+            assert_eq!(*seen, Seen::Delivered, "after {took:?}");
+            self.slowest = self.slowest.max(took);
+        }
+        self.answered = seen.len();
+    }
+
+    async fn ends(mut self, what: &str) {
+        self.outcomes.wait_for(self.sent.len(), BOUND).await;
+        self.look();
+        tracing::info!(what, messages = self.sent.len(), slowest = ?self.slowest, "all were delivered");
+        assert!(self.slowest < BOUND, "{what}: {:?}", self.slowest);
+    }
+}
+
+/// Two nodes. Every topic is led by the first, and those that starve want both.
+struct Pair {
+    first: Kafka,
+    second: Kafka,
+}
+
+impl Pair {
+    fn open() -> Option<Self> {
+        let first = parts::own(Kafka::start(&Options::default()))?;
+        let options = Options { second_of: Some(first.cluster()), ..Options::default() };
+        let second = parts::own(Kafka::start(&options))?;
+        Some(Self { first, second })
+    }
+
+    async fn topic(&self, name: &str, replicas: &[i32]) -> String {
+        let topic = fresh(name);
+        let on: [&[i32]; 2] = [replicas; 2];
+        let new = NewTopic::new(&topic, 2, TopicReplication::Variable(&on));
+        let wanted = replicas.len().to_string();
+        make(&self.first.bootstrap(), &new.set("min.insync.replicas", &wanted)).await;
+        topic
+    }
+
+    /// Whether every replica of the topic is in sync.
+    fn is_whole(&self, topic: &str) -> bool {
+        let consumer: BaseConsumer = client(&self.first.bootstrap()).create().expect("a client");
+        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
+        metadata.topics()[0].partitions().iter().all(|partition| partition.isr().len() == partition.replicas().len())
+    }
+}
+
+async fn lane(kafka: &dyn Transport, topic: &str) -> Arc<dyn FencedLane> {
+    let name = LaneName { outbox: "starved".into(), topic: topic.into(), lane: 0 };
+    kafka.fence(name).await.expect("fenced")
+}
+
+/// The broker keeps a request until every replica has it, and with it all requests behind it on the connection. A replica that died is
+/// waited for as long as it counts as in sync, and with too few of them for as long as the request says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_with_too_few_replicas_slows_no_other_and_goes_on_when_they_are_back() {
+    const WINDOW: usize = 2_000;
+    let Some(mut pair) = Pair::open() else { return };
+    let kafka = transport(KafkaConfig::new(pair.first.bootstrap()));
+    let (starved, fenced_starved) = (pair.topic("starved", &[1, 2]).await, pair.topic("fenced-starved", &[1, 2]).await);
+    let (warm, fenced) = (pair.topic("warm", &[1]).await, pair.topic("fenced", &[1]).await);
+    let mut cold = Vec::new();
+    for _ in 0..4 {
+        cold.push(pair.topic("cold", &[1]).await);
+    }
+    let names = [&starved, &fenced_starved, &warm, &fenced].into_iter().chain(&cold);
+    kafka.prepare(&names.map(|name| Topic::new(&**name)).collect::<Vec<_>>()).await.expect("prepared");
+    let (way, starved_way) = (lane(&*kafka, &fenced).await, lane(&*kafka, &fenced_starved).await);
+    let mut first = Paced::new();
+    [&starved, &warm].into_iter().for_each(|topic| first.send(&*kafka, topic));
+    first.send_fenced(&*way, &fenced);
+    first.send_fenced(&*starved_way, &fenced_starved);
+    first.ends("with every replica").await;
+
+    pair.second.kill9().expect("killed");
+    let (load, mut sent) = (Outcomes::new(), 0);
+    let [mut to_warm, mut to_cold, mut to_fenced] = [Paced::new(), Paced::new(), Paced::new()];
+    Outcomes::new().send_fenced(&*starved_way, &Run::new(), [(0, envelope(&fenced_starved, Some("key")))]);
+    let mut tick = tokio::time::interval(Duration::from_millis(100));
+    // Longer than a dead broker counts as one: 9 s.
+    for round in 0..150 {
+        tick.tick().await;
+        for _ in 0..WINDOW.saturating_sub(sent - load.count()).min(100) {
+            let key = format!("key-{}", sent % 64);
+            load.send(&*kafka, i64::try_from(sent).expect("few"), envelope(&starved, Some(&key)));
+            sent += 1;
+        }
+        to_warm.send(&*kafka, &warm);
+        to_fenced.send_fenced(&*way, &fenced);
+        if round % 30 == 10
+            && let Some(topic) = cold.pop()
+        {
+            to_cold.send(&*kafka, &topic);
+        }
+        [&mut to_warm, &mut to_cold, &mut to_fenced].into_iter().for_each(Paced::look);
+    }
+    to_warm.ends("warm").await;
+    to_cold.ends("cold").await;
+    to_fenced.ends("fenced").await;
+    assert!(load.seen().iter().all(|(_, seen)| *seen != Seen::Delivered), "it lacks nothing");
+
+    pair.second.start_again().expect("started");
+    let is_back = async {
+        while !pair.is_whole(&starved) {
+            tick.tick().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, is_back).await.expect("every replica is in sync");
+    let mut back = Paced::new();
+    // The last of them came when there was one replica, and are tried again within a second.
+    load.wait_until(BOUND, |seen| seen.len() == sent).await;
+    back.send(&*kafka, &starved);
+    back.ends("starved before").await;
+}
