@@ -13,7 +13,6 @@ pub struct DueMark(pub i64);
 impl DueMark {
     /// The first mark behind this one. Behind the lowest it is the lowest: that is what `-infinity` is to PostgreSQL, and the one
     /// above it is no instant there.
-    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(crate) fn next(self) -> i64 {
         if self.0 == i64::MIN { i64::MIN } else { self.0.saturating_add(1) }
     }

@@ -134,13 +134,25 @@ fn links(text: &str) -> Vec<&str> {
     definitions.chain(inline).collect()
 }
 
+/// What a heading is called in links.
+fn slug(line: &str) -> Option<String> {
+    let heading = line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?;
+    let kept = heading.chars().filter(|kept| kept.is_alphanumeric() || " -_".contains(*kept));
+    Some(kept.collect::<String>().to_lowercase().replace(' ', "-"))
+}
+
 #[test]
 fn links_between_files_lead_somewhere() {
     for document in DOCUMENTS {
         let text = read(document);
         let folder = root().join(document).parent().expect("a file has a folder").to_owned();
         for link in links(&text).into_iter().filter(|link| !link.starts_with("http") && !link.starts_with('#')) {
-            assert!(folder.join(link).exists(), "{document} links to {link}");
+            let (file, heading) = link.split_once('#').map_or((link, None), |(file, heading)| (file, Some(heading)));
+            assert!(folder.join(file).exists(), "{document} links to {link}");
+            if let Some(heading) = heading {
+                let target = fs::read_to_string(folder.join(file)).expect("a link with a heading is to a text");
+                assert!(target.lines().filter_map(slug).any(|slug| slug == heading), "{document} links to {link}");
+            }
         }
     }
 }

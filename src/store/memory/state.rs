@@ -295,24 +295,24 @@ impl State {
         let (now, mut look) = (self.clock.now(), Look::default());
         let slack = Micros(0).plus(spec.watermark_slack_duration).0;
         for LookAt { topic, from } in &spec.topics {
-            let after = match from {
+            let begin = match from {
                 LookFrom::Beginning => Micros(i64::MIN),
-                LookFrom::After(mark) => Micros(mark.0),
+                LookFrom::After(mark) => Micros(mark.next()),
                 LookFrom::Past(past) => now.minus(*past),
             };
-            let (from_now, end) = (after.max(now), now.plus(spec.ahead));
-            let first = |after: Micros| {
+            let end = now.plus(spec.ahead);
+            let first = |begin: Micros| {
                 let due_at = self.unordered(topic).map(|row| row.due_at);
-                due_at.filter(|due_at| after < *due_at && *due_at <= end).min()
+                due_at.filter(|due_at| (begin..=end).contains(due_at)).min()
             };
-            let due_at = first(after);
+            let (due_at, behind_now) = (first(begin), begin.max(Micros(now.0.saturating_add(1))));
             look.due.extend(due_at.map(|due_at| NextDue {
                 topic: topic.clone(),
                 due_in: now.until(due_at),
                 overdue_by: due_at.until(now),
-                later_in: first(from_now).map(|later| now.until(later)),
+                later_in: first(behind_now).map(|later| now.until(later)),
             }));
-            look.ranges.push(LookRange::new(topic, after.0, now.0, due_at.map(|due_at| due_at.0), slack));
+            look.ranges.push(LookRange::new(topic, begin.0, now.0, due_at.map(|due_at| due_at.0), slack));
         }
         let paused = spec.topics.iter().filter(|at| self.paused.contains_key(&at.topic));
         look.paused = paused.map(|at| at.topic.clone()).collect();
