@@ -7,6 +7,7 @@ use backoff::backoff::Backoff as _;
 
 use crate::guarded::guarded;
 use crate::limits::{BACK_OFF_MAX, BACK_OFF_MIN, RETRY_WAIT_MAX};
+use crate::planted::{Mistake, planted};
 
 /// The wait before the next attempt, as a function of the failures so far.
 ///
@@ -38,6 +39,9 @@ pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
 
 /// What the policy of a topic asks for, within [`RETRY_WAIT_MAX`]; of one that panics, what the default policy does.
 pub(crate) fn wait_by(policy: &dyn RetryPolicy, topic: &str, failures: u32) -> Duration {
+    if planted(Mistake::PolicyUnguarded) {
+        return bounded(policy.wait(failures));
+    }
     let asked = guarded("retry_policy", topic, || policy.wait(failures));
     bounded(asked.unwrap_or_else(|| Exponential::default().wait(failures)))
 }

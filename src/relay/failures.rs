@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::engine::Engine;
-use super::entry::Entry;
+use super::entry::{Entry, Progress};
 use super::store_call::store_call;
 use super::teller::GivenUp;
 use crate::crash_points::crash_point;
@@ -91,20 +91,22 @@ pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, Arc<Transpo
     let (mut retried, mut given_up) = (Vec::new(), Vec::new());
     let mut left = Vec::new();
     for (row, error) in failed {
-        let Some((lease, entry)) = engine.ledger.lease(row) else {
-            left.push(row);
+        // Under another progress it was given up meanwhile, and is sent anew: that is none of this failure's.
+        let lease = engine.ledger.lease(row).filter(|(_, entry)| entry.progress == Progress::Failed);
+        let Some((lease, entry)) = lease else {
+            left.push((row, None));
             continue;
         };
         let failed = FailedRow { row, epoch: lease.epoch, entry, error };
         match treatment(&failed) {
-            Treatment::Leave => left.push(row),
+            Treatment::Leave => left.push((row, Some(lease.epoch))),
             Treatment::Retry { wait, spends_attempt } => retried.push(note(&failed, wait, spends_attempt)),
             Treatment::RetryAlone => retried.push(note(&failed, Duration::ZERO, false)),
             Treatment::GiveUp { reason } => given_up.push((failed, reason)),
         }
     }
-    for row in left {
-        engine.ledger.strike(row);
+    for (row, epoch) in left {
+        engine.ledger.strike_failed(row, epoch);
     }
     write_retries(engine, retried).await;
     write_given_up(engine, given_up).await;
@@ -125,10 +127,10 @@ async fn write_retries(engine: &Arc<Engine>, failed: Vec<Failed>) {
         return;
     }
     crash_point!(FAILING);
-    let rows: Vec<RowKey> = failed.iter().map(|failed| failed.held.key).collect();
+    let held: Vec<Held> = failed.iter().map(|failed| failed.held).collect();
     let loss = "failures could not be noted: the rows come back when their leases end";
     let written = write_in_parts("fail", &failed, loss, |part| engine.store.fail(part)).await;
-    finish(engine, &rows, written);
+    finish(engine, &held, written);
     // A retry may be due before the scout looks again by itself.
     engine.wakes.scout.notify_one();
 }
@@ -162,11 +164,11 @@ pub(crate) async fn bury(engine: &Arc<Engine>, burials: Vec<Burial>) {
     }
     crash_point!(DYING);
     let (dead, letters): (Vec<Dead>, Vec<GivenUp>) = burials.into_iter().map(|of| (of.dead, of.letter)).unzip();
-    let rows: Vec<RowKey> = dead.iter().map(|dead| dead.held.key).collect();
+    let held: Vec<Held> = dead.iter().map(|dead| dead.held).collect();
     let loss = "messages could not be given up: they come back when their leases end";
     let written = write_in_parts("dead", &dead, loss, |part| engine.store.dead(part)).await;
-    let buried = finish(engine, &rows, written);
-    let told = rows.iter().zip(letters).filter(|(row, _)| buried.contains(row));
+    let buried = finish(engine, &held, written);
+    let told = held.iter().zip(letters).filter(|(held, _)| buried.contains(&held.key));
     engine.teller.tell(told.map(|(_, letter)| letter));
 }
 
@@ -193,11 +195,11 @@ pub(crate) async fn write_in_parts<'a, T>(
 }
 
 /// Strikes the rows out, written or not: what could not be written comes back by itself when the lease ends. Returns what was.
-fn finish(engine: &Engine, rows: &[RowKey], written: HashSet<RowKey>) -> HashSet<RowKey> {
-    let lost = rows.iter().filter(|row| !written.contains(row)).count();
+fn finish(engine: &Engine, held: &[Held], written: HashSet<RowKey>) -> HashSet<RowKey> {
+    let lost = held.iter().filter(|held| !written.contains(&held.key)).count();
     ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
-    for row in rows {
-        engine.ledger.strike(*row);
+    for held in held {
+        engine.ledger.strike_failed(held.key, Some(held.epoch));
     }
     written
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::engine::Engine;
-use super::entry::Holder;
+use super::entry::{Holder, Progress};
 use super::stop::Stage;
 use super::store_call::store_call;
 use crate::crash_points::crash_point;
@@ -42,8 +42,12 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 fn give_up_unanswered(engine: &Engine) {
     let now = engine.clock.now();
     for (row, entry) in engine.ledger.give_up_unanswered(now - engine.transport.delivery_timeout(), now) {
-        let sent_for = entry.sent_at.until(now);
-        tracing::error!(?row, topic = %entry.topic.name(), ?sent_for, "nobody says what became of a message: it is sent again");
+        let (sent_for, topic) = (entry.sent_at.until(now), entry.topic.name());
+        if entry.progress == Progress::Failed {
+            tracing::warn!(?row, %topic, ?sent_for, "a failure was not written while its lease ran: the row is the sweeper's");
+            continue;
+        }
+        tracing::error!(?row, %topic, ?sent_for, "nobody says what became of a message: it is sent again");
         if let Holder::Lane(hold) = entry.holder {
             hold.failed(None, now);
             hold.put_back(row);

@@ -153,6 +153,23 @@ impl Ledger {
         Some(entry)
     }
 
+    /// Strikes out a row that failed, under a lease of this epoch or one that was lost; not one that was given up meanwhile and is sent
+    /// anew, the answer to which is still to come.
+    pub(crate) fn strike_failed(&self, row: RowKey, epoch: Option<i32>) {
+        let mut books = self.lock();
+        let is_that = books.rows.get(&row).is_some_and(|entry| match entry.holder {
+            Holder::Lease(lease) => Some(lease.epoch) == epoch,
+            Holder::Lost => entry.progress == Progress::Failed,
+            Holder::Batch(_) | Holder::Lane(_) => false,
+        });
+        if is_that {
+            self.remove(&mut books, row);
+            self.in_flight.set(books.rows.len() as f64);
+            drop(books);
+            self.changed.notify_waiters();
+        }
+    }
+
     /// A row that is struck out before its answer, because somebody made it undecodable meanwhile, waits for none.
     fn remove(&self, books: &mut Books, row: RowKey) -> Option<Entry> {
         let entry = books.rows.remove(&row)?;

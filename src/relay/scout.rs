@@ -12,6 +12,7 @@ use super::stop::Stage;
 use super::topics::TopicState;
 use crate::limits::{LOOK_BACK_DEPTH_MIN, LOOK_INTERVAL_MIN};
 use crate::metrics;
+use crate::planted::{Mistake, planted};
 use crate::store::{Look, LookFrom, StoreError, overdue};
 
 /// Runs until the relay drains.
@@ -58,7 +59,10 @@ pub(crate) async fn first_look(engines: &Engines) -> Result<(), StoreError> {
 }
 
 async fn look_from_watermark(engines: &Engines) -> Result<Look, StoreError> {
-    let from = |topic: &TopicState| topic.watermark().map_or(LookFrom::Past(LOOK_BACK_DEPTH_MIN), LookFrom::After);
+    let from = |topic: &TopicState| match planted(Mistake::LookReadsTheDead) {
+        true => LookFrom::Beginning,
+        false => topic.watermark().map_or(LookFrom::Past(LOOK_BACK_DEPTH_MIN), LookFrom::After),
+    };
     engines.store.look(&spec(engines, from)).await
 }
 

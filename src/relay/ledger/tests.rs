@@ -70,3 +70,29 @@ async fn no_lease_is_extended_and_nothing_is_kept_that_nobody_answers_for() {
     assert_eq!(ledger.leases_to_extend(at(late)), []);
     assert_eq!((ledger.len(), topic.in_flight()), (1, 0), "what was delivered is never sent again by this process");
 }
+
+/// The row was given up while its failure was being written, and is sent anew: the answer to that send is not lost with the failure.
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_is_written_late_strikes_out_no_later_send() {
+    let topics = Topics::new([Topic::new("orders")], &Gauges::default());
+    let topic = topics.get("orders").expect("it was given");
+    let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));
+    let mut room = ledger.reserve(10, 1_000).await;
+    let at = |seconds| BootInstant::from_boot(std::time::Duration::from_secs(seconds));
+    let under = |epoch| Holder::Lease(Lease { epoch, began_at: at(0), ends_at: at(30) });
+    let row = RowKey { id: 1, message_id: MessageId::new() };
+    assert_eq!(ledger.enter(row, Entry { holder: under(0), ..entry(topic) }, &mut room), Ok(()));
+    ledger.answered(row, false);
+    ledger.lose_ended_leases(at(31));
+    assert_eq!(ledger.give_up_unanswered(at(0), at(31)).len(), 1);
+    for holder in [under(1), Holder::Lost] {
+        assert_eq!(ledger.enter(row, Entry { holder, ..entry(topic) }, &mut room), Ok(()));
+        ledger.strike_failed(row, Some(0));
+        assert!(ledger.answered(row, true).is_some(), "the send is still waited for");
+        ledger.strike(row);
+    }
+    assert_eq!(ledger.enter(row, Entry { holder: under(2), ..entry(topic) }, &mut room), Ok(()));
+    ledger.answered(row, false);
+    ledger.strike_failed(row, Some(2));
+    assert_eq!((ledger.len(), topic.in_flight()), (0, 0), "its own failure strikes it out");
+}

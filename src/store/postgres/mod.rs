@@ -44,6 +44,7 @@ use super::session::{Connections, Sessions};
 use crate::clock::millis;
 use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_PERCENT, SERVER_STATEMENT_PERCENT};
 use crate::naming::TableNames;
+use crate::planted::{Mistake, planted};
 
 /// An outbox in PostgreSQL (13 or later).
 ///
@@ -178,7 +179,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
 fn time_outs(deadline: Duration) -> String {
     let (statement, lock) = (deadline * SERVER_STATEMENT_PERCENT / 100, deadline * SERVER_LOCK_PERCENT / 100);
     // Zero is no time-out at all.
-    let ms = |timeout: Duration| millis(timeout).max(1);
+    let ms = |timeout: Duration| if planted(Mistake::StatementLeftBehind) { 0 } else { millis(timeout).max(1) };
     format!("SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}", ms(statement), ms(lock))
 }
 

@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Cancel;
 use crate::limits::{CANCEL_PAUSE, CONNECTIONS_GIVEN_UP_MAX, UNANSWERED_MAX};
+use crate::planted::{Mistake, planted};
 
 /// A call under way, with its connection; the connection comes back with the result.
 pub(super) struct Call<S: Send + 'static, T: Send + 'static> {
@@ -54,7 +55,8 @@ impl<S: Send + 'static, T: Send + 'static> Future for Call<S, T> {
 
 impl<S: Send + 'static, T: Send + 'static> Drop for Call<S, T> {
     fn drop(&mut self) {
-        let Some(running) = self.running.take() else { return };
+        let running = self.running.take().filter(|_| !planted(Mistake::StatementLeftBehind));
+        let Some(running) = running else { return };
         // Without a runtime nothing can be waited for: the connection is closed.
         let Ok(runtime) = Handle::try_current() else { return };
         let (cancel, ends_by_itself) = (self.cancel.take(), self.ends_by_itself);

@@ -1,8 +1,12 @@
+use std::time::UNIX_EPOCH;
+
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 use rdkafka::util::IntoOpaque;
 
+use crate::clock::millis;
 use crate::message::Envelope;
+use crate::planted::{Mistake, planted};
 use crate::transport::header;
 
 /// The record of a message. Without `partition` the client's own partitioner chooses.
@@ -20,10 +24,15 @@ pub(super) fn record<T: IntoOpaque>(
         partition,
         payload: envelope.payload.as_deref(),
         key: envelope.key.as_deref(),
-        timestamp: None,
+        timestamp: planted(Mistake::RecordTimeIsCreation).then(|| created_ms(envelope)),
         headers: Some(headers(envelope)),
         delivery_opaque: ticket,
     }
+}
+
+/// What the time of a record is not.
+fn created_ms(envelope: &Envelope) -> i64 {
+    envelope.created_at.duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 
 fn headers(envelope: &Envelope) -> OwnedHeaders {

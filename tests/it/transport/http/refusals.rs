@@ -6,11 +6,11 @@ use std::time::Duration;
 use diesel_outbox::Topic;
 use diesel_outbox::limits::HTTP_REFUSALS_MAX;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::MemoryStore;
+use diesel_outbox::store::{InsertOptions, MemoryStore};
 use diesel_outbox::transport::{FailureClass, HttpTarget};
 
 use super::relayed::{commit, ids, relay_of, to_http, until};
-use super::{DEADLINE, Receiver, Reply};
+use super::{DEADLINE, Receiver, Reply, envelope};
 
 const AT_ONCE: Duration = Duration::from_millis(20);
 
@@ -88,5 +88,32 @@ async fn a_status_that_is_treated_as_record_has_the_attempts_of_its_topic() {
     let (relay, _broker) = relay_of(&store, topic, to_http(&receiver).every_topic(target)).await;
     until("it is given up", || !store.dead_rows().is_empty()).await;
     assert_eq!(receiver.received().len(), 2);
+    assert!(relay.shutdown(DEADLINE).await.is_clean());
+}
+
+/// On an ordered topic what is refused holds its key up, and no other.
+#[tokio::test]
+async fn a_refused_message_of_an_ordered_topic_holds_its_key_until_it_is_taken() {
+    let (store, receiver) = (MemoryStore::new(), Receiver::start());
+    let insert = |key: &str| {
+        let mut message = envelope("webhooks");
+        message.key = Some(key.to_owned());
+        store.insert(message, InsertOptions::default().in_lane(0)).message_id
+    };
+    let (head, behind, other) = (insert("a"), insert("a"), insert("b"));
+    let id = head.to_string();
+    receiver.reply_by(move |received| {
+        let attempt = received.header("outbox-attempt").map_or(1, |attempt| attempt.parse().unwrap());
+        (received.header("idempotency-key") == Some(&id) && attempt < 4).then_some(Reply::Status(422))
+    });
+    let topic = Topic::new("webhooks").ordered_by_key().lanes(1);
+    let (relay, _broker) = relay_of(&store, topic, to_http(&receiver).refusals(10, waits())).await;
+    until("everything is settled", || store.live_rows().is_empty()).await;
+    let received = receiver.received();
+    let came: Vec<_> =
+        received.iter().map(|request| request.header("idempotency-key").unwrap().parse().unwrap()).collect();
+    let of_a: Vec<_> = came.iter().copied().filter(|id| *id != other).collect();
+    assert_eq!(of_a, [head, head, head, head, behind]);
+    assert!(came.contains(&other) && came.last() != Some(&other), "the other key waited: {came:?}");
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
