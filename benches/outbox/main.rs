@@ -14,6 +14,7 @@ mod database;
 mod debezium;
 mod due;
 mod explain;
+mod hook_by_hand;
 mod load;
 mod open_loop;
 mod proxy;

@@ -41,11 +41,11 @@ pub(crate) struct OpenLoop {
 }
 
 impl OpenLoop {
-    fn warm_up(&self) -> usize {
+    pub(crate) fn warm_up(&self) -> usize {
         (WARM_UP.as_secs_f64() * self.per_second) as usize
     }
 
-    fn messages(&self) -> usize {
+    pub(crate) fn messages(&self) -> usize {
         self.warm_up() + ((self.duration.as_secs_f64() * self.per_second) as usize).max(1)
     }
 
@@ -53,7 +53,7 @@ impl OpenLoop {
     ///
     /// # Errors
     /// The load could not be kept: the loop was not open, and the latencies are those of a lower load.
-    fn late_us_p99(&self, begun: &[Begun]) -> Result<f64> {
+    pub(crate) fn late_us_p99(&self, begun: &[Begun]) -> Result<f64> {
         let at = |number: usize| Duration::from_secs_f64(number as f64 / self.per_second);
         let messages = self.messages();
         let in_time = begun.iter().filter(|of| at(of.number) + of.late <= at(messages)).count();
@@ -83,14 +83,14 @@ pub(crate) struct Leg {
 }
 
 /// The number of a message, and its scheduled instant.
-struct Tick {
-    number: usize,
+pub(crate) struct Tick {
+    pub(crate) number: usize,
     at: Instant,
 }
 
 impl Tick {
     /// To be called right before the message's transaction, or its sending, begins.
-    fn begin(&self) -> Begun {
+    pub(crate) fn begin(&self) -> Begun {
         Begun { number: self.number, late: self.at.elapsed() }
     }
 }
@@ -123,7 +123,7 @@ impl Ticks {
         Self(Arc::new(Mutex::new(ticks)))
     }
 
-    async fn next(&self) -> Option<Tick> {
+    pub(crate) async fn next(&self) -> Option<Tick> {
         self.0.lock().await.recv().await
     }
 
@@ -230,7 +230,7 @@ pub(crate) async fn bare(place: &Place, of: OpenLoop) -> Result<(Leg, CpuShare)>
     Ok((leg(&waits, late_us_p99, None, Default::default())?, cpu.stop()?))
 }
 
-fn leg(
+pub(crate) fn leg(
     waits: &[f64],
     late_us_p99: f64,
     histogram_us: Option<Waits>,
