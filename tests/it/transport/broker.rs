@@ -1,7 +1,7 @@
 //! The broker's side of Kafka: what a topic holds, and topics made by hand.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use diesel_outbox::testing::transport::Stored;
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
@@ -95,8 +95,22 @@ pub(crate) fn envelope(topic: &str, key: Option<&str>) -> Envelope {
     envelope
 }
 
-/// Stops a server's process, or lets it go on.
+/// Stops a server's process, or lets it go on. One that is to stop has stopped when this returns: on a busy machine its threads go on
+/// for a while, and answer.
 pub(crate) fn signal(pid: Option<u32>, signal: Signal) {
-    let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    kill_process(pid.expect("it runs"), signal).expect("it is signalled");
+    let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw).expect("it runs");
+    kill_process(pid, signal).expect("it is signalled");
+    let end = Instant::now() + PATIENCE;
+    while signal == Signal::STOP && !is_stopped(pid) {
+        assert!(Instant::now() < end, "it does not stop");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+/// Whether each of its threads stands still.
+fn is_stopped(pid: Pid) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).expect("its threads");
+    let stats = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok());
+    // The state stands behind the name, which is in parentheses and may hold some.
+    stats.filter_map(|stat| Some(stat.rsplit_once(") ")?.1.starts_with('T'))).all(|is_stopped| is_stopped)
 }
