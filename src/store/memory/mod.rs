@@ -127,12 +127,12 @@ impl MemoryStore {
     /// Lets the next call of a kind fail, or be slow; calls do so in the order in which their faults were given.
     ///
     /// ```
-    /// use diesel_outbox::store::{Call, Fault, MemoryStore, Store, StoreError};
+    /// use diesel_outbox::store::{Call, Fault, LookSpec, MemoryStore, Store, StoreError};
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let store = MemoryStore::new();
+    /// let (store, everything) = (MemoryStore::new(), LookSpec::everything([]));
     /// store.inject(Call::Look, Fault::Refused(StoreError::Conflict("deadlock".into())));
-    /// assert!(store.look(&[]).await.unwrap_err().is_retriable());
-    /// assert!(store.look(&[]).await.is_ok());
+    /// assert!(store.look(&everything).await.unwrap_err().is_retriable());
+    /// assert!(store.look(&everything).await.is_ok());
     /// # });
     /// ```
     pub fn inject(&self, call: Call, fault: Fault) {
