@@ -105,8 +105,10 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
         (Some(mistake), _) => of(mistake, true),
         (None, Some(mistake)) => of(mistake, false),
         (None, None) => {
-            let consumed_min = if arguments.run.smoke { SMOKE_CONSUMED_MIN } else { CONSUMED_MIN };
-            Ok(plans::long(arguments.run.seed, arguments.run.minutes, arguments.run.skew, consumed_min))
+            let run = &arguments.run;
+            let (without, consumed_min) =
+                if run.smoke { (schedule::NOT_IN_SMOKE, SMOKE_CONSUMED_MIN) } else { (&[][..], CONSUMED_MIN) };
+            Ok(plans::long(run.seed, run.minutes, run.skew, without, consumed_min))
         }
     }
 }

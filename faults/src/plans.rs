@@ -55,13 +55,14 @@ struct Batch {
     at_once: bool,
 }
 
-/// The schedule of a run for its own sake.
-pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, consumed_min: usize) -> Plan {
+/// The schedule of a run for its own sake; of these faults without some.
+pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, without: &[Kind], consumed_min: usize) -> Plan {
     let times = Times::default();
     let deck = if is_skewed { schedule::SKEWED } else { schedule::DECK };
+    let deck: Vec<Kind> = deck.iter().copied().filter(|kind| !without.contains(kind)).collect();
     Plan {
         seed,
-        phases: schedule::of(deck, seed, minutes, times.lease_ms),
+        phases: schedule::of(&deck, seed, minutes, times.lease_ms),
         times,
         load: Load { pause_ms: 40, ordered: true, whole_life: true },
         mistake: None,
