@@ -198,7 +198,7 @@ async fn every_sync_transaction_commits() {
                         let (order, message) = (number + i64::from(own) * 10_000, message(number));
                         if own {
                             outbox.transaction(&mut conn, |tx| {
-                                place(order, &mut **tx)?;
+                                place(order, tx)?;
                                 tx.enqueue(&message)
                             })
                         } else {
