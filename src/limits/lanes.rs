@@ -80,10 +80,11 @@ pub const LANE_OPEN_DURATION: Duration = Duration::from_secs(2);
 /// batch would have each page read a day again. Long enough for a process that hangs in the middle of one.
 pub const LANE_OPEN_DURATION_MAX: Duration = Duration::from_secs(30);
 
-/// So far back at most, in ids of the table, a lane is read for one that is open for longer than [`LANE_OPEN_DURATION`]: as much as
-/// one page may read again, so that each still reaches what is new; and what was settled meanwhile is walked over by every
-/// page, a few milliseconds for so many.
-pub const LANE_OPEN_IDS_MAX: i64 = 10_000;
+/// So far back at most, in rows of the topic that this node reads, a lane is read for a transaction that is open for longer than
+/// [`LANE_OPEN_DURATION`]: as much as one page may read again, so that each still reaches what is new; and what was settled meanwhile
+/// is walked over by every page, a few milliseconds for so many in all lanes together. Not in ids of the table, which other topics and
+/// transactions that are rolled back draw as well.
+pub const LANE_OPEN_ROWS_MAX: u64 = 10_000;
 
 /// Rows that one page of a lane reads again, 100 bytes each. Where more are that young, new ones wait until they are older.
 pub const LANE_AGAIN_ROWS_MAX: usize = 10_000;

@@ -11,15 +11,13 @@ use super::recent::Recent;
 use super::tenure::Tenure;
 use super::way::Way;
 use crate::clock::BootInstant;
-use crate::limits::{
-    LANE_AGAIN_ROWS_MAX, LANE_KEY_UNDER_WAY_MAX, LANE_KEYS_MAX, LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_RECHECK,
-    LANE_WAITING_LOW,
-};
+use crate::limits::{LANE_KEY_UNDER_WAY_MAX, LANE_KEYS_MAX, LANE_RECHECK};
 use crate::store::{HeldLane, RowKey};
 use crate::transport::{FencedLane, Run};
 
 mod arrive;
 mod blocked;
+mod reading;
 
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -56,18 +54,13 @@ pub(crate) struct Lane {
     arrived_to: i64,
     late_from: i64,
     late_at: BootInstant,
+    /// When it may be read from its beginning again, and not only from its floor: see [`rest`](Self::rest).
+    back_at: BootInstant,
     /// When a read for late rows is again to be followed by one from the front.
     new_at: BootInstant,
     /// What the last page was read for, so that none of the three starves the others.
     last_scan: ScanKind,
     recent: Recent,
-}
-
-/// The next of the moments that all lanes have in common, so that those of which more is to be read share a statement.
-fn in_step(at: BootInstant) -> BootInstant {
-    let beginning = BootInstant::from_boot(Duration::ZERO);
-    let steps = beginning.until(at).as_millis().div_ceil(LANE_LATE_PAUSE.as_millis());
-    beginning + LANE_LATE_PAUSE * u32::try_from(steps).unwrap_or(u32::MAX)
 }
 
 impl Lane {
@@ -100,47 +93,11 @@ impl Lane {
             arrived_to: 0,
             late_from: 0,
             late_at: now,
+            back_at: now,
             new_at: now,
             last_scan: ScanKind::Refill,
             recent: Recent::default(),
         }
-    }
-
-    /// What to read next; nothing while enough waits to be sent.
-    pub(crate) fn next_scan(&self, now: BootInstant) -> Option<Scan> {
-        if !self.may_send(now) {
-            return None;
-        }
-        let base = self.front.min(self.floor.id());
-        let scan = |kind, after| Scan { kind, after, again: 0, front: self.front, is_complete: after <= base };
-        let wants_front = self.wants_front() && now >= self.front_at;
-        let front = wants_front.then(|| Scan { again: self.again, ..scan(ScanKind::Front, base) });
-        let late = (now >= self.late_at).then(|| scan(ScanKind::Late, self.late_from));
-        // What is beyond the front comes with a page from there.
-        let within = self.hungry.first().filter(|(from, _)| *from <= self.front);
-        let refill = within.map(|(from, _)| scan(ScanKind::Refill, from - 1));
-        match self.last_scan {
-            ScanKind::Refill => front.or(late).or(refill),
-            ScanKind::Front => late.or(refill).or(front),
-            ScanKind::Late => refill.or(front).or(late),
-        }
-    }
-
-    /// Whether more is to be read from the front, for a key that is known or for others, and there is room.
-    fn wants_front(&self) -> bool {
-        let is_beyond = self.hungry.last().is_some_and(|(from, _)| *from > self.front);
-        (self.has_more || is_beyond) && self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX
-    }
-
-    /// When there is something to do although nobody wakes.
-    pub(crate) fn next_at(&self) -> Option<BootInstant> {
-        if self.is_given_up || matches!(self.way, Way::Unfenced { .. }) {
-            return None;
-        }
-        let retry = self.blocked.first().map_or(self.late_at, |(until, _)| *until);
-        let wants_more = self.wants_front() || self.hungry.first().is_some_and(|(from, _)| *from <= self.front);
-        let front = if wants_more { self.late_at.min(self.front_at) } else { self.late_at };
-        Some(front.min(retry).max(self.quiet_until))
     }
 
     pub(crate) fn may_send(&self, now: BootInstant) -> bool {
@@ -161,7 +118,7 @@ impl Lane {
         });
         self.has_more |= !left.is_empty();
         let end = if left.is_empty() { page.end() } else { page.end().min(scan.front) };
-        let has_more_behind = !left.is_empty() || end < self.read_to.max(self.arrived_to);
+        let has_more_behind = !left.is_empty() || end < self.seen_to();
         let covered = |&&(from, _): &&(i64, KeyHash)| scan.after < from && from <= end;
         let resumed: Vec<KeyHash> = self.hungry.iter().filter(covered).map(|(_, key)| *key).collect();
         for key in &resumed {
@@ -178,42 +135,6 @@ impl Lane {
         }
         self.advance(scan, page, late_at);
         late
-    }
-
-    fn advance(&mut self, scan: Scan, page: &Page, late_at: BootInstant) {
-        let Page { read, last, is_full, youngest, horizon, read_at: (began_at, now), .. } = *page;
-        self.last_scan = scan.kind;
-        self.read_to = self.read_to.max(last);
-        if scan.is_complete {
-            let last = (read > 0).then_some(last);
-            if !is_full && scan.front == self.front {
-                self.covered_at = Some(began_at);
-            }
-            self.floor.note(Covered { last, end: page.end(), youngest, horizon, began_at, ended_at: now });
-        }
-        match scan.kind {
-            // Not beyond where a wake set it back to meanwhile.
-            ScanKind::Front if scan.front == self.front => {
-                self.has_more = is_full;
-                self.again = read.min(LANE_AGAIN_ROWS_MAX);
-                if self.again > LANE_PAGE_ROWS_MAX {
-                    self.front_at = now + LANE_RECHECK;
-                }
-                self.front = self.front.max(last);
-            }
-            ScanKind::Late => {
-                // What is new is not to wait for a pass through what is held; a read from the front costs as much as a page, so
-                // it comes once in a poll and not with each of them.
-                if is_full && now >= self.new_at && self.keys.len() < LANE_KEYS_MAX {
-                    (self.has_more, self.new_at) = (true, late_at);
-                }
-                // No further than the front: what is behind it is no later than it should be.
-                let goes_on = is_full && last < self.front;
-                self.late_from = if goes_on { last } else { 0 };
-                self.late_at = if goes_on { late_at.min(in_step(now + LANE_LATE_PAUSE)) } else { late_at };
-            }
-            ScanKind::Front | ScanKind::Refill => {}
-        }
     }
 
     /// Takes in one row; says whether it comes behind a later one of its key.

@@ -65,6 +65,8 @@ pub(crate) struct Page {
     pub(crate) last: i64,
     /// Whether more may follow behind it.
     pub(crate) is_full: bool,
+    /// Rows of the topic that this node has seen so far, with those of this page.
+    pub(crate) seen: u64,
     /// When it was asked for, and when it was there.
     pub(crate) read_at: (BootInstant, BootInstant),
 }

@@ -124,8 +124,12 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: 
         rows_max: rows_max + scan.again,
     };
     let scans: Vec<LaneScan> = wanted.iter().map(scan).collect();
-    let entries = store_call("lane_entries", store.lane_entries(&lanes.name(), &scans)).await?;
+    let entries = store_call("lane_entries", store.lane_entries(&lanes.name(), &scans)).await;
     let read_at = (now, engine.clock.now());
+    if matches!(entries, Err(StoreError::TimedOut { .. })) {
+        wanted.iter().for_each(|(tenure, scan)| lanes.rest(*tenure, *scan, read_at));
+    }
+    let entries = entries?;
     let (mut rest, mut late) = (&entries[..], 0);
     for (place, scan) in wanted.iter().enumerate() {
         let (page, behind) = rest.split_at(rest.partition_point(|entry| entry.scan <= place));

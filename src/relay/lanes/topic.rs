@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub(crate) struct TopicLanes {
     /// A lane may have to be fenced.
     pub(crate) fence: Notify,
     hasher: RandomState,
+    /// Rows that were read, or came with their commit, so far.
+    seen: AtomicU64,
     /// Whether the database was seen to have these lanes.
     is_prepared: AtomicBool,
     /// Since when reading failed each time.
@@ -90,6 +92,7 @@ impl TopicLanes {
             keep: Notify::new(),
             fence: Notify::new(),
             hasher: RandomState::new(),
+            seen: AtomicU64::new(0),
             is_prepared: AtomicBool::new(false),
             failing_since: Mutex::default(),
             asleep_until: Mutex::default(),
@@ -207,6 +210,7 @@ impl TopicLanes {
         };
         let mut owned = self.owned();
         let Some(lane) = owned.get_mut(&tenure.lane()).filter(|lane| lane.tenure == tenure) else { return 0 };
+        let news = entries.iter().filter(|entry| entry.row.id > lane.seen_to()).count() as u64;
         // Looked at under the lock, behind which rows become known: none is missed between the two.
         let page = Page {
             rows: entries.iter().filter_map(found).collect(),
@@ -215,9 +219,17 @@ impl TopicLanes {
             horizon: entries.first().and_then(|entry| entry.horizon),
             last: entries.last().map_or(scan.after, |entry| entry.row.id),
             is_full,
+            seen: self.seen.fetch_add(news, Ordering::Relaxed) + news,
             read_at,
         };
         lane.note(scan, &page, late_at)
+    }
+
+    /// Notes that a page took too long to be read.
+    pub(crate) fn rest(&self, tenure: Tenure, scan: Scan, (began_at, now): (BootInstant, BootInstant)) {
+        if let Some(lane) = self.owned().get_mut(&tenure.lane()).filter(|lane| lane.tenure == tenure) {
+            lane.rest(scan, began_at.until(now), now);
+        }
     }
 
     /// Takes rows whose turn it is, from one lane after the other, beginning behind the lane at `turn`.

@@ -10,7 +10,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::lanes::{TOPIC, owned, world, world_with};
 use super::{DEADLINE, World, envelope};
 use crate::lane::lane_of;
-use crate::limits::{LANE_OPEN_DURATION, LANE_OPEN_DURATION_MAX, LANES};
+use crate::limits::{LANE_OPEN_DURATION, LANE_OPEN_DURATION_MAX, LANE_OPEN_ROWS_MAX, LANES};
 use crate::relay::StartError;
 use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow, SchemaProblem};
 use crate::topic::Topic;
@@ -80,6 +80,34 @@ async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key() {
         world.hand_over_keyed(other, &beside, true);
         world.drained().await;
         sleep(Duration::from_millis(300)).await;
+    }
+
+    let hung = hung.commit();
+    let next = world.commit_keyed("a");
+    world.hand_over_keyed(next, "a", true);
+    world.drained().await;
+    assert_eq!(world.first_appearances()["a"], [hung.message_id, next.message_id]);
+}
+
+/// Ids are drawn by everybody: also by other topics, and by transactions that are rolled back.
+#[tokio::test(start_paused = true)]
+async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key_however_many_ids_others_draw() {
+    let world = world();
+    let _relay = world.start().await;
+    let beside = key_where(|lane| lane == lane_of("a", LANES));
+    let commit_beside = async || {
+        let other = world.commit_keyed(&beside);
+        world.hand_over_keyed(other, &beside, true);
+        world.drained().await;
+    };
+    let hung = world.begin_keyed("a");
+    commit_beside().await;
+    for _ in 0..2 * LANE_OPEN_ROWS_MAX {
+        drop(world.begin_keyed("b"));
+    }
+    for _ in 0..3 {
+        sleep(LANE_OPEN_DURATION).await;
+        commit_beside().await;
     }
 
     let hung = hung.commit();

@@ -99,6 +99,7 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::lanes::lane",
             "relay::lanes::lane::arrive",
             "relay::lanes::lane::blocked",
+            "relay::lanes::lane::reading",
             "relay::lanes::woken",
             "relay::lanes::commits",
             "relay::lanes::arrivals",

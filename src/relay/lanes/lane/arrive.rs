@@ -13,6 +13,11 @@ impl Lane {
         (self.has_more, self.covered_at) = (true, None);
     }
 
+    /// The highest id that was read, or came with its commit.
+    pub(crate) fn seen_to(&self) -> i64 {
+        self.read_to.max(self.arrived_to)
+    }
+
     /// A row is about to be committed to it in this process: what stands before that is read meanwhile.
     pub(crate) fn expect(&mut self) {
         self.has_more = true;

@@ -155,7 +155,7 @@ impl Schedule {
         let rows = page.iter().filter(|(_, row, _)| !self.delivered.contains(&row.id)).map(found).collect();
         let youngest = page.iter().map(|(_, _, since)| since.until(self.now)).min().unwrap_or(Duration::MAX);
         let read = page.len();
-        let page = Page { rows, read, youngest, horizon: None, last, is_full, read_at: (asked_at, self.now) };
+        let page = Page { rows, read, youngest, horizon: None, last, is_full, seen: 0, read_at: (asked_at, self.now) };
         self.lane.note(scan, &page, self.now + Duration::from_secs(1));
     }
 

@@ -1,5 +1,7 @@
 use super::*;
-use crate::limits::LANE_WAKE_SLACK_IDS;
+use crate::limits::{
+    LANE_AGAIN_ROWS_MAX, LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS, LOOK_BACK_REST,
+};
 use crate::message::MessageId;
 
 const NOW: BootInstant = BootInstant::from_boot(Duration::from_secs(9));
@@ -24,7 +26,7 @@ fn note(lane: &mut Lane, scan: Scan, rows: Vec<Found>, (read, last): (usize, i64
 /// A page to the end, up to `last`.
 fn page(rows: Vec<Found>, last: i64) -> Page {
     let read = rows.len();
-    Page { rows, read, youngest: Duration::MAX, horizon: None, last, is_full: false, read_at: (NOW, NOW) }
+    Page { rows, read, youngest: Duration::MAX, horizon: None, last, is_full: false, seen: 0, read_at: (NOW, NOW) }
 }
 
 /// What is read next at `now`, once nothing is found by the late read that is due.
@@ -142,6 +144,41 @@ fn pages_that_are_full_of_held_rows_are_read_with_a_pause_between_them() {
         }
         assert!(lane.next_scan(at + LANE_LATE_PAUSE - MILLISECOND).is_none(), "{page}");
     }
+}
+
+#[test]
+fn a_lane_is_read_from_its_beginning_as_seldom_as_that_takes_long() {
+    let mut lane = lane();
+    read(&mut lane, 50..51);
+    while lane.floor.id() < 50 {
+        lane.expect();
+        let front = next(&mut lane, NOW).unwrap();
+        note(&mut lane, front, Vec::new(), (0, 50), false);
+    }
+    let (took, mut from_the_beginning, polls) = (POLL / 5, 0, 100);
+    for poll in 1..=polls {
+        let at = NOW + POLL * poll;
+        let late = lane.next_scan(at).filter(|scan| scan.kind == ScanKind::Late).unwrap();
+        from_the_beginning += u32::from(late.after == 0);
+        let took = if late.after == 0 { took } else { MILLISECOND };
+        lane.note(late, &Page { read_at: (at, at + took), ..page(Vec::new(), late.after) }, at + POLL);
+    }
+    assert!(from_the_beginning > 0);
+    assert!(took * LOOK_BACK_REST * (from_the_beginning - 1) <= POLL * polls, "{from_the_beginning}");
+}
+
+#[test]
+fn a_page_from_the_beginning_that_is_not_there_in_time_is_followed_by_one_from_the_floor() {
+    let mut lane = lane();
+    read(&mut lane, 50..51);
+    lane.expect();
+    let front = next(&mut lane, NOW).unwrap();
+    note(&mut lane, front, Vec::new(), (0, 50), false);
+    let after = |lane: &Lane, at| lane.next_scan(at).filter(|scan| scan.kind == ScanKind::Late).map(|scan| scan.after);
+    assert_eq!(after(&lane, NOW + POLL), Some(0));
+    lane.rest(lane.next_scan(NOW + POLL).unwrap(), POLL, NOW + POLL * 2);
+    assert_eq!(after(&lane, NOW + POLL * 2), Some(50));
+    assert_eq!(after(&lane, NOW + POLL * (2 + LOOK_BACK_REST)), Some(0));
 }
 
 /// Reads the lane to its end, from `began_at` on.

@@ -4,6 +4,7 @@
 //! need not wait for the commit: from the announcement of COMMIT on it sees all of them. So it is done meanwhile.
 
 use std::hash::BuildHasher as _;
+use std::sync::atomic::Ordering;
 
 use super::TopicLanes;
 use crate::clock::BootInstant;
@@ -62,7 +63,10 @@ impl TopicLanes {
         for Arrival { lane, key, waiting, announced_at } in arrived {
             let Some(lane) = owned.get_mut(&lane) else { continue };
             match lane.arrive(key, waiting, announced_at, now) {
-                Some(is_late) => late += usize::from(is_late),
+                Some(is_late) => {
+                    late += usize::from(is_late);
+                    self.seen.fetch_add(1, Ordering::Relaxed);
+                }
                 None => lane.woken(Some(waiting.row.id)),
             }
         }
