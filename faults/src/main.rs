@@ -106,9 +106,8 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
         (None, Some(mistake)) => of(mistake, false),
         (None, None) => {
             let run = &arguments.run;
-            let (without, consumed_min) =
-                if run.smoke { (schedule::NOT_IN_SMOKE, SMOKE_CONSUMED_MIN) } else { (&[][..], CONSUMED_MIN) };
-            Ok(plans::long(run.seed, run.minutes, run.skew, without, consumed_min))
+            let consumed_min = if run.smoke { SMOKE_CONSUMED_MIN } else { CONSUMED_MIN };
+            Ok(plans::long(run.seed, run.minutes, run.skew, consumed_min))
         }
     }
 }

@@ -184,9 +184,11 @@ async fn go_through(scene: &Scene<'_>, plan: &Plan, journal: &Journal, fleet: &m
             gone.stuck = Some(format!("behind phase {}: {what}", number + 1));
             break;
         }
-        let calm = Calm::begin(&mut scene.connect().await?, faults.dead_rows()).await?;
+        let calm = Calm::begin(&mut scene.connect().await?, faults.held()).await?;
         fleet.watch(CALM, scene.stop).await?;
-        gone.calms.push(calm.end(&mut scene.connect().await?).await?);
+        let calm = calm.end(&mut scene.connect().await?).await?;
+        println!("read in the calm: {:?}, of what is dead: {:?}", calm.rows_read, calm.dead);
+        gone.calms.push(calm);
     }
     faults.release();
     Ok(gone)

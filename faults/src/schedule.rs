@@ -206,11 +206,6 @@ pub(crate) const SKEWED: &[Kind] = &[
     Kind::PanicPolicies,
 ];
 
-/// Not in the smoke run that each change goes through. Behind a table lock and panicking policies two of five runs had one message of an
-/// ordered topic behind a later one of its key, on a machine that was busy besides, and why is not known yet; what a snapshot costs is
-/// judged by counts that a busy machine moves. A run of one's own has all of them.
-pub(crate) const NOT_IN_SMOKE: &[Kind] = &[Kind::LockTable, Kind::HoldSnapshot, Kind::PanicPolicies];
-
 /// How long a phase takes with its calm, about.
 const PHASE_MS: u64 = 66_000;
 

@@ -1,8 +1,11 @@
 //! What was committed, written by the transactions themselves and not by the library; and what each message has to say.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Integer};
+use diesel::sql_types::{BigInt, Integer, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection as _};
 use uuid::Uuid;
 
@@ -251,6 +254,14 @@ struct Counted {
 }
 
 #[derive(QueryableByName)]
+struct IndexRead {
+    #[diesel(sql_type = Text)]
+    index: String,
+    #[diesel(sql_type = BigInt)]
+    rows: i64,
+}
+
+#[derive(QueryableByName)]
 struct Numbered {
     #[diesel(sql_type = Integer)]
     _number: i32,
@@ -290,12 +301,34 @@ pub(crate) async fn leave_dead_rows(connection: &mut AsyncPgConnection, topic: &
     connection.batch_execute(&sql).await.context("leave dead rows")
 }
 
-/// Index entries and rows of the table of messages that statements have read so far.
-pub(crate) async fn rows_read(connection: &mut AsyncPgConnection) -> Result<u64> {
+/// Removes the rows that are dead, and their index entries.
+pub(crate) async fn vacuum(connection: &mut AsyncPgConnection) -> Result<()> {
+    // Not what is empty at the table's end: that takes a lock which the applications wait for.
+    connection.batch_execute("VACUUM (TRUNCATE false) outbox_messages").await.context("vacuum")
+}
+
+/// Index entries of the table of messages that statements have read so far, by index.
+pub(crate) async fn rows_read(connection: &mut AsyncPgConnection) -> Result<BTreeMap<String, u64>> {
     let query = diesel::sql_query(
-        "SELECT (coalesce(sum(idx_tup_read), 0))::bigint AS count FROM pg_stat_user_indexes WHERE relname = 'outbox_messages'",
+        "SELECT indexrelname::text AS index, idx_tup_read AS rows FROM pg_stat_user_indexes WHERE relname = 'outbox_messages'",
     );
-    Ok(query.get_result::<Counted>(connection).await?.count.cast_unsigned())
+    let read: Vec<IndexRead> = query.load(connection).await?;
+    Ok(read.into_iter().map(|read| (read.index, read.rows.cast_unsigned())).collect())
+}
+
+/// How long the server takes to walk over the index entries of a topic's rows, dead ones among them, as a look from the beginning does.
+pub(crate) async fn walk(connection: &mut AsyncPgConnection, topic: &str) -> Result<Duration> {
+    connection.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await?;
+    let sql = "SELECT count(*) AS count FROM outbox_messages WHERE topic = $1 AND lane < 0 AND due_at < now()";
+    let mut shortest = Duration::MAX;
+    // The first may have to read pages that the second finds in memory.
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let query = diesel::sql_query(sql).bind::<Text, _>(topic);
+        query.get_result::<Counted>(connection).await.context("walk over what is dead")?;
+        shortest = shortest.min(begun.elapsed());
+    }
+    Ok(shortest)
 }
 
 /// Gives ids once more, from `id` on, as a sequence does that lags behind after a fail-over.

@@ -57,9 +57,9 @@ impl Topics {
     }
 }
 
-/// `retention.ms` of the aged topic: far below the age of its messages, and above what passes between two looks of the consumer and until
-/// a message that was sent is in the topic, on a machine that is busy.
-pub(crate) const AGED_RETENTION_MS: &str = "15000";
+/// `retention.ms` of the aged topic: far below the age of its messages, which is an hour, and far above what passes until a message that was
+/// sent is read, an outage of the broker included. At 15 s an outage of 17 s took what the consumer had not read yet.
+pub(crate) const AGED_RETENTION_MS: &str = "600000";
 
 /// Connections of a relay's pool.
 pub(crate) const RELAY_CONNECTIONS: i64 = 10;

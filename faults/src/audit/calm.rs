@@ -11,12 +11,13 @@ use crate::wire::{AGED, RELAY_CONNECTIONS};
 /// How long a message may take in a calm from when it is written, in milliseconds: its transaction is open for up to 2.3 s, its delay up to
 /// 3 s for one that could not be sent at once, and a sweep comes each second.
 const LATE_MS: u64 = 5_000;
-/// How often each relay may walk through all that is dead within a calm of 8 s: a full sweep comes once a minute, and a relay that has just
-/// started, or lost its place, makes one more.
-const WALKS_MAX: u64 = 2 * APPLICATIONS as u64;
-/// Index entries that a calm reads at most where no snapshot is held: what the load itself has left dead there until the next vacuum, which
-/// comes once a minute, is read through again and again.
-const READ_MAX: u64 = 1_000_000;
+/// How many times as long as a walk through all that is dead took, a relay rests before the next (`LOOK_BACK_REST` of the library).
+const WALK_REST: u64 = 50;
+/// Walks of a relay beyond those: one that was due when the calm began, one of a relay that has lost its place, and what its lanes and
+/// claims walk over.
+const WALKS_MORE: u64 = 3;
+/// Index entries of a calm beside those that are dead on purpose: the load's own, which nobody may remove either.
+const OWN_ROWS_MAX: u64 = 150_000;
 /// For how long a process may have more connections than its pool, in milliseconds: the server may notice an end a moment later.
 const CROWDED_MAX_MS: u64 = 1_000;
 
@@ -48,12 +49,19 @@ impl Audit {
         }
     }
 
-    /// What is dead is not walked through again and again while a snapshot keeps it there.
+    /// What is dead is not walked through again and again while a snapshot keeps it there. Without one, vacuum removes it, and how much of
+    /// it is read says nothing.
     pub(super) fn look_for_costs(&mut self, evidence: &Evidence<'_>) {
         for calm in evidence.calms {
-            let read_max = READ_MAX + calm.dead_rows.unwrap_or(0) * WALKS_MAX;
-            if calm.rows_read > read_max {
-                self.find(Finding::Costly, || format!("at most {read_max} may be read: {calm:?}"));
+            let Some(dead) = calm.dead else { continue };
+            let walk_us = u64::try_from(dead.walk.as_micros()).unwrap_or(u64::MAX).max(1);
+            let walks = WALKS_MORE + (calm.until_ms - calm.from_ms) * 1_000 / walk_us.saturating_mul(WALK_REST + 1);
+            let read_max = APPLICATIONS as u64 * walks * (dead.rows + OWN_ROWS_MAX);
+            let read: u64 = calm.rows_read.values().sum();
+            if read > read_max {
+                self.find(Finding::Costly, || {
+                    format!("{read} index entries read, at most {read_max} may be: {calm:?}")
+                });
             }
         }
     }
