@@ -127,7 +127,7 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: 
     let entries = store_call("lane_entries", store.lane_entries(&lanes.name(), &scans)).await;
     let read_at = (now, engine.clock.now());
     if matches!(entries, Err(StoreError::TimedOut { .. })) {
-        wanted.iter().for_each(|(tenure, scan)| lanes.rest(*tenure, *scan, read_at));
+        wanted.iter().for_each(|(tenure, scan)| lanes.with_lane(*tenure, |lane| lane.rest(*scan, read_at)));
     }
     let entries = entries?;
     let (mut rest, mut late) = (&entries[..], 0);

@@ -225,13 +225,6 @@ impl TopicLanes {
         lane.note(scan, &page, late_at)
     }
 
-    /// Notes that a page took too long to be read.
-    pub(crate) fn rest(&self, tenure: Tenure, scan: Scan, (began_at, now): (BootInstant, BootInstant)) {
-        if let Some(lane) = self.owned().get_mut(&tenure.lane()).filter(|lane| lane.tenure == tenure) {
-            lane.rest(scan, began_at.until(now), now);
-        }
-    }
-
     /// Takes rows whose turn it is, from one lane after the other, beginning behind the lane at `turn`.
     pub(crate) fn take(&self, turn: &mut u16, rows_max: usize, bytes_max: usize, now: BootInstant) -> Vec<Turn> {
         let mut owned = self.owned();

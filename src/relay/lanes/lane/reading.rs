@@ -26,7 +26,8 @@ impl Lane {
         let scan = |kind, after| Scan { kind, after, again: 0, front: self.front, is_complete: after <= base };
         let wants_front = self.wants_front() && now >= self.front_at;
         let front = wants_front.then(|| Scan { again: self.again, ..scan(ScanKind::Front, base) });
-        let late_after = if now >= self.back_at { self.late_from } else { self.late_from.max(base) };
+        // A pass that is under way goes on: what stands behind its first page is not to wait for ever.
+        let late_after = if self.late_from > 0 || now >= self.back_at { self.late_from } else { base };
         let late = (now >= self.late_at).then(|| scan(ScanKind::Late, late_after));
         // What is beyond the front comes with a page from there.
         let within = self.hungry.first().filter(|(from, _)| *from <= self.front);
@@ -66,7 +67,7 @@ impl Lane {
             }
             self.floor.note(Covered { last, end: page.end(), youngest, horizon, seen, began_at, ended_at: now });
         }
-        self.rest(scan, began_at.until(now), now);
+        self.rest(scan, page.read_at);
         match scan.kind {
             // Not beyond where a wake set it back to meanwhile.
             ScanKind::Front if scan.front == self.front => {
@@ -94,9 +95,10 @@ impl Lane {
 
     /// Notes how long a page took. Somebody's old snapshot keeps vacuum from the index entries of what is gone, and a page from the
     /// beginning walks over all of them: so they have [`LOOK_BACK_REST`] times as long between them.
-    pub(crate) fn rest(&mut self, scan: Scan, took: Duration, now: BootInstant) {
+    pub(crate) fn rest(&mut self, scan: Scan, (began_at, now): (BootInstant, BootInstant)) {
         if scan.kind == ScanKind::Late && scan.after == self.late_from {
-            self.back_at = now + took.saturating_mul(LOOK_BACK_REST);
+            // A pass may take several pages: a quick one does not end the rest behind a slow one.
+            self.back_at = self.back_at.max(now + began_at.until(now).saturating_mul(LOOK_BACK_REST));
         }
     }
 }

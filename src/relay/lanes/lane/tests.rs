@@ -176,9 +176,34 @@ fn a_page_from_the_beginning_that_is_not_there_in_time_is_followed_by_one_from_t
     note(&mut lane, front, Vec::new(), (0, 50), false);
     let after = |lane: &Lane, at| lane.next_scan(at).filter(|scan| scan.kind == ScanKind::Late).map(|scan| scan.after);
     assert_eq!(after(&lane, NOW + POLL), Some(0));
-    lane.rest(lane.next_scan(NOW + POLL).unwrap(), POLL, NOW + POLL * 2);
+    lane.rest(lane.next_scan(NOW + POLL).unwrap(), (NOW + POLL, NOW + POLL * 2));
     assert_eq!(after(&lane, NOW + POLL * 2), Some(50));
     assert_eq!(after(&lane, NOW + POLL * (2 + LOOK_BACK_REST)), Some(0));
+}
+
+#[test]
+fn the_last_page_of_a_pass_from_the_beginning_ends_no_rest_of_the_first() {
+    let mut lane = lane();
+    read(&mut lane, 50..51);
+    lane.expect();
+    let front = next(&mut lane, NOW).unwrap();
+    note(&mut lane, front, Vec::new(), (0, 50), false);
+    let mut at = NOW + POLL;
+    for (last, took, is_full) in [(7, POLL, true), (7, MILLISECOND, false)] {
+        let late = lane.next_scan(at).filter(|scan| scan.kind == ScanKind::Late).unwrap();
+        assert_eq!(late.after, if is_full { 0 } else { 7 });
+        let page = Page { read: 1, is_full, read_at: (at, at + took), ..page(Vec::new(), last) };
+        at = at + took;
+        lane.note(late, &page, at + POLL);
+        // One read from the front comes with a full page.
+        if is_full {
+            let front = lane.next_scan(at).unwrap();
+            note(&mut lane, front, Vec::new(), (0, 50), false);
+            at = at + LANE_LATE_PAUSE;
+        }
+    }
+    let late = lane.next_scan(at + POLL).filter(|scan| scan.kind == ScanKind::Late);
+    assert_eq!(late.map(|scan| scan.after), Some(50));
 }
 
 /// Reads the lane to its end, from `began_at` on.
