@@ -12,7 +12,7 @@ use super::{DEADLINE, World, envelope};
 use crate::lane::lane_of;
 use crate::limits::{LANE_OPEN_DURATION, LANE_OPEN_DURATION_MAX, LANE_OPEN_ROWS_MAX, LANES};
 use crate::relay::StartError;
-use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow, SchemaProblem};
+use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow, RowKey, SchemaProblem};
 use crate::topic::Topic;
 
 impl World {
@@ -26,6 +26,20 @@ impl World {
 fn key_where(is_wanted: impl Fn(u16) -> bool) -> String {
     let mut keys = (0_u32..).map(|number| number.to_string());
     keys.find(|key| is_wanted(lane_of(key, LANES))).unwrap()
+}
+
+/// Commits a row of the key, and waits until nothing is left to send. Returns the row.
+async fn sent(world: &World, key: &str) -> RowKey {
+    let row = world.commit_keyed_and_hand_over(key);
+    world.drained().await;
+    row
+}
+
+/// Commits a row of key `a` whose process tells nobody, and then the next of its key, which comes behind it.
+async fn assert_goes_before_the_next(world: &World, hung: PendingRow) {
+    let hung = hung.commit();
+    let next = sent(world, "a").await;
+    assert_eq!(world.first_appearances()["a"], [hung.message_id, next.message_id]);
 }
 
 /// Loses every lane, and takes it again, with what is in flight.
@@ -76,17 +90,10 @@ async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key() {
     let hung = world.begin_keyed("a");
     let end = Instant::now() + LANE_OPEN_DURATION_MAX - Duration::from_secs(5);
     while Instant::now() < end {
-        let other = world.commit_keyed(&beside);
-        world.hand_over_keyed(other, &beside, true);
-        world.drained().await;
+        sent(&world, &beside).await;
         sleep(Duration::from_millis(300)).await;
     }
-
-    let hung = hung.commit();
-    let next = world.commit_keyed("a");
-    world.hand_over_keyed(next, "a", true);
-    world.drained().await;
-    assert_eq!(world.first_appearances()["a"], [hung.message_id, next.message_id]);
+    assert_goes_before_the_next(&world, hung).await;
 }
 
 /// Ids are drawn by everybody: also by other topics, and by transactions that are rolled back.
@@ -95,26 +102,16 @@ async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key_however_ma
     let world = world();
     let _relay = world.start().await;
     let beside = key_where(|lane| lane == lane_of("a", LANES));
-    let commit_beside = async || {
-        let other = world.commit_keyed(&beside);
-        world.hand_over_keyed(other, &beside, true);
-        world.drained().await;
-    };
     let hung = world.begin_keyed("a");
-    commit_beside().await;
+    sent(&world, &beside).await;
     for _ in 0..2 * LANE_OPEN_ROWS_MAX {
         drop(world.begin_keyed("b"));
     }
     for _ in 0..3 {
         sleep(LANE_OPEN_DURATION).await;
-        commit_beside().await;
+        sent(&world, &beside).await;
     }
-
-    let hung = hung.commit();
-    let next = world.commit_keyed("a");
-    world.hand_over_keyed(next, "a", true);
-    world.drained().await;
-    assert_eq!(world.first_appearances()["a"], [hung.message_id, next.message_id]);
+    assert_goes_before_the_next(&world, hung).await;
 }
 
 /// A page of a lane that is full of young rows is not gone past before they are old enough, or gone.

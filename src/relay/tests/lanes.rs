@@ -35,7 +35,7 @@ impl World {
         self.store.insert(envelope, InsertOptions::default().in_lane(lane_of(key, LANES)))
     }
 
-    fn commit_keyed_and_hand_over(&self, key: &str) -> RowKey {
+    pub(super) fn commit_keyed_and_hand_over(&self, key: &str) -> RowKey {
         let row = self.commit_keyed(key);
         self.hand_over_keyed(row, key, true);
         row
