@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use diesel_outbox::limits::LOOK_BACK_REST;
+
 use super::{Audit, Evidence, Finding};
 use crate::consumer::Record;
 use crate::schedule::APPLICATIONS;
@@ -11,9 +13,7 @@ use crate::wire::{AGED, RELAY_CONNECTIONS};
 /// How long a message may take in a calm from when it is written, in milliseconds: its transaction is open for up to 2.3 s, its delay up to
 /// 3 s for one that could not be sent at once, and a sweep comes each second.
 const LATE_MS: u64 = 5_000;
-/// How many times as long as a walk through all that is dead took, a relay rests before the next (`LOOK_BACK_REST` of the library).
-const WALK_REST: u64 = 50;
-/// Walks of a relay beyond those: one that was due when the calm began, one of a relay that has lost its place, and what its lanes and
+/// Walks of a relay beyond those that its rests allow: one that was due when the calm began, one of a relay that has lost its place, and what its lanes and
 /// claims walk over.
 const WALKS_MORE: u64 = 3;
 /// Index entries of a calm beside those that are dead on purpose: the load's own, which nobody may remove either.
@@ -55,7 +55,8 @@ impl Audit {
         for calm in evidence.calms {
             let Some(dead) = calm.dead else { continue };
             let walk_us = u64::try_from(dead.walk.as_micros()).unwrap_or(u64::MAX).max(1);
-            let walks = WALKS_MORE + (calm.until_ms - calm.from_ms) * 1_000 / walk_us.saturating_mul(WALK_REST + 1);
+            let walks = WALKS_MORE
+                + (calm.until_ms - calm.from_ms) * 1_000 / walk_us.saturating_mul(u64::from(LOOK_BACK_REST) + 1);
             let read_max = APPLICATIONS as u64 * walks * (dead.rows + OWN_ROWS_MAX);
             let read: u64 = calm.rows_read.values().sum();
             if read > read_max {
