@@ -35,7 +35,7 @@ pub(crate) fn install(packages: &[&str], stop: &Stop) -> Result<bool> {
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "-y"]).args(arguments);
-        run(&mut command, stop, |_| {})
+        run(&mut command, stop)
     };
     Ok(apt(&["update"])? && apt(&[&["install", "--no-install-recommends"], packages].concat())?)
 }

@@ -25,6 +25,6 @@ pub(crate) fn faults(faults: &FaultRun, stop: &Stop) -> Result<ExitCode> {
     let folder = tempfile::Builder::new().prefix("outbox-faults-").permissions(Permissions::from_mode(0o755)).tempdir();
     let folder = folder.context("make a folder for this run")?;
     command.env("TMPDIR", folder.path());
-    let passed = run(&mut command, stop, |_| {})?;
+    let passed = run(&mut command, stop)?;
     Ok(ExitCode::from(u8::from(!passed)))
 }

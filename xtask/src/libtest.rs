@@ -1,5 +1,13 @@
 //! What a test binary or rustdoc printed.
 
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// So long a test binary may print nothing. The longest test takes four minutes; one that hangs would use up CI's time, and nobody would
+/// learn its name.
+const SILENCE_MAX: Duration = Duration::from_secs(15 * 60);
+
 /// The outcome of one or more test binaries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Output {
@@ -11,6 +19,10 @@ pub(crate) struct Output {
     pub(crate) failed: usize,
     /// As `passed`.
     pub(crate) ignored: usize,
+    /// Those that take long, and have not ended.
+    slow: Vec<String>,
+    /// When the binary that runs printed something last.
+    printed_at: Option<Instant>,
 }
 
 /// What became of one test.
@@ -25,10 +37,40 @@ pub(crate) enum Verdict {
 }
 
 impl Output {
-    /// Takes one line of the output.
-    pub(crate) fn read(&mut self, line: &str) {
+    /// Takes one line of the output, or that there is none for now.
+    ///
+    /// # Errors
+    ///
+    /// There has been none for too long.
+    pub(crate) fn watch(&mut self, line: Option<&str>) -> Result<()> {
+        let now = Instant::now();
+        match line {
+            Some(line) => {
+                let has_begun = self.printed_at.is_some() || line.starts_with("running ");
+                self.printed_at = (has_begun && !line.starts_with("test result: ")).then_some(now);
+                self.read(line);
+            }
+            None if self.printed_at.is_some_and(|at| now.duration_since(at) >= SILENCE_MAX) => {
+                bail!("no test has ended for {SILENCE_MAX:?}");
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Names the tests that take long and have not ended.
+    pub(crate) fn unfinished(&self) -> String {
+        match self.slow.as_slice() {
+            [] => String::new(),
+            slow => format!("; still running: {}", slow.join(", ")),
+        }
+    }
+
+    fn read(&mut self, line: &str) {
         let Some(rest) = line.strip_prefix("test ") else { return };
-        if let Some(summary) = rest.strip_prefix("result: ") {
+        if let Some((name, _)) = rest.split_once(" has been running for over ") {
+            self.slow.push(name.to_owned());
+        } else if let Some(summary) = rest.strip_prefix("result: ") {
             self.passed += count(summary, "passed");
             self.failed += count(summary, "failed");
             self.ignored += count(summary, "ignored");
@@ -43,6 +85,7 @@ impl Output {
                 ("FAILED", _) => Verdict::Failed,
                 _ => return,
             };
+            self.slow.retain(|slow| slow != name);
             self.tests.push((name.to_owned(), verdict));
         }
     }
@@ -75,7 +118,7 @@ fn count(summary: &str, what: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Output, Verdict};
+    use super::*;
 
     #[test]
     fn results_are_summed_and_tests_named() {
@@ -98,8 +141,28 @@ test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
             passed: 11,
             failed: 1,
             ignored: 1,
+            slow: vec!["relay::slow".to_owned()],
+            printed_at: None,
         };
         assert_eq!(output, expected);
+    }
+
+    #[test]
+    fn a_test_that_hangs_is_named_and_a_build_has_its_time() {
+        let mut output = Output::default();
+        let mut see =
+            |lines: &[&str]| lines.iter().try_for_each(|line| output.watch(Some(line))).map(|()| output.printed_at);
+        let slow = "test relay::slow has been running for over 60 seconds";
+        assert_eq!(see(&["   Compiling a"]).unwrap(), None);
+        assert!(see(&["running 2 tests", slow, "test relay::a ... ok"]).unwrap().is_some());
+        output.watch(None).unwrap();
+        output.printed_at = output.printed_at.and_then(|at| at.checked_sub(SILENCE_MAX));
+        output.watch(None).unwrap_err();
+        assert_eq!(output.unfinished(), "; still running: relay::slow");
+        output.watch(Some("test relay::slow ... ok")).unwrap();
+        assert_eq!(output.unfinished(), "");
+        output.watch(Some("test result: ok. 2 passed; 0 failed")).unwrap();
+        assert_eq!(output.printed_at, None);
     }
 
     #[test]

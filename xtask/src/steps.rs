@@ -11,7 +11,7 @@ use xtask::stop::Stop;
 use crate::libtest::Output;
 use crate::report::{Report, TestRun};
 use crate::shared::Shared;
-use crate::tools::{cargo, run, workspace};
+use crate::tools::{cargo, run, watch, workspace};
 use crate::{apt, features, package};
 
 /// A selection of the steps, or of the tests by what they run against.
@@ -173,7 +173,7 @@ impl Steps<'_> {
     fn check(&mut self, suite: &str, command: &mut Command) -> Result<()> {
         let start = Instant::now();
         self.shared.equip(command);
-        let passed = run(command, self.stop, |_| {})?;
+        let passed = run(command, self.stop)?;
         self.report.check(suite, passed, start.elapsed());
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Steps<'_> {
         };
         let mut add = Command::new("rustup");
         add.args(["component", "add", component]);
-        if !present() && (run(&mut add, self.stop, |_| {}).is_err() || !present()) {
+        if !present() && (run(&mut add, self.stop).is_err() || !present()) {
             self.report.skip(suite, &format!("no {component}: rustup component add {component}"), in_ci());
             return Ok(());
         }
@@ -219,7 +219,9 @@ impl Steps<'_> {
         let mut command = cargo(&arguments);
         self.shared.equip(&mut command);
         let mut output = Output::default();
-        let succeeded = run(&mut command, self.stop, |line| output.read(line))?;
+        let watched = watch(&mut command, self.stop, |line| output.watch(line));
+        let succeeded =
+            watched.with_context(|| format!("{} tests had ended{}", output.tests.len(), output.unfinished()))?;
         Ok((output, succeeded))
     }
 

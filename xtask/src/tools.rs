@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use rustix::process::{Pid, Signal, kill_process_group};
 use xtask::stop::Stop;
 
@@ -29,12 +29,25 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `command` to its end and shows each line of its output as it comes, also to `see`; returns whether it succeeded.
+/// Runs `command` to its end and shows each line of its output as it comes; returns whether it succeeded.
 ///
 /// # Errors
 ///
 /// It cannot be started, or a signal asked us to stop: then it has ended too.
-pub(crate) fn run(command: &mut Command, stop: &Stop, mut see: impl FnMut(&str)) -> Result<bool> {
+pub(crate) fn run(command: &mut Command, stop: &Stop) -> Result<bool> {
+    watch(command, stop, |_| Ok(()))
+}
+
+/// As [`run`]; `see` gets each line too, and `None` now and then while there is none.
+///
+/// # Errors
+///
+/// Also that of `see`: then the command has ended too.
+pub(crate) fn watch(
+    command: &mut Command,
+    stop: &Stop,
+    mut see: impl FnMut(Option<&str>) -> Result<()>,
+) -> Result<bool> {
     let line: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     println!("\n$ {program} {}", line.join(" "));
@@ -59,17 +72,18 @@ pub(crate) fn run(command: &mut Command, stop: &Stop, mut see: impl FnMut(&str))
         }
     });
     loop {
-        match lines.recv_timeout(Duration::from_millis(100)) {
+        let seen = match lines.recv_timeout(Duration::from_millis(100)) {
             Ok(line) => {
                 println!("{line}");
-                see(&line);
+                see(Some(&line))
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(child.wait()?.success()),
-            Err(RecvTimeoutError::Timeout) if stop.requested() => {
-                end_group(&mut child)?;
-                bail!("stopped by a signal");
-            }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) if stop.requested() => Err(anyhow!("stopped by a signal")),
+            Err(RecvTimeoutError::Timeout) => see(None),
+        };
+        if let Err(error) = seen {
+            end_group(&mut child)?;
+            return Err(error);
         }
     }
 }

@@ -8,6 +8,7 @@ use diesel_outbox::testing::transport::{Outcomes, Seen};
 use diesel_outbox::transport::{FailureClass, FencedLane, KafkaConfig, LaneName, Run, Transport};
 use rdkafka::admin::{NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::producer::{BaseProducer, Producer as _};
 use xtask::parts;
 use xtask::servers::Kafka;
 use xtask::servers::kafka::Options;
@@ -99,7 +100,7 @@ impl Paced {
     }
 }
 
-/// Two nodes. Every topic is led by the first, and those that starve want both.
+/// Two nodes. Every topic is led by the first, and so is the log of transactions; the topics that starve want both.
 struct Pair {
     first: Kafka,
     second: Kafka,
@@ -108,6 +109,10 @@ struct Pair {
 impl Pair {
     fn open() -> Option<Self> {
         let first = parts::own(Kafka::start(&Options::default()))?;
+        // The log has one replica, and is made at the first use. On the second node it would be gone with it, and no lane could commit.
+        let mut config = client(&first.bootstrap());
+        let producer: BaseProducer = config.set("transactional.id", "first").create().expect("a client");
+        producer.init_transactions(PATIENCE).expect("there is a log of transactions");
         let options = Options { second_of: Some(first.cluster()), ..Options::default() };
         let second = parts::own(Kafka::start(&options))?;
         Some(Self { first, second })

@@ -18,7 +18,7 @@ use xtask::servers::{Debezium, Kafka, Postgres, Rocketmq, kafka, rocketmq};
 use xtask::stop::Stop;
 
 use self::row::Row;
-use crate::tools::{run, workspace};
+use crate::tools::{run, watch, workspace};
 
 /// What to measure, and for how long.
 #[derive(Debug, Args)]
@@ -93,7 +93,7 @@ pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
         disk::ensure_below(&results, "the row sqlite has its database there, so check out on a disk")?;
     }
     for &row in rows {
-        ensure!(run(&mut row.program(&["--no-run"]), stop, |_| {})?, "the bench does not build");
+        ensure!(run(&mut row.program(&["--no-run"]), stop)?, "the bench does not build");
     }
     let started = Instant::now();
     let needs_kafka = rows.iter().any(|row| row.needs_kafka());
@@ -147,10 +147,11 @@ fn measure(bench: &Bench, row: Row, kafka: Option<&Kafka>, results: &Path, stop:
     }
     program.env("OUTBOX_BENCH_ROOT", std::process::id().to_string()).env("OUTBOX_BENCH_RESULTS", results);
     let mut why = "its program failed, and says above why".to_owned();
-    let succeeded = run(&mut program, stop, |line| {
-        if let Some(said) = line.strip_prefix(FAILED) {
+    let succeeded = watch(&mut program, stop, |line| {
+        if let Some(said) = line.and_then(|line| line.strip_prefix(FAILED)) {
             why = said.to_owned();
         }
+        Ok(())
     })?;
     ensure!(succeeded, "{why}");
     RowResult::read(results, &row.name())?.with_context(|| format!("{} left no result", row.name()))
