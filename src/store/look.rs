@@ -136,8 +136,8 @@ pub struct LookRange {
     pub topic: Arc<str>,
     /// Nothing at or before it was looked at.
     pub after: DueMark,
-    /// Where the next look and the next claim may begin: between `after` and this there is no row, claimed, locked by others or free,
-    /// and a row whose transaction is still open lies behind it if its `due_at` was set less than the slack ago.
+    /// Where the next look and the next claim may begin. Between `after` and this there is no row, whoever holds it. A row whose
+    /// transaction is still open lies behind it, if its `due_at` was set less than the slack ago.
     pub watermark: DueMark,
 }
 

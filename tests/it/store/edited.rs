@@ -1,16 +1,41 @@
 //! Rows that somebody edited by hand: whatever a column takes, such a row is claimed, fails and dies like others, and keeps no neighbour.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use diesel_outbox::store::{ClaimSpec, Dead, Failed, Held, InsertOptions, Loaded, LookSpec, RowKey, RowRef};
+use diesel_outbox::limits;
+use diesel_outbox::store::{ClaimSpec, Dead, Failed, Held, Loaded, LookSpec, RowKey, RowRef};
 use diesel_outbox::testing::store::StoreUnderTest;
-use diesel_outbox::{Envelope, MessageId, limits};
 
-/// Sets a row to the values of an edit (`column = value`), beside a sound one.
-pub(super) async fn assert_keeps_no_neighbour(test: &dyn StoreUnderTest, edit: &str, set: impl Fn(RowKey, &str)) {
+use super::{insert, spec};
+
+/// Edits that every database takes.
+const EDITS: [&str; 11] = [
+    "errors = '{}'",
+    "errors = '\"x\"'",
+    "errors = 'null'",
+    "errors = '1'",
+    // More than there are places for in an array.
+    r#"errors = '{"1":0, "2":0, "3":0, "4":0, "5":0, "6":0, "7":0, "8":0, "9":0, "10":0, "11":0, "12":0}'"#,
+    "epoch = 2147483647",
+    "epoch = -7",
+    "attempts = 2147483647, failures = 2147483647",
+    "attempts = -2147483648, failures = -2147483648",
+    "headers = '{}'",
+    "headers = ''",
+];
+
+/// Tries those edits and the database's own; `set` gets `column = value WHERE id = 7`.
+pub(super) async fn assert_keeps_no_neighbour(test: &dyn StoreUnderTest, own: &[&str], set: impl Fn(&str)) {
+    for edit in EDITS.iter().chain(own) {
+        try_edit(test, edit, &set).await;
+    }
+}
+
+/// Edits a row beside a sound one.
+async fn try_edit(test: &dyn StoreUnderTest, edit: &str, set: &impl Fn(&str)) {
     let store = test.store();
     let (odd, sound) = (insert(test).await, insert(test).await);
-    set(odd, edit);
+    set(&format!("{edit} WHERE id = {}", odd.id));
     let refs = [odd, sound].map(|key| RowRef { id: Some(key.id), message_id: key.message_id });
     let confirmed = store.confirm(&refs).await.unwrap_or_else(|error| panic!("confirm, {edit}: {error}"));
     assert!(confirmed.iter().any(|confirmed| confirmed.row.key() == sound), "confirm, {edit}");
@@ -45,22 +70,4 @@ pub(super) async fn assert_keeps_no_neighbour(test: &dyn StoreUnderTest, edit: &
     let dead: Vec<Dead> = closed.held.iter().map(dead).collect();
     let buried = store.dead(&dead).await.unwrap_or_else(|error| panic!("dead, {edit}: {error}"));
     assert_eq!(buried.len(), 2, "dead, {edit}");
-}
-
-async fn insert(test: &dyn StoreUnderTest) -> RowKey {
-    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
-    test.insert(&envelope, InsertOptions::default()).await
-}
-
-fn spec() -> ClaimSpec {
-    ClaimSpec {
-        topic: "orders".into(),
-        after: None,
-        rows_max: 1_000,
-        bytes_max: 8 << 20,
-        term_duration: Duration::from_secs(4),
-        lease_duration: Duration::from_secs(30),
-        watermark_slack_duration: Duration::from_secs(10),
-        keep: None,
-    }
 }

@@ -9,10 +9,32 @@ mod parts;
 mod postgres;
 mod sqlite;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use diesel_outbox::store::{LookSpec, SchemaProblem, Store, StoreError};
+use diesel_outbox::store::{ClaimSpec, InsertOptions, LookSpec, RowKey, SchemaProblem, Store, StoreError};
+use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::{Envelope, MessageId};
 use tokio::time::{Instant, sleep};
+
+/// A message of `orders` that is due.
+async fn insert(test: &(impl StoreUnderTest + ?Sized)) -> RowKey {
+    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
+    test.insert(&envelope, InsertOptions::default()).await
+}
+
+/// A claim of all of `orders`.
+fn spec() -> ClaimSpec {
+    ClaimSpec {
+        topic: "orders".into(),
+        after: None,
+        rows_max: 1_000,
+        bytes_max: 8 << 20,
+        term_duration: Duration::from_secs(4),
+        lease_duration: Duration::from_secs(30),
+        watermark_slack_duration: Duration::from_secs(10),
+        keep: None,
+    }
+}
 
 /// Polls until there is an answer.
 async fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {

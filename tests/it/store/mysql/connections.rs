@@ -7,7 +7,7 @@ use diesel_outbox::store::{Locking, LookSpec, Sessions, Store, StoreError};
 use diesel_outbox::testing::store::StoreUnderTest;
 
 use super::under_test::MysqlUnderTest;
-use super::{insert, spec};
+use crate::store::{insert, spec};
 
 macro_rules! over_both_pools {
     ($($case:ident),+ $(,)?) => {

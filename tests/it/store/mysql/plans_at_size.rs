@@ -10,7 +10,7 @@ use diesel::{QueryableByName, RunQueryDsl as _};
 use diesel_outbox::store::Store as _;
 
 use super::under_test::MysqlUnderTest;
-use super::{insert, spec};
+use crate::store::{insert, spec};
 
 const CALLS: usize = 8;
 

@@ -19,9 +19,9 @@ use xtask::servers::Mariadb;
 use xtask::servers::mariadb::{Flush, Options};
 
 use super::under_test::MysqlUnderTest;
-use super::{deadpool, insert, r2d2, spec};
-use crate::store::assert_works_without_pauses;
+use super::{deadpool, r2d2};
 use crate::store::edited::assert_keeps_no_neighbour;
+use crate::store::{assert_works_without_pauses, insert, spec};
 
 /// T5: the same id with another message is another row.
 #[tokio::test]
@@ -198,28 +198,15 @@ async fn relays_work_without_a_table_of_pauses() {
 #[tokio::test]
 async fn a_row_edited_by_hand_keeps_no_neighbour() {
     let Some(test) = MysqlUnderTest::open(deadpool) else { return };
-    let ten: Vec<String> = (0..12).map(|n| format!("\"{n}\": 0")).collect();
-    for edit in [
-        "errors = '{}'",
-        "errors = '\"x\"'",
-        "errors = 'null'",
-        "errors = '1'",
-        &format!("errors = '{{{}}}'", ten.join(", ")),
+    let own = [
         "due_at = 0",
         "due_at = '0001-01-01'",
         "due_at = '1970-01-01'",
-        "epoch = 2147483647",
-        "epoch = -7",
-        "attempts = 2147483647, failures = 2147483647",
-        "attempts = -2147483648, failures = -2147483648",
-        "headers = '{}'",
-        "headers = ''",
         "created_at = 0",
         "created_at = '9999-12-31'",
         "deliver_at = 0",
         "kind = '', `key` = ''",
-    ] {
-        let set = |key: RowKey, edit: &str| test.run(&format!("UPDATE {{m}} SET {edit} WHERE id = {}", key.id));
-        assert_keeps_no_neighbour(&test, edit, set).await;
-    }
+    ];
+    let set = |edit: &str| test.run(&format!("UPDATE {{m}} SET {edit}"));
+    assert_keeps_no_neighbour(&test, &own, set).await;
 }

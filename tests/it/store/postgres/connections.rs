@@ -6,12 +6,13 @@ use diesel::pg::{Pg, PgConnection};
 use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
-use diesel_outbox::store::{ClaimSpec, InsertOptions, Locking, LookSpec, RowKey, Sessions, Store, StoreError};
+use diesel_outbox::store::{InsertOptions, Locking, LookSpec, RowKey, Sessions, Store, StoreError};
 use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
 
 use super::under_test::{PostgresUnderTest, numbers};
 use crate::store::eventually;
+use crate::store::spec;
 
 type Libpq = ConnectionManager<PgConnection>;
 
@@ -103,19 +104,6 @@ impl<P: Sessions<Pg>> Named<P> {
             (!pids.iter().any(|pid| now.contains(pid))).then_some(())
         })
         .await;
-    }
-}
-
-pub(super) fn spec() -> ClaimSpec {
-    ClaimSpec {
-        topic: "orders".into(),
-        after: None,
-        rows_max: 1_000,
-        bytes_max: 8 << 20,
-        term_duration: Duration::from_secs(4),
-        lease_duration: Duration::from_secs(30),
-        watermark_slack_duration: Duration::from_secs(10),
-        keep: None,
     }
 }
 

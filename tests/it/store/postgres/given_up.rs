@@ -19,8 +19,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use xtask::parts;
 use xtask::servers::{Postgres, postgres};
 
-use super::connections::{Named, spec};
+use super::connections::Named;
 use crate::store::eventually;
+use crate::store::spec;
 
 const DEADLINE: Duration = Duration::from_millis(300);
 const HELD: Duration = Duration::from_secs(4);

@@ -1,21 +1,14 @@
 //! The partitions of the history.
 
-use std::time::SystemTime;
-
 use diesel::pg::Pg;
-use diesel_outbox::store::{ClaimSpec, HistoryStore, InsertOptions, Keep, Kept, Locking, RowKey, Sessions, Store};
+use diesel_outbox::store::{ClaimSpec, HistoryStore, Keep, Kept, Locking, RowKey, Sessions, Store};
 use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
-use diesel_outbox::{Envelope, MessageId};
 
-use super::connections::{deadpool, spec};
+use super::connections::deadpool;
 use super::under_test::PostgresUnderTest;
+use crate::store::{insert, spec};
 
 const KEEP: Keep = Keep { days: 1, awaits_processing: false };
-
-async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
-    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
-    test.insert(&envelope, InsertOptions::default()).await
-}
 
 async fn send(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
     let key = insert(test).await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use diesel_outbox::store::{Dead, Failed, Held, Locking, LookSpec, RowRef, Store};
 
-use super::connections::{deadpool, spec};
-use super::plans::insert;
+use super::connections::deadpool;
 use super::under_test::PostgresUnderTest;
+use crate::store::{insert, spec};
 
 /// A predicate lock that stays behind a statement is what makes an application's serializable transaction beside it fail with 40001.
 /// Each statement that is a transaction by itself states its own isolation, whatever the default.

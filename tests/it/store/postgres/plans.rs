@@ -8,16 +8,17 @@ use diesel::pg::{Pg, PgConnection};
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
+use diesel_outbox::MessageId;
 use diesel_outbox::store::{
-    Cancellation, ClaimSpec, Dead, Failed, Held, InsertOptions, Loaded, Locking, LookSpec, PostgresStore, RowKey,
-    RowRef, Sessions, Store,
+    Cancellation, ClaimSpec, Dead, Failed, Held, Loaded, Locking, LookSpec, PostgresStore, RowKey, RowRef, Sessions,
+    Store,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
-use diesel_outbox::{Envelope, MessageId};
 
-use super::connections::{Named, deadpool, spec};
+use super::connections::{Named, deadpool};
 use super::under_test::{PostgresUnderTest, numbers};
 use crate::store::eventually;
+use crate::store::{insert, spec};
 
 /// More calls than those after which PostgreSQL keeps a plan.
 const CALLS: usize = 8;
@@ -100,11 +101,6 @@ impl Counted {
             dead_entries: after.dead_entries - before.dead_entries,
         }
     }
-}
-
-pub(super) async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
-    let envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
-    test.insert(&envelope, InsertOptions::default()).await
 }
 
 fn insert_backlog(test: &PostgresUnderTest<impl Sessions<Pg>>) {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use diesel_outbox::MessageId;
 use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, LookSpec, Return, Store};
 
-use super::connections::spec;
-use super::plans::{counted, insert};
+use super::plans::counted;
 use super::under_test::PostgresUnderTest;
+use crate::store::{insert, spec};
 
 /// More calls than those after which PostgreSQL keeps a plan.
 const CALLS: i32 = 8;

@@ -1,23 +1,18 @@
 //! Failures that were seen once, by the trace that showed them.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use diesel::pg::Pg;
+use diesel_outbox::TableNames;
 use diesel_outbox::store::{
-    InsertOptions, Locking, PostgresStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError, StoreWarning,
+    Locking, PostgresStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError, StoreWarning,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
-use diesel_outbox::{Envelope, MessageId, TableNames};
 
-use super::connections::{deadpool, r2d2, spec};
+use super::connections::{deadpool, r2d2};
 use super::under_test::PostgresUnderTest;
-use crate::store::assert_works_without_pauses;
 use crate::store::edited::assert_keeps_no_neighbour;
-
-async fn insert(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
-    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
-    test.insert(&envelope, InsertOptions::default()).await
-}
+use crate::store::{assert_works_without_pauses, insert, spec};
 
 /// T5: an id can be given again, and a late settle then names another message's row.
 #[tokio::test]
@@ -195,28 +190,15 @@ async fn relays_work_without_a_table_of_pauses() {
 #[tokio::test]
 async fn a_row_edited_by_hand_keeps_no_neighbour() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
-    let ten: Vec<String> = (0..12).map(|n| format!("\"{n}\": 0")).collect();
-    for edit in [
-        "errors = '{}'",
-        "errors = '\"x\"'",
-        "errors = 'null'",
-        "errors = '1'",
-        &format!("errors = '{{{}}}'", ten.join(", ")),
+    let own = [
         "due_at = '-infinity'",
         "due_at = '4713-01-01 BC'",
         "due_at = 'epoch'",
-        "epoch = 2147483647",
-        "epoch = -7",
-        "attempts = 2147483647, failures = 2147483647",
-        "attempts = -2147483648, failures = -2147483648",
-        "headers = '{}'",
-        "headers = ''",
         "created_at = 'infinity'",
         "created_at = '-infinity'",
         "deliver_at = '-infinity'",
         "kind = '', key = ''",
-    ] {
-        let set = |key: RowKey, edit: &str| test.run(&format!("UPDATE {{m}} SET {edit} WHERE id = {}", key.id));
-        assert_keeps_no_neighbour(&test, edit, set).await;
-    }
+    ];
+    let set = |edit: &str| test.run(&format!("UPDATE {{m}} SET {edit}"));
+    assert_keeps_no_neighbour(&test, &own, set).await;
 }

@@ -8,8 +8,9 @@ use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Limits, Outbox, Topic};
 
 use super::connections::deadpool;
-use super::plans::{Reads, counted, insert};
+use super::plans::{Reads, counted};
 use super::under_test::{OpenPostgres, PostgresUnderTest};
+use crate::store::insert;
 
 /// So many that a walk over them takes tens of milliseconds.
 const GONE: i32 = 300_000;

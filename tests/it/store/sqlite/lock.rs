@@ -12,7 +12,8 @@ use diesel_outbox::store::{Decision, Locking, LookSpec, Sessions, Store, StoreEr
 use diesel_outbox::testing::store::{Marking, StoreUnderTest};
 
 use super::under_test::SqliteUnderTest;
-use super::{R2d2Pool, insert, open, spec};
+use super::{R2d2Pool, open};
+use crate::store::{insert, spec};
 
 type Async = SyncConnectionWrapper<SqliteConnection>;
 

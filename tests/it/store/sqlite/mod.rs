@@ -7,13 +7,9 @@ mod rows;
 mod tables;
 mod under_test;
 
-use std::time::{Duration, SystemTime};
-
 use diesel::SqliteConnection;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_outbox::store::{ClaimSpec, InsertOptions, RowKey, Sessions};
-use diesel_outbox::testing::store::StoreUnderTest;
-use diesel_outbox::{Envelope, MessageId};
+use diesel_outbox::store::Sessions;
 
 use self::under_test::SqliteUnderTest;
 
@@ -25,22 +21,4 @@ fn r2d2(file: &str) -> R2d2Pool {
 
 async fn open() -> SqliteUnderTest<R2d2Pool> {
     SqliteUnderTest::open(async |file| r2d2(file)).await
-}
-
-async fn insert(under_test: &SqliteUnderTest<impl Sessions<diesel::sqlite::Sqlite>>) -> RowKey {
-    let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
-    under_test.insert(&envelope, InsertOptions::default()).await
-}
-
-fn spec() -> ClaimSpec {
-    ClaimSpec {
-        topic: "orders".into(),
-        after: None,
-        rows_max: 1_000,
-        bytes_max: 8 << 20,
-        term_duration: Duration::from_secs(4),
-        lease_duration: Duration::from_secs(30),
-        watermark_slack_duration: Duration::from_secs(10),
-        keep: None,
-    }
 }

@@ -10,8 +10,9 @@ use diesel::{QueryableByName, RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::MessageId;
 use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, LookSpec, Return, RowRef, SqliteStore, Store};
 
+use super::R2d2Pool;
 use super::under_test::SqliteUnderTest;
-use super::{R2d2Pool, insert, spec};
+use crate::store::{insert, spec};
 
 #[derive(Debug, Clone, Default)]
 struct Texts(Arc<Mutex<Vec<String>>>);

@@ -3,11 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use diesel_outbox::limits;
-use diesel_outbox::store::{Failed, Held, HistoryStore, Keep, Kept, Loaded, Locking, Pruned, RowKey, Store};
+use diesel_outbox::store::{Failed, Held, HistoryStore, Keep, Kept, Loaded, Locking, Pruned, Store};
 use diesel_outbox::testing::store::StoreUnderTest;
 
-use super::{insert, open, spec};
+use super::open;
 use crate::store::edited::assert_keeps_no_neighbour;
+use crate::store::{insert, spec};
 
 /// T5: without AUTOINCREMENT the id of the last row is given again as soon as that row is gone.
 #[tokio::test]
@@ -72,31 +73,21 @@ async fn a_row_of_other_types_is_refused_where_it_is_written() {
 #[tokio::test]
 async fn a_row_edited_by_hand_keeps_no_neighbour() {
     let under_test = open().await;
-    for edit in [
+    let own = [
         "errors = 'no json'",
-        "errors = '{}'",
-        "errors = '\"x\"'",
-        "errors = 'null'",
         "errors = ''",
         "due_at = -9223372036854775808",
         "due_at = -1",
         "due_at = 0",
-        "epoch = 2147483647",
-        "epoch = -7",
         "attempts = 9223372036854775807, failures = 9223372036854775807",
         "attempts = -9223372036854775808, failures = -9223372036854775808",
-        "headers = '{}'",
-        "headers = ''",
         "created_at = 9223372036854775807",
         "created_at = -9223372036854775808",
         "deliver_at = -9223372036854775808",
         "kind = '', key = ''",
-    ] {
-        let set = |key: RowKey, edit: &str| {
-            under_test.run(&format!("UPDATE outbox_messages SET {edit} WHERE id = {}", key.id));
-        };
-        assert_keeps_no_neighbour(&under_test, edit, set).await;
-    }
+    ];
+    let set = |edit: &str| under_test.run(&format!("UPDATE outbox_messages SET {edit}"));
+    assert_keeps_no_neighbour(&under_test, &own, set).await;
 }
 
 #[tokio::test]

@@ -12,8 +12,9 @@ use diesel_outbox::store::{
     Held, LookSpec, SQLITE_SET_UP, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning,
 };
 
-use super::{R2d2Pool, open, r2d2, spec};
+use super::{R2d2Pool, open, r2d2};
 use crate::store::assert_works_without_pauses;
+use crate::store::spec;
 
 async fn problem(store: &SqliteStore<R2d2Pool>) -> SchemaProblem {
     match store.check().await {
