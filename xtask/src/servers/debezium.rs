@@ -7,7 +7,7 @@ use super::connect_wire;
 pub use super::debezium_connector::{Connector, PUBLICATION, SLOT};
 use super::folder::Folder;
 use super::install;
-use super::port::free_port;
+use super::port::{free_port, on_free_ports};
 use super::process::Server;
 
 /// A worker of our own, at first without a connector. Dropping it kills it and removes its data.
@@ -27,6 +27,10 @@ impl Debezium {
     /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
     /// Debezium's jars nor a way to them; anything else is a worker that does not start, with the end of its log.
     pub fn start(bootstrap: &str) -> Result<Self> {
+        on_free_ports(|| Self::start_once(bootstrap))
+    }
+
+    fn start_once(bootstrap: &str) -> Result<Self> {
         let jars = install::debezium_jars()?;
         let java = install::kafka_tools()?;
         let account = Account::current();

@@ -13,7 +13,7 @@ use super::install;
 use super::kafka_access::Keys;
 pub use super::kafka_access::{Access, Login, Sasl};
 use super::kafka_wire;
-use super::port::free_port;
+use super::port::{free_port, on_free_ports};
 use super::process::{Server, run};
 
 /// How a Kafka node is started.
@@ -82,6 +82,10 @@ impl Kafka {
     /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
     /// Kafka's jars nor a way to them; anything else is a node that does not start, with the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
+        on_free_ports(|| Self::start_once(options))
+    }
+
+    fn start_once(options: &Options) -> Result<Self> {
         let jars = install::kafka_jars()?;
         let java = install::kafka_tools()?;
         let account = Account::current();

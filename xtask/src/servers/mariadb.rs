@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::account::Account;
 use super::folder::{Folder, random_password};
 use super::install;
-use super::port::free_port;
+use super::port::{free_port, on_free_ports};
 use super::process::{Server, run};
 
 const USER: &str = "outbox";
@@ -60,6 +60,10 @@ impl Mariadb {
     /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no MariaDB; anything
     /// else is a server that does not start, with the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
+        on_free_ports(|| Self::start_once(options))
+    }
+
+    fn start_once(options: &Options) -> Result<Self> {
         let program = install::mariadb_server()?;
         let account = Account::of_package(&["mysql"])?;
         let folder = Folder::new(options.folder.as_deref(), "mariadb", account)?;

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::account::Account;
 use super::folder::Folder;
 use super::install;
-use super::port::free_port;
+use super::port::{free_port, on_free_ports};
 use super::process::{Server, run};
 
 /// The variable with the path of one more pgbouncer to test with, beside the one that is installed.
@@ -72,6 +72,10 @@ impl Pgbouncer {
     ///
     /// It does not start; the message closes with the end of its log.
     pub fn start(url: &str, options: &Options) -> Result<Self> {
+        on_free_ports(|| Self::start_once(url, options))
+    }
+
+    fn start_once(url: &str, options: &Options) -> Result<Self> {
         let upstream = Upstream::of(url).context("the server's URL has no user, password, host and port")?;
         let account = Account::of_package(&["postgres"])?;
         let folder = Folder::new(None, "pgbouncer", account)?;

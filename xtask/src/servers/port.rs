@@ -11,8 +11,16 @@ use anyhow::{Result, bail};
 /// client while a killed server is about to start again on it.
 const RANGE: std::ops::Range<u16> = 15_000..30_000;
 
+/// How often a server that found a port taken is started on other ones.
+const STARTS_MAX: usize = 3;
+
 /// A port nobody listens on now, and that was never handed out by this process.
 pub(super) fn free_port() -> Result<u16> {
+    free_port_with(0)
+}
+
+/// One with which the port so far below it is free, too.
+pub(super) fn free_port_with(below: u16) -> Result<u16> {
     static TAKEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let taken = taken.get_or_insert_default();
@@ -20,10 +28,52 @@ pub(super) fn free_port() -> Result<u16> {
         // Random, not counted up: several test runs share one machine.
         let offset = RandomState::new().hash_one(attempt) % RANGE.len() as u64;
         let port = RANGE.start + u16::try_from(offset)?;
-        if !taken.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            taken.insert(port);
+        let both = HashSet::from([port, port - below]);
+        if taken.is_disjoint(&both) && both.iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
+            taken.extend(both);
             return Ok(port);
         }
     }
     bail!("no free port between {} and {}", RANGE.start, RANGE.end)
+}
+
+/// Starts a server, and again on other ports where somebody took one before the server did: nothing reserves a port for a program that
+/// is still to be started.
+pub(super) fn on_free_ports<S>(mut start: impl FnMut() -> Result<S>) -> Result<S> {
+    for _ in 1..STARTS_MAX {
+        match start() {
+            Err(error) if format!("{error:#}").contains("Address already in use") => {}
+            started => return started,
+        }
+    }
+    start()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_pair_of_ports_is_handed_out_once() {
+        let ports: Vec<u16> = (0..500).map(|_| free_port_with(2).expect("a pair")).collect();
+        let both: HashSet<u16> = ports.iter().flat_map(|port| [*port, port - 2]).collect();
+        assert_eq!(both.len(), 1_000);
+        assert!((0..500).all(|_| !both.contains(&free_port().expect("a port"))));
+    }
+
+    #[test]
+    fn a_server_whose_port_was_taken_has_another_try_and_no_other_failure_has() {
+        for (says, tries) in [("FATAL: Address already in use", STARTS_MAX), ("no such file", 1)] {
+            let mut started = 0;
+            let failed = on_free_ports::<()>(|| {
+                started += 1;
+                Err(anyhow!("{says}").context("it does not start"))
+            });
+            assert!(failed.is_err() && started == tries, "{says}: {started}");
+        }
+        let mut failures = vec![anyhow!("Address already in use")];
+        assert_eq!(on_free_ports(|| failures.pop().map_or(Ok(7), Err)).expect("it starts"), 7);
+    }
 }

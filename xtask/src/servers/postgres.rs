@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::account::Account;
 use super::folder::{Folder, random_password};
 use super::install;
-use super::port::free_port;
+use super::port::{free_port, on_free_ports};
 use super::process::{Server, run};
 use super::skew::ServerClock;
 
@@ -55,6 +55,10 @@ impl Postgres {
     /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no PostgreSQL, or no libfaketime for
     /// [`Options::own_clock`]; anything else is a server that does not start, with the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
+        on_free_ports(|| Self::start_once(options))
+    }
+
+    fn start_once(options: &Options) -> Result<Self> {
         let binaries = install::postgres_binaries()?;
         let account = Account::of_package(&["postgres"])?;
         let folder = Folder::new(options.folder.as_deref(), "postgres", account)?;

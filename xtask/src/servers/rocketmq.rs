@@ -1,6 +1,5 @@
 //! Apache RocketMQ: a name server and one broker, a process each.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -9,7 +8,7 @@ use rustix::process::Signal;
 use super::account::Account;
 use super::folder::{Folder, random_password};
 use super::install;
-use super::port::free_port;
+use super::port::{free_port, free_port_with, on_free_ports};
 use super::process::Server;
 use super::rocketmq_wire;
 pub use super::rocketmq_wire::{Answer, request};
@@ -78,12 +77,17 @@ impl Rocketmq {
     /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
     /// RocketMQ's jars nor a way to them; anything else is a process that does not start, with the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
+        on_free_ports(|| Self::start_once(options))
+    }
+
+    fn start_once(options: &Options) -> Result<Self> {
         let jars = install::rocketmq_jars()?;
         let java = install::rocketmq_tools()?;
         let account = Account::current();
         let broker_folder = Folder::new(options.folder.as_deref(), "rocketmq-broker", account)?;
         let name_server_folder = Folder::new(options.folder.as_deref(), "rocketmq-names", account)?;
-        let (name_server_port, broker_port) = (free_port()?, broker_port()?);
+        // A broker also listens two ports below the one it is told.
+        let (name_server_port, broker_port) = (free_port()?, free_port_with(2)?);
         let home = name_server_folder.path().display();
         let config = format!("listenPort={name_server_port}\nbindAddress=127.0.0.1\nkvConfigPath={home}/kv.json\n");
         name_server_folder.write("namesrv.conf", &config, account)?;
@@ -301,15 +305,4 @@ fn settings(
         ]);
     }
     Ok(settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-}
-
-/// A broker also listens two ports below the one it is told.
-fn broker_port() -> Result<u16> {
-    for _ in 0..100 {
-        let port = free_port()?;
-        if TcpListener::bind(("127.0.0.1", port - 2)).is_ok() {
-            return Ok(port);
-        }
-    }
-    bail!("no two free ports for a broker")
 }
