@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
-/// So long a test binary may print nothing. The longest test takes four minutes; one that hangs would use up CI's time, and nobody would
+/// So long a test binary may print nothing. The longest test takes two minutes; one that hangs would use up CI's time, and nobody would
 /// learn its name.
-const SILENCE_MAX: Duration = Duration::from_secs(15 * 60);
+const SILENCE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// The outcome of one or more test binaries.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,10 +19,14 @@ pub(crate) struct Output {
     pub(crate) failed: usize,
     /// As `passed`.
     pub(crate) ignored: usize,
+    /// How many there are to run.
+    expected: usize,
     /// Those that take long, and have not ended.
     slow: Vec<String>,
     /// When the binary that runs printed something last.
     printed_at: Option<Instant>,
+    /// It printed nothing for too long.
+    pub(crate) hangs: bool,
 }
 
 /// What became of one test.
@@ -51,6 +55,7 @@ impl Output {
                 self.read(line);
             }
             None if self.printed_at.is_some_and(|at| now.duration_since(at) >= SILENCE_MAX) => {
+                self.hangs = true;
                 bail!("no test has ended for {SILENCE_MAX:?}");
             }
             None => {}
@@ -66,7 +71,27 @@ impl Output {
         }
     }
 
+    /// Takes the tests that hang for failed ones, once their binary was ended.
+    ///
+    /// # Errors
+    ///
+    /// There are more that have not ended, and nobody knows which.
+    pub(crate) fn fail_unfinished(&mut self) -> Result<()> {
+        let known = self.tests.len() + self.slow.len();
+        ensure!(!self.slow.is_empty() && known >= self.expected, "{known} of {} tests are known", self.expected);
+        self.tests.extend(self.slow.drain(..).map(|name| (name, Verdict::Failed)));
+        // There is no line that sums them up.
+        let failed = self.tests.iter().filter(|(_, verdict)| *verdict == Verdict::Failed);
+        (self.failed, self.printed_at, self.hangs) = (failed.count(), None, false);
+        Ok(())
+    }
+
     fn read(&mut self, line: &str) {
+        if let Some(count) =
+            line.strip_prefix("running ").and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok())
+        {
+            self.expected += count;
+        }
         let Some(rest) = line.strip_prefix("test ") else { return };
         if let Some((name, _)) = rest.split_once(" has been running for over ") {
             self.slow.push(name.to_owned());
@@ -141,8 +166,10 @@ test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
             passed: 11,
             failed: 1,
             ignored: 1,
+            expected: 3,
             slow: vec!["relay::slow".to_owned()],
             printed_at: None,
+            hangs: false,
         };
         assert_eq!(output, expected);
     }
@@ -158,11 +185,23 @@ test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fin
         output.watch(None).unwrap();
         output.printed_at = output.printed_at.and_then(|at| at.checked_sub(SILENCE_MAX));
         output.watch(None).unwrap_err();
-        assert_eq!(output.unfinished(), "; still running: relay::slow");
+        assert!(output.hangs && output.unfinished() == "; still running: relay::slow");
         output.watch(Some("test relay::slow ... ok")).unwrap();
         assert_eq!(output.unfinished(), "");
         output.watch(Some("test result: ok. 2 passed; 0 failed")).unwrap();
         assert_eq!(output.printed_at, None);
+    }
+
+    #[test]
+    fn one_that_hangs_counts_as_failed_where_all_others_have_ended() {
+        let slow = "test b has been running for over 60 seconds";
+        for (others, is_known) in [("test a ... ok\ntest c ... FAILED", true), ("test a ... ok", false)] {
+            let mut output = Output::default();
+            format!("running 3 tests\n{slow}\n{others}").lines().for_each(|line| output.read(line));
+            assert_eq!(output.fail_unfinished().is_ok(), is_known);
+            let names = ["c", "b"].map(str::to_owned).to_vec();
+            assert_eq!(output.named_failures().filter(|_| is_known), is_known.then_some(names));
+        }
     }
 
     #[test]

@@ -220,6 +220,11 @@ impl Steps<'_> {
         self.shared.equip(&mut command);
         let mut output = Output::default();
         let watched = watch(&mut command, self.stop, |line| output.watch(line));
+        if output.hangs {
+            println!("ended: nothing was printed for too long{}", output.unfinished());
+            output.fail_unfinished()?;
+            return Ok((output, false));
+        }
         let succeeded =
             watched.with_context(|| format!("{} tests had ended{}", output.tests.len(), output.unfinished()))?;
         Ok((output, succeeded))
