@@ -56,11 +56,13 @@
 //! | looking after messages | [`admin::Admin`] |
 //! | tests | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
-//! The [guides](guide) are those of the repository: [architecture](guide::architecture), [guarantees](guide::guarantees),
-//! [design](guide::design), [performance](guide::performance), [operations](guide::operations), [ordering](guide::ordering),
-//! [delayed messages](guide::delayed), [dead letters](guide::dead_letters), [history](guide::history),
+//! The [guides](guide) are those of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
-//! [testing](guide::testing), [glossary](guide::glossary), [upgrading](guide::upgrading), [changelog](guide::changelog).
+//! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters),
+//! [history](guide::history), [operations](guide::operations), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning),
+//! [testing your application](guide::testing_your_application), [guarantees](guide::guarantees),
+//! [migrating](guide::migrating), [upgrading](guide::upgrading), [FAQ and errors](guide::faq),
+//! [changelog](guide::changelog).
 //!
 //! # Guarantees
 //!
@@ -71,7 +73,7 @@
 //! - **Immediate** in the healthy case: the message leaves right after COMMIT.
 //! - **An outage costs nothing but time**: nothing is written meanwhile, no attempt is spent, no message dies.
 //!
-//! The exact conditions, and the tests that show them: [guarantees](guide::guarantees).
+//! The exact conditions: [guarantees](guide::guarantees).
 //!
 //! # Features
 //!

@@ -1,5 +1,5 @@
 //! Real applications with relays on a real PostgreSQL and a real Kafka, killed, stopped and cut off by a seeded schedule; then
-//! an audit of what arrived. `cargo xtask faults` builds and runs it; `docs/testing.md` says what it covers.
+//! an audit of what arrived. `cargo xtask faults` builds and runs it; `docs/internals/faults.md` says what it covers.
 
 #![expect(clippy::print_stdout, reason = "a command line program reports on its standard output")]
 

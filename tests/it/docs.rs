@@ -8,28 +8,9 @@ use std::path::{Path, PathBuf};
 
 use diesel_outbox::metrics::{ALL, Metric, MetricKind};
 
-const DOCUMENTS: &[&str] = &[
-    "README.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "docs/architecture.md",
-    "docs/dead-letters.md",
-    "docs/delayed.md",
-    "docs/design.md",
-    "docs/glossary.md",
-    "docs/guarantees.md",
-    "docs/history.md",
-    "docs/http.md",
-    "docs/kafka.md",
-    "docs/operations.md",
-    "docs/ordering.md",
-    "docs/performance.md",
-    "docs/pgbouncer.md",
-    "docs/rocketmq.md",
-    "docs/testing.md",
-    "docs/transports.md",
-    "docs/upgrading.md",
-];
+/// The most words of README.md, and of it and the users' pages together.
+const README_WORDS_MAX: usize = 1_200;
+const USER_WORDS_MAX: usize = 22_000;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -38,6 +19,20 @@ fn root() -> &'static Path {
 fn read(path: impl AsRef<Path>) -> String {
     let path = root().join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
+}
+
+/// The pages of a folder, by their paths from the root.
+fn pages(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).expect("a folder of pages");
+    let names = entries.filter_map(|entry| entry.expect("an entry of a folder").file_name().into_string().ok());
+    let mut pages: Vec<_> = names.filter(|name| name.ends_with(".md")).map(|name| format!("{folder}/{name}")).collect();
+    pages.sort();
+    pages
+}
+
+fn documents() -> Vec<String> {
+    let above = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(str::to_owned);
+    above.into_iter().chain(pages("docs")).chain(pages("docs/internals")).collect()
 }
 
 /// What stands between backticks, outside of code blocks.
@@ -86,8 +81,8 @@ fn metrics_that_the_documents_name_exist() {
         "processed_marks",
     ];
     let is_table = |span: &str| span.strip_prefix("outbox_").is_some_and(|name| tables.contains(&name));
-    for document in DOCUMENTS {
-        let text = read(document);
+    for document in documents() {
+        let text = read(&document);
         for span in code_spans(&text).into_iter().filter(|span| span.starts_with("outbox_")) {
             assert!(names.contains(span) || is_table(span), "{document} names {span}");
         }
@@ -108,8 +103,8 @@ fn test_file(module: &[&str]) -> PathBuf {
 #[test]
 fn tests_that_the_documents_name_exist() {
     let mut named = 0;
-    for document in DOCUMENTS {
-        let text = read(document);
+    for document in documents() {
+        let text = read(&document);
         let is_test = |span: &&str| span.starts_with("it::") || span.contains("::tests::");
         for span in code_spans(&text).into_iter().filter(is_test).filter(|span| !span.ends_with("..")) {
             let parts: Vec<&str> = span.split("::").collect();
@@ -143,9 +138,9 @@ fn slug(line: &str) -> Option<String> {
 
 #[test]
 fn links_between_files_lead_somewhere() {
-    for document in DOCUMENTS {
-        let text = read(document);
-        let folder = root().join(document).parent().expect("a file has a folder").to_owned();
+    for document in documents() {
+        let text = read(&document);
+        let folder = root().join(&document).parent().expect("a file has a folder").to_owned();
         for link in links(&text).into_iter().filter(|link| !link.starts_with("http") && !link.starts_with('#')) {
             let (file, heading) = link.split_once('#').map_or((link, None), |(file, heading)| (file, Some(heading)));
             assert!(folder.join(file).exists(), "{document} links to {link}");
@@ -165,16 +160,23 @@ fn links_by_name_are_defined() {
         "design",
         "glossary",
         "guarantees",
+        "history",
         "http",
+        "internals",
+        "kafka",
+        "migrating",
+        "model",
         "operations",
         "ordering",
-        "performance",
-        "testing",
+        "pgbouncer",
+        "protocol",
+        "rocketmq",
         "transports",
+        "tuning",
         "upgrading",
     ];
-    for document in DOCUMENTS {
-        let text = read(document);
+    for document in documents() {
+        let text = read(&document);
         for guide in guides {
             let used = text.contains(&format!("[{guide}] ")) || text.contains(&format!("[{guide}]."));
             let defined = text.contains(&format!("\n[{guide}]: "));
@@ -184,13 +186,14 @@ fn links_by_name_are_defined() {
 }
 
 #[test]
-fn readme_lists_every_example() {
-    let text = read("README.md");
+fn getting_started_lists_every_example() {
+    let text = read("docs/getting-started.md");
     let examples = fs::read_dir(root().join("examples")).expect("the examples");
     for path in examples.map(|entry| entry.expect("an example").path()) {
         let name = path.file_stem().and_then(|name| name.to_str()).expect("a plain name");
         let is_program = path.is_file() || path.join("main.rs").exists();
-        assert!(!is_program || text.contains(&format!("| [`{name}`](examples/")), "README.md does not list {name}");
+        let is_listed = text.contains(&format!("| [`{name}`](../examples/"));
+        assert!(!is_program || is_listed, "docs/getting-started.md does not list {name}");
     }
 }
 
@@ -204,8 +207,8 @@ fn features() -> BTreeSet<String> {
 }
 
 #[test]
-fn readme_and_crate_documentation_list_every_feature() {
-    for document in ["README.md", "src/lib.rs"] {
+fn getting_started_and_crate_documentation_list_every_feature() {
+    for document in ["docs/getting-started.md", "src/lib.rs"] {
         let text = read(document);
         let (_, section) = text.split_once("# Features").unwrap_or_else(|| panic!("{document} has a section Features"));
         let table: Vec<&str> =
@@ -217,5 +220,22 @@ fn readme_and_crate_documentation_list_every_feature() {
             .map(str::to_owned)
             .collect();
         assert_eq!(listed, features(), "{document}");
+    }
+}
+
+#[test]
+fn what_users_read_is_short() {
+    let words = |page: &str| read(page).split_whitespace().count();
+    let readme = words("README.md");
+    assert!(readme <= README_WORDS_MAX, "README.md has {readme} words of at most {README_WORDS_MAX}");
+    let all = readme + pages("docs").iter().map(|page| words(page)).sum::<usize>();
+    assert!(all <= USER_WORDS_MAX, "the users' pages have {all} words of at most {USER_WORDS_MAX}");
+}
+
+#[test]
+fn examples_of_every_page_are_compiled() {
+    let guide = read("src/guide.rs");
+    for page in pages("docs").into_iter().chain(pages("docs/internals")) {
+        assert!(guide.contains(&format!("\"../{page}\"")), "src/guide.rs does not include {page}");
     }
 }

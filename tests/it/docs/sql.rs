@@ -1,4 +1,4 @@
-//! The SQL of docs/operations.md, run as it stands there on the database that its first line names.
+//! The SQL of the documents, run as it stands there on the database that its first line names.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -46,9 +46,9 @@ const MYSQL: Dialect = Dialect {
 const SQLITE: Dialect =
     Dialect { name: "SQLite", key: "key", now: "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)", ..MYSQL };
 
-/// The blocks for a database under the heading that begins with `heading`, up to the next one of its level.
-fn blocks(heading: &str, name: &str) -> Vec<String> {
-    let text = read("docs/operations.md");
+/// The blocks of a page for a database under `heading`, up to the next one of its level.
+fn blocks(page: &str, heading: &str, name: &str) -> Vec<String> {
+    let text = read(page);
     let level = heading.split(' ').next().unwrap_or_default();
     let (_, section) = text.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("no heading {heading:?}"));
     let section = section.split(&format!("\n{level} ")).next().unwrap_or_default();
@@ -91,7 +91,7 @@ where
         );
         conn.batch_execute(&named(&insert)).expect("a dead letter");
     }
-    let documented = blocks("### Redrive", name);
+    let documented = blocks("docs/dead-letters.md", "### Redrive in SQL", name);
     assert_eq!(documented.len(), 1, "one block for {name}");
     // The second time there is nothing left to move.
     for _ in 0..2 {
@@ -138,8 +138,9 @@ fn queries_for_operators_run_on_postgres() {
     {
         migration.run(&mut conn).expect("migrate");
     }
+    let places = [("docs/operations.md", "## Alerts"), ("docs/dead-letters.md", "## By hand, in SQL")];
     let queries: Vec<String> =
-        ["## Alerts", "## Dead letters"].into_iter().flat_map(|heading| blocks(heading, "PostgreSQL")).collect();
+        places.into_iter().flat_map(|(page, heading)| blocks(page, heading, "PostgreSQL")).collect();
     assert!(queries.len() >= 3, "{queries:?}");
     for query in queries {
         let sql =

@@ -1,4 +1,4 @@
-//! The generated part of docs/performance.md: a block for each row, between marks; what is written by hand stays.
+//! The generated part of docs/internals/performance.md: a block for each row, between marks; what is written by hand stays.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -38,7 +38,7 @@ pub(crate) struct Bench {
     /// always the same
     #[arg(long)]
     messages: Option<u64>,
-    /// Measure nothing: write docs/performance.md and its plots anew, from the results that are there
+    /// Measure nothing: write docs/internals/performance.md and its plots anew, from the results that are there
     #[arg(long, conflicts_with_all = ["only", "seconds", "rounds", "messages"])]
     report: bool,
 }
@@ -170,19 +170,21 @@ fn beside(database: &Postgres, broker: &Kafka, debezium: &Debezium) -> [(&'stati
 
 /// Writes the generated part of the documentation from every result that is there.
 fn report(results: &Path, commit: Option<&str>) -> Result<()> {
-    let (page, plots) = (workspace().join("docs/performance.md"), workspace().join("docs/performance"));
+    let folder = workspace().join("docs/internals");
+    let (page, plots) = (folder.join("performance.md"), folder.join("performance"));
     let (mut rows, mut measured) = (Vec::new(), Vec::new());
     for row in Row::value_variants() {
         rows.push((row.name(), row.about()));
         measured.extend(RowResult::read(results, &row.name())?);
     }
-    let text = fs::read_to_string(&page).context("read docs/performance.md")?;
-    fs::write(&page, document::rewritten(&text, &rows, &measured, commit)?).context("write docs/performance.md")?;
+    let text = fs::read_to_string(&page).context("read docs/internals/performance.md")?;
+    let text = document::rewritten(&text, &rows, &measured, commit)?;
+    fs::write(&page, text).context("write docs/internals/performance.md")?;
     fs::create_dir_all(&plots).context("make the folder of the plots")?;
     for plot in measured.iter().flat_map(plot::plots) {
         fs::write(plots.join(&plot.file), &plot.svg).with_context(|| format!("write {}", plot.file))?;
     }
-    println!("docs/performance.md: {} of {} rows are from target/bench", measured.len(), rows.len());
+    println!("docs/internals/performance.md: {} of {} rows are from target/bench", measured.len(), rows.len());
     Ok(())
 }
 

@@ -14,7 +14,7 @@ const HEAD: f64 = 40.0;
 /// Beyond this ratio between the largest and the smallest the axis is logarithmic.
 const LINEAR_MAX: f64 = 50.0;
 
-/// A file for docs/performance.
+/// A file for docs/internals/performance.
 #[derive(Debug)]
 pub(super) struct Plot {
     pub(super) file: String,
