@@ -2,7 +2,7 @@
 
 use diesel::pg::Pg;
 use diesel_outbox::store::{ClaimSpec, HistoryStore, Keep, Kept, Locking, RowKey, Sessions, Store};
-use diesel_outbox::testing::store::{OpenTransaction, StoreUnderTest};
+use diesel_outbox::testing::store::OpenTransaction;
 
 use super::connections::deadpool;
 use super::under_test::PostgresUnderTest;

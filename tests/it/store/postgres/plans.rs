@@ -13,7 +13,6 @@ use diesel_outbox::store::{
     Cancellation, ClaimSpec, Dead, Failed, Held, Loaded, Locking, LookSpec, PostgresStore, RowKey, RowRef, Sessions,
     Store,
 };
-use diesel_outbox::testing::store::StoreUnderTest;
 
 use super::connections::{Named, deadpool};
 use super::under_test::{PostgresUnderTest, numbers};

@@ -9,7 +9,6 @@ mod under_test;
 
 use diesel::SqliteConnection;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_outbox::store::Sessions;
 
 use self::under_test::SqliteUnderTest;
 
