@@ -80,6 +80,12 @@ pub(crate) fn kafka(bootstrap: &str) -> Result<KafkaTransport> {
     KafkaTransport::new(KafkaConfig::new(bootstrap)).context("make the Kafka transport")
 }
 
+/// One with a single request under way to each broker: the client gathers meanwhile.
+pub(crate) fn kafka_one_by_one(bootstrap: &str) -> Result<KafkaTransport> {
+    KafkaTransport::new(KafkaConfig::new(bootstrap).set("max.in.flight.requests.per.connection", "1"))
+        .context("make the Kafka transport")
+}
+
 /// One that gives a message up after 5 s, so that whoever takes a lane over waits no longer either.
 pub(crate) fn impatient_kafka(bootstrap: &str) -> Result<KafkaTransport> {
     KafkaTransport::new(KafkaConfig::new(bootstrap).set("message.timeout.ms", "5000"))

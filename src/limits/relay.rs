@@ -44,15 +44,10 @@ pub struct Limits {
     pub queue_refs_max: usize,
     /// Rows of one confirm: beyond 500 the cost per row no longer falls.
     pub confirm_rows_max: usize,
-    /// The longest that a confirm waits until everything handed over before is answered: 10 ms. Rows that come meanwhile
-    /// share one read and one request to the broker, which saves both more than it costs the row. A row that comes alone
-    /// waits for nothing, and neither does a full group. At 5 ms the business keeps 0.05 less of its transactions beside
-    /// a Kafka on the same processors.
+    /// How long a confirm waits for company where the processors are the limit and that is seen to help ([`REST_TRIAL_PAIRS`]): 10 ms. Rows
+    /// that come meanwhile share one read and one request to the broker, which saves the business more than it costs the row. At 5 ms the
+    /// business keeps 0.05 less of its transactions beside a Kafka on the same processors. Zero: it never waits.
     pub confirm_interval_max: Duration,
-    /// How many rows make an interval worth waiting for, answered or not. Below 40 in 10 ms, 4,000 a second, each is
-    /// confirmed and sent as it comes; above, and from then on down to half of that, it would take the processors from the
-    /// business.
-    pub confirm_group_rows_min: usize,
     /// Messages in flight in all, sent but not settled. 20,000 keep a broker at full speed and bound the memory.
     ///
     /// Several transports have equal shares of it, so that one that answers slowly or not at all takes nothing from the
@@ -118,7 +113,6 @@ impl Default for Limits {
             queue_refs_max: 16_384,
             confirm_rows_max: 500,
             confirm_interval_max: Duration::from_millis(10),
-            confirm_group_rows_min: 40,
             in_flight_max: 20_000,
             in_flight_bytes_max: 32 << 20,
             settle_rows_max: 1_000,
@@ -139,16 +133,46 @@ impl Default for Limits {
     }
 }
 
-/// How many times as long as the last group took to be read and answered the relay rests before the next, within
-/// [`Limits::confirm_interval_max`]: reading and sending then take at most a quarter of the time, wherever the database and
-/// the broker are. At 1 ms that makes groups of 7 at 1,400 rows a second in place of 3; beside the database and a broker
-/// that answers at once the rest is below the resolution of a timer.
-pub const CONFIRM_REST: u32 = 3;
+/// How long a group rests where the processors are busy, within [`Limits::confirm_interval_max`]. Without a rest an application that could
+/// commit 5,000 messages a second beside Kafka on two processors committed 4,500.
+pub const CONFIRM_REST_SHORT: Duration = Duration::from_millis(2);
 
-/// How many rows have to come in an interval for a rest behind a group: company is all that a rest is for. At 200 rows a second, 5 ms
-/// apart, a rest saved no request, and behind a slow answer the next row was slow as well: its p99 from COMMIT to the broker's
-/// acknowledgement was 2.9 ms with such rests and 0.9 without. At 1,400 a second and above they pay, see [`CONFIRM_REST`].
-pub const CONFIRM_REST_ROWS_MIN: f64 = 5.0;
+/// How often the relay asks how long its thread waits for a processor. To ask takes 10 µs.
+pub const RUN_QUEUE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What it was told last counts for this part of what it goes by: a load that begins is seen within 100 ms, and a single thread that was
+/// late is not.
+pub const RUN_QUEUE_SHARE: u32 = 8;
+
+/// From such a wait on the processors are the limit. Measured on two: 10 to 25 µs at 200 to 2,000 messages a second, 85 to 130 at 5,000 and
+/// at full load, with 10 to 20 % of the time idle.
+pub const RUN_QUEUE_LONG: Duration = Duration::from_micros(40);
+
+/// Below such a wait they no longer are.
+pub const RUN_QUEUE_SHORT: Duration = Duration::from_micros(25);
+
+/// How long the processors must be busy before the long rest is tried: a pause of the broker is shorter.
+pub const REST_TRIAL_DELAY: Duration = Duration::from_secs(1);
+
+/// How long groups rest, or not, before the other is tried. Only its second half counts: whoever was held up in the window before is late
+/// in the first.
+pub const REST_TRIAL_WINDOW: Duration = Duration::from_millis(150);
+
+/// How many windows with rests are compared with as many without: two seconds in all.
+pub const REST_TRIAL_PAIRS: u32 = 8;
+
+/// How many of them must have brought more rows: by chance 8 of 10 do once in 18 times.
+pub const REST_TRIAL_WINS_MIN: u32 = 6;
+
+/// How many times as many rows must arrive with rests. They brought 14 % beside a Kafka on the same processors; rows on a schedule of
+/// their own differ by less than 2 %.
+pub const REST_TRIAL_GAIN_MIN: f64 = 1.10;
+
+/// How long a finding counts at first, ..
+pub const REST_TRIAL_HOLD_MIN: Duration = Duration::from_secs(10);
+
+/// .. and in the end, when it has been the same each time: a trial then takes 3 % of the time.
+pub const REST_TRIAL_HOLD_MAX: Duration = Duration::from_secs(60);
 
 /// How often a relay that found no table of paused topics looks for it again: a statement a minute is nothing, and whoever has
 /// just run the migration need not restart anything.

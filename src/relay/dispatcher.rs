@@ -14,6 +14,7 @@ use super::outgoing::{Offer, Offered, Outgoing, Way};
 use super::pace::Pace;
 use super::path::Path;
 use super::queue::{Carried, HandedOver, Queued, lost};
+use super::run_queue::wait_of_this_thread;
 use super::stop::Stage;
 use super::store_call::store_call;
 use super::teller::GivenUp;
@@ -26,12 +27,12 @@ use crate::store::{Confirmed, Dead, Held, Loaded, Poisoned, Row, RowRef};
 /// Runs until the relay ends; while it drains, until the queue is empty.
 pub(crate) async fn run(engine: Arc<Engine>) {
     let limits = &engine.limits;
-    let mut pace = Pace::new(limits.confirm_interval_max, limits.confirm_group_rows_min, Instant::now());
+    let mut pace = Pace::new(limits.confirm_interval_max, Instant::now());
     while !engine.stop.has_reached(Stage::Draining) || engine.queue.len() > 0 {
         let arrived = async {
             engine.queue.arrival().await;
             if engine.queue.len() < limits.confirm_rows_max {
-                pace.next(engine.ledger.handed_over_answered()).await;
+                pace.next().await;
             }
             engine.ledger.reserve(limits.confirm_rows_max, limits.claim_bytes_max).await
         };
@@ -42,10 +43,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             () = engine.stop.reached(Stage::Ending) => return,
         };
         let (taken, admission) = take(&engine, &room).await;
-        let began = Instant::now();
-        pace.took(taken.len(), began);
+        pace.took(Instant::now(), engine.queue.arrivals(), wait_of_this_thread);
         admission.end(send(&engine, taken, room).await);
-        pace.finished(began, Instant::now());
     }
 }
 

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::metrics::Gauge;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use super::batch::BatchOutcomes;
 use super::entry::{Entry, Holder, Lease, Progress};
@@ -24,7 +23,6 @@ use crate::store::{Held, Kept, RowKey};
 pub(crate) struct Ledger {
     books: Mutex<Books>,
     changed: Notify,
-    handed_over_answered: Notify,
     rows_max: usize,
     bytes_max: usize,
     in_flight: Gauge,
@@ -38,10 +36,6 @@ struct Books {
     bytes: usize,
     reserved_rows: usize,
     reserved_bytes: usize,
-    /// Rows that the hook handed over and the transport did not answer for.
-    handed_over_unanswered: usize,
-    /// When the last of them had its answer; `None` before the first.
-    handed_over_answered_at: Option<Instant>,
 }
 
 impl Ledger {
@@ -50,7 +44,6 @@ impl Ledger {
         Self {
             books: Mutex::default(),
             changed: Notify::new(),
-            handed_over_answered: Notify::new(),
             rows_max: limits.in_flight_max,
             bytes_max: limits.in_flight_bytes_max,
             in_flight,
@@ -84,7 +77,7 @@ impl Ledger {
     /// Enters a row that is about to be sent; `Err` with what is known where it is here already.
     pub(crate) fn enter(&self, row: RowKey, entry: Entry, from: &mut Reservation) -> Result<(), Progress> {
         let mut books = self.lock();
-        let (bytes, is_handed_over) = (entry.bytes, entry.is_handed_over());
+        let bytes = entry.bytes;
         match books.rows.entry(row) {
             MapEntry::Occupied(known) => return Err(known.get().progress),
             MapEntry::Vacant(free) => {
@@ -93,7 +86,6 @@ impl Ledger {
             }
         }
         books.bytes += bytes;
-        books.handed_over_unanswered += usize::from(is_handed_over);
         let (spent_rows, spent_bytes) = from.spend(bytes);
         books.reserved_rows -= spent_rows;
         books.reserved_bytes -= spent_bytes;
@@ -106,34 +98,8 @@ impl Ledger {
         let mut books = self.lock();
         let entry = books.rows.get_mut(&row).filter(|entry| entry.progress == Progress::InFlight)?;
         entry.progress = if delivered { Progress::Delivered } else { Progress::Failed };
-        let entry = entry.clone();
-        self.count_answer(&mut books, &entry);
-        Some(entry)
-    }
-
-    fn count_answer(&self, books: &mut Books, entry: &Entry) {
         entry.topic.answered();
-        if entry.is_handed_over() {
-            books.handed_over_unanswered -= 1;
-            if books.handed_over_unanswered == 0 {
-                books.handed_over_answered_at = Some(Instant::now());
-                self.handed_over_answered.notify_waiters();
-            }
-        }
-    }
-
-    /// Waits until the transport has answered for every row that the hook handed over; returns since when it has. Cancel safe.
-    pub(crate) async fn handed_over_answered(&self) -> Option<Instant> {
-        loop {
-            let answered = self.handed_over_answered.notified();
-            {
-                let books = self.lock();
-                if books.handed_over_unanswered == 0 {
-                    return books.handed_over_answered_at;
-                }
-            }
-            answered.await;
-        }
+        Some(entry.clone())
     }
 
     /// Says who holds a row now. A row that is no longer here has been settled meanwhile.
@@ -178,7 +144,7 @@ impl Ledger {
             self.leftovers.add([(entry.topic.name(), row.into())]);
         }
         if entry.progress == Progress::InFlight {
-            self.count_answer(books, &entry);
+            entry.topic.answered();
         }
         Some(entry)
     }

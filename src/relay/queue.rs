@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -194,6 +195,8 @@ pub(crate) struct Queue {
     rows: Mutex<VecDeque<Queued>>,
     capacity: usize,
     arrived: Notify,
+    /// How many rows were handed over since the start.
+    arrivals: AtomicU64,
     clock: Arc<dyn Clock>,
     depth: Gauge,
     /// Of what was handed over and never got as far as the ledger.
@@ -203,7 +206,15 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) fn new(depth: Gauge, capacity: usize, clock: Arc<dyn Clock>) -> Self {
         let leftovers = Leftovers::new(capacity);
-        Self { rows: Mutex::default(), capacity, arrived: Notify::new(), clock, depth, leftovers }
+        Self {
+            rows: Mutex::default(),
+            capacity,
+            arrived: Notify::new(),
+            arrivals: AtomicU64::new(0),
+            clock,
+            depth,
+            leftovers,
+        }
     }
 
     fn push(&self, handed: Vec<HandedOver>) {
@@ -212,6 +223,7 @@ impl Queue {
         }
         let committed_at = self.clock.now();
         let count = handed.len();
+        self.arrivals.fetch_add(count as u64, Ordering::Relaxed);
         let depth = {
             let mut rows = self.rows();
             let room = self.capacity.saturating_sub(rows.len());
@@ -263,6 +275,11 @@ impl Queue {
         drop(rows);
         self.depth.set(depth as f64);
         taken
+    }
+
+    /// How many rows were handed over since the start.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.arrivals.load(Ordering::Relaxed)
     }
 
     /// How many rows wait.

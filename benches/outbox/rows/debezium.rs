@@ -81,7 +81,9 @@ async fn relayed(place: &Place, recorder: &Recorder, topic: &str, rows: usize) -
     // The relay is in this process.
     let client = std::process::id();
     let sides = SideMeter::start(Sides { database: beside.database_pid, broker: beside.broker_pid, client })?;
-    let (drain, cpu) = drain::drained(place, recorder, application::outbox(&[topic])?, rows).await?;
+    let (drain, cpu) =
+        drain::drained(place, recorder, application::outbox(&[topic])?, application::kafka(&place.kafka)?, rows)
+            .await?;
     let sides = sides.stop(rows)?;
     let reader = Reader::new(&place.kafka, topic)?;
     let second_copies = tokio::task::block_in_place(|| reader.second_copies(rows, &database::payloads(PAYLOAD_BYTES)))?;

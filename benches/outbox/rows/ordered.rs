@@ -5,7 +5,7 @@ use diesel_outbox::{Outbox, Topic};
 use xtask::results::short;
 
 use super::drain::{Drain, drained};
-use crate::application::PAYLOAD_BYTES;
+use crate::application::{self, PAYLOAD_BYTES};
 use crate::arguments::{Place, Plan};
 use crate::broker;
 use crate::cpu::CpuShare;
@@ -64,5 +64,5 @@ async fn drain(
     database::reset(&place.postgres).await?;
     database::fill_keyed(&place.postgres, &name, rows as i64, PAYLOAD_BYTES, KEYS, lanes).await?;
     let outbox = Outbox::builder().topic(topic).build().context("build the outbox")?;
-    drained(place, recorder, outbox, rows).await
+    drained(place, recorder, outbox, application::kafka(&place.kafka)?, rows).await
 }

@@ -74,6 +74,8 @@ pub(super) const FLOORS: &[Floor] = &[
             "relay::wakes",
             "relay::health",
             "relay::pace",
+            "relay::rest_trial",
+            "relay::run_queue",
             "relay::panicked",
             "relay::parked",
             "relay::passes",
