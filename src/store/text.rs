@@ -1,0 +1,177 @@
+//! The texts of statements: as a page has them, in the words of every database beside one another, and as one of them takes them.
+
+// Each database uses a part of it.
+#![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::schema::{IndexNaming, named};
+use crate::naming::TableNames;
+use crate::planted::{Mistake, planted};
+
+/// How a database writes statements.
+#[derive(Debug)]
+pub struct Words {
+    /// Under which name its texts stand on a page.
+    pub(crate) database: &'static str,
+    /// What its store is called.
+    pub(crate) store: &'static str,
+    pub(crate) indexes: IndexNaming,
+    pub(crate) placeholders: Placeholders,
+}
+
+/// How a database says where a bind stands. A page numbers them, whatever the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placeholders {
+    /// `$1`
+    Dollars,
+    /// `?1`
+    Numbers,
+    /// `?`: by their order alone, so that one which stands twice is bound twice.
+    Places,
+}
+
+impl Placeholders {
+    /// The one of this number, from 1.
+    pub(crate) fn of(self, number: usize) -> String {
+        match self {
+            Self::Dollars => format!("${number}"),
+            Self::Numbers => format!("?{number}"),
+            Self::Places => "?".to_owned(),
+        }
+    }
+}
+
+/// A named statement, under the names of one outbox: mostly one text, or those that follow each other in a database that needs several
+/// for it. Empty in a database that does without.
+#[derive(Debug, Clone)]
+pub struct Text(Arc<[Step]>);
+
+#[derive(Debug)]
+pub struct Step {
+    pub(crate) sql: String,
+    /// Which of the binds it takes, in their order; all as they come, where they are not numbered.
+    pub(crate) binds: Option<Vec<usize>>,
+    /// Of how many columns of a group it reads, where a group is JSON.
+    pub(crate) columns: usize,
+}
+
+impl Text {
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.0
+    }
+
+    /// The one of a statement that has no others.
+    pub(crate) fn first(&self) -> &Step {
+        &self.0[0]
+    }
+
+    /// A text as it stands, with binds as they come.
+    pub(crate) fn plain(sql: impl Into<String>) -> Self {
+        Self([Step { sql: sql.into(), binds: None, columns: 0 }].into())
+    }
+}
+
+impl From<&str> for Text {
+    fn from(sql: &str) -> Self {
+        Self::plain(sql)
+    }
+}
+
+impl Step {
+    fn new(sql: String, placeholders: Placeholders) -> Self {
+        let columns = numbers(&sql, "'$[").max().map_or(0, |last| last + 1);
+        let mark = if placeholders == Placeholders::Dollars { "$" } else { "?" };
+        let named: Vec<usize> = numbers(&sql, mark).filter_map(|number| number.checked_sub(1)).collect();
+        let Some(last) = named.iter().copied().max() else { return Self { sql, binds: None, columns } };
+        match placeholders {
+            Placeholders::Places => Self { sql: unnumbered(&sql), binds: Some(named), columns },
+            Placeholders::Dollars | Placeholders::Numbers => Self { binds: Some((0..=last).collect()), sql, columns },
+        }
+    }
+}
+
+/// The numbers that stand right behind `mark`.
+fn numbers(sql: &str, mark: &str) -> impl Iterator<Item = usize> {
+    sql.split(mark).skip(1).filter_map(|behind| {
+        let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+        behind[..end].parse().ok()
+    })
+}
+
+fn unnumbered(sql: &str) -> String {
+    let mut parts = sql.split('?');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |sql, part| sql + "?" + part.trim_start_matches(|c: char| c.is_ascii_digit()))
+}
+
+/// Writes the statements of one outbox.
+pub(crate) struct Writer<'n> {
+    pub(crate) words: &'static Words,
+    pub(crate) names: &'n TableNames,
+    /// What stands in statements of several pages: a name in braces, and what it stands for. It may hold a later one.
+    pub(crate) parts: Vec<(&'static str, &'static str)>,
+}
+
+impl Writer<'_> {
+    /// The statement of a name, with the parts of its page.
+    pub(crate) fn text(&self, name: &str, steps: &[&str], of_page: &[(&str, &str)]) -> Text {
+        let step = |sql: &&str| {
+            let parts = of_page.iter().chain(&self.parts);
+            let sql = parts.fold((*sql).to_owned(), |sql, (part, text)| sql.replace(part, text));
+            let sql = if self.words.database == "postgres" { mistaken(name, &sql) } else { sql.into() };
+            // As the lines of a page are indented.
+            let lines: Vec<&str> = sql.trim().lines().map(str::trim).collect();
+            Step::new(named(&lines.join("\n"), self.names, self.words.indexes), self.words.placeholders)
+        };
+        Text(steps.iter().map(step).collect())
+    }
+}
+
+/// The statement as it is, but for a mistake that is made on purpose.
+fn mistaken<'s>(name: &str, sql: &'s str) -> Cow<'s, str> {
+    let (right, wrong) = match name {
+        "claim" if planted(Mistake::ClaimUnlocked) => ("FOR UPDATE SKIP LOCKED", ""),
+        "dead" if planted(Mistake::DeadLetterNotKept) => ("SELECT * FROM gone ON", "SELECT * FROM gone WHERE false ON"),
+        "settle" | "settle_waiting" if planted(Mistake::SettleById) => (" AND m.message_id = k.message_id", ""),
+        "redrive" if planted(Mistake::RedriveLosesRow) => ("to_lane < 0", "false"),
+        _ => return Cow::Borrowed(sql),
+    };
+    Cow::Owned(sql.replace(right, wrong))
+}
+
+/// A page of named statements: each in the words of every database, one below the other. What several of them hold stands in front as
+/// a part. Lines of a text may be indented.
+macro_rules! statements {
+    (
+        $(#[$about:meta])*
+        $page:ident
+        $(@$part:ident { $($of:ident: $sql:expr;)+ })*
+        $($(#[$what:meta])* $name:ident { $($database:ident: $($text:expr),+;)+ })+
+    ) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        pub(crate) struct $page {
+            $($(#[$what])* pub(crate) $name: $crate::store::text::Text,)+
+        }
+
+        impl $page {
+            pub(crate) fn new(writer: &$crate::store::text::Writer<'_>) -> Self {
+                let database = writer.words.database;
+                let parts: &[(&str, &str)] = &[$((
+                    concat!("{", stringify!($part), "}"),
+                    match database { $(stringify!($of) => $sql,)+ _ => "" },
+                ),)*];
+                Self {
+                    $($name: match database {
+                        $(stringify!($database) => writer.text(stringify!($name), &[$(&$text[..]),+], parts),)+
+                        _ => writer.text(stringify!($name), &[], parts),
+                    },)+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use statements;
