@@ -111,23 +111,19 @@ impl Flows for Mysql {
         binds: Binds,
     ) -> Result<Written, StoreError> {
         let text = text.clone();
-        let written = store.calls.run(move |lease| {
+        let written = store.transact(move |lease| {
             Box::pin(async move {
                 let [find, lock, look] = [0, 1, 3].map(|at| Statement::step(&text, at, binds.clone()));
-                lease.begin(begin_write()).await?;
                 let mut locked: Vec<OneRow> = lease.load(find).await?;
                 if !locked.is_empty() {
                     locked = lease.load(lock).await?;
                 }
-                let written = if let Some(row) = locked.into_iter().next() {
+                if let Some(row) = locked.into_iter().next() {
                     lease.execute(Statement::step(&text, 2, [Bind::Number(row.id)])).await?;
-                    Written::Topic(row.topic)
-                } else {
-                    let there: Vec<OneRow> = lease.load(look).await?;
-                    if there.is_empty() { Written::NotThere } else { Written::Taken }
-                };
-                lease.commit_by(COMMIT.into()).await?;
-                Ok(written)
+                    return Ok(Written::Topic(row.topic));
+                }
+                let there: Vec<OneRow> = lease.load(look).await?;
+                Ok(if there.is_empty() { Written::NotThere } else { Written::Taken })
             })
         });
         written.await
@@ -167,9 +163,8 @@ impl Flows for Mysql {
         mut group: Group,
     ) -> Result<Vec<RowKey>, StoreError> {
         let (text, topic, node) = (text.clone(), Bind::text(topic), Self::id(node.as_uuid()));
-        let written = store.calls.run(move |lease| {
+        let written = store.transact(move |lease| {
             Box::pin(async move {
-                lease.begin(begin_write()).await?;
                 let owned: Vec<FenceRow> = lease.load(Statement::new(&text, [topic.clone(), node])).await?;
                 let owned = Self::columns(&[
                     Column::Numbers(owned.iter().map(|lane| lane.lane).collect()),
@@ -182,9 +177,7 @@ impl Flows for Mysql {
                     let step = |at| Statement::step(&text, at, Self::group(&group, &text.steps()[at]));
                     (2..text.steps().len()).map(step).collect()
                 };
-                let locked = write_locked(lease, lock, writes).await?;
-                lease.commit_by(COMMIT.into()).await?;
-                Ok(locked)
+                write_locked(lease, lock, writes).await
             })
         });
         written.await
@@ -244,10 +237,9 @@ impl Flows for Mysql {
         messages: &[MessageId],
     ) -> Result<Vec<(MessageId, Marking)>, StoreError> {
         let (text, messages) = (store.texts.sent.mark.clone(), messages.to_vec());
-        let marked = store.calls.run(move |lease| {
+        let marked = store.transact(move |lease| {
             Box::pin(async move {
                 let group = |messages: &[MessageId]| [Self::messages(&each_once(messages.iter().copied()))];
-                lease.begin(begin_write()).await?;
                 let there: Vec<Read<(MessageId, Marking)>> =
                     lease.load(Statement::new(&text, group(&messages))).await?;
                 let mut markings: HashMap<MessageId, Marking> = there.into_iter().map(|row| row.0).collect();
@@ -261,7 +253,6 @@ impl Flows for Mysql {
                         lease.execute(Statement::step(&text, step, group(&those))).await?;
                     }
                 }
-                lease.commit_by(COMMIT.into()).await?;
                 Ok(markings.into_iter().collect())
             })
         });

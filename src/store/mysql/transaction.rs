@@ -36,19 +36,11 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         lock: Statement<Mysql>,
         writes: impl FnOnce(&[RowKey]) -> Vec<Statement<Mysql>> + Send + 'static,
     ) -> Result<Vec<RowKey>, StoreError> {
-        let written = self.calls.run(|lease| {
-            Box::pin(async move {
-                lease.begin(begin_write()).await?;
-                let locked = write_locked(lease, lock, writes).await?;
-                lease.commit_by(COMMIT.into()).await?;
-                Ok(locked)
-            })
-        });
-        written.await
+        self.transact(|lease| Box::pin(write_locked(lease, lock, writes))).await
     }
 }
 
-/// The middle of it.
+/// The middle of the transaction.
 pub(super) async fn write_locked<S: Session<Mysql>>(
     lease: &mut Lease<Mysql, S>,
     lock: Statement<Mysql>,

@@ -11,7 +11,7 @@ use crate::message::MessageId;
 use crate::store::session::Sessions;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::flows::{Flows, Voiding, Written};
-use crate::store::sql::rows::{FromRow, Looked};
+use crate::store::sql::rows::{FromRow, LookedAt, Read};
 use crate::store::statement::{Bind, Statement, count};
 use crate::store::text::Text;
 use crate::store::{
@@ -64,9 +64,9 @@ impl Flows for Pg {
     ) -> Result<Look, StoreError> {
         let texts = &store.texts.due;
         let text = if has_pauses { &texts.look_with_pauses } else { &texts.look };
-        let found: Vec<LookRow> = store.calls.poll(Statement::new(text, look(spec))).await?;
+        let found: Vec<Read<LookedAt>> = store.calls.poll(Statement::new(text, look(spec))).await?;
         let slack = spec.watermark_slack_duration;
-        Ok(Look::of(found.into_iter().map(|row| row.looked.of::<Self>(&row.topic, slack))))
+        Ok(Look::of(found.into_iter().map(|Read(LookedAt(topic, looked))| looked.of::<Self>(&topic, slack))))
     }
 
     async fn backlog<P: Sessions<Self>>(
@@ -158,25 +158,6 @@ impl FromRow for Written {
             (None, true) => Self::Taken,
             (None, false) => Self::NotThere,
         })
-    }
-}
-
-/// What a look finds of a topic.
-struct LookRow {
-    topic: Arc<str>,
-    looked: Looked,
-}
-
-impl QueryableByName<Pg> for LookRow {
-    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
-        let looked = Looked {
-            due_at: Pg::optional_mark(row, 1)?,
-            now: Pg::mark(row, 2)?,
-            later: Pg::optional_mark(row, 3)?,
-            is_paused: Pg::flag(row, 4)?,
-            from: Pg::mark(row, 5)?,
-        };
-        Ok(Self { topic: Pg::text(row, 0)?.into(), looked })
     }
 }
 

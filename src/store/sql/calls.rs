@@ -10,7 +10,8 @@ use crate::store::StoreError;
 use crate::store::session::{Connections, Lease, Sessions};
 use crate::store::statement::{Dialect, Statement};
 
-type OpenLease<DB, P> = Lease<DB, <P as Sessions<DB>>::Session>;
+/// A connection in use.
+pub(crate) type OpenLease<DB, P> = Lease<DB, <P as Sessions<DB>>::Session>;
 
 /// Runs calls, and waits for them no longer than the deadline.
 pub(crate) struct Calls<DB: Dialect, P: Sessions<DB>> {
@@ -110,58 +111,5 @@ impl<DB: Dialect, P: Sessions<DB>> Calls<DB, P> {
             true => self.run_on(|lease| Box::pin(lease.execute(statement))).await,
             false => self.connections.execute(statement).await,
         }
-    }
-
-    /// Runs statements in one transaction, which one by itself is anyhow, and reads the rows of the last.
-    pub(crate) async fn load_last<T>(
-        &self,
-        begin: impl FnOnce() -> Arc<str>,
-        mut statements: Vec<Statement<DB>>,
-    ) -> Result<Vec<T>, StoreError>
-    where
-        T: QueryableByName<DB> + Send + 'static,
-    {
-        let Some(last) = statements.pop() else { return Ok(Vec::new()) };
-        if statements.is_empty() {
-            return self.load(last).await;
-        }
-        let begin = begin();
-        self.run(|lease| {
-            Box::pin(async move {
-                lease.begin(begin).await?;
-                for statement in statements {
-                    lease.execute(statement).await?;
-                }
-                let rows = lease.load(last).await?;
-                lease.commit().await?;
-                Ok(rows)
-            })
-        })
-        .await
-    }
-
-    /// Likewise, and counts what the last one changed.
-    pub(crate) async fn execute_last(
-        &self,
-        begin: impl FnOnce() -> Arc<str>,
-        mut statements: Vec<Statement<DB>>,
-    ) -> Result<usize, StoreError> {
-        let Some(last) = statements.pop() else { return Ok(0) };
-        if statements.is_empty() {
-            return self.execute(last).await;
-        }
-        let begin = begin();
-        self.run(|lease| {
-            Box::pin(async move {
-                lease.begin(begin).await?;
-                for statement in statements {
-                    lease.execute(statement).await?;
-                }
-                let changed = lease.execute(last).await?;
-                lease.commit().await?;
-                Ok(changed)
-            })
-        })
-        .await
     }
 }

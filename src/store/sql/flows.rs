@@ -1,8 +1,11 @@
 use std::iter;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use super::SqlStore;
 use super::binds::Binds;
+use super::calls::OpenLease;
 use super::columns::Columns;
 use super::group::Group;
 use super::rows::{FromRow, Read};
@@ -86,7 +89,7 @@ pub trait Flows: Columns + Binds {
         group: Group,
         rest: Vec<BindOf<Self>>,
     ) -> impl Future<Output = Result<Vec<RowKey>, StoreError>> + Send {
-        async move { store.run(text, |step| with(Self::group(&group, step), &rest)).await }
+        async move { store.run_steps(text, |step| with(Self::group(&group, step), &rest)).await }
     }
 
     /// The same of rows whose lane the node owns.
@@ -102,7 +105,7 @@ pub trait Flows: Columns + Binds {
                 true => owner.iter().cloned().chain(Self::group(&group, step)).collect(),
                 false => with(Self::group(&group, step), &owner),
             };
-            store.run(text, binds).await
+            store.run_steps(text, binds).await
         }
     }
 
@@ -121,7 +124,7 @@ pub trait Flows: Columns + Binds {
         text: &Text,
         back: Vec<Return>,
     ) -> impl Future<Output = Result<Vec<MessageId>, StoreError>> + Send {
-        async move { store.run(text, |step| Self::back(&back, step)).await }
+        async move { store.run_steps(text, |step| Self::back(&back, step)).await }
     }
 
     /// Removes what a statement finds; says how much.
@@ -132,8 +135,20 @@ pub trait Flows: Columns + Binds {
     ) -> impl Future<Output = Result<usize, StoreError>> + Send {
         async move {
             let steps = 0..text.steps().len();
-            let writes = steps.map(|at| Statement::step(text, at, binds.clone())).collect();
-            store.calls.execute_last(|| Self::begin(store), writes).await
+            let removes: Vec<_> = steps.map(|at| Statement::step(text, at, binds.clone())).collect();
+            if removes.len() == 1 {
+                return store.execute(text, binds).await;
+            }
+            let removed = store.transact(|lease| {
+                Box::pin(async move {
+                    let mut removed = 0;
+                    for remove in removes {
+                        removed = lease.execute(remove).await?;
+                    }
+                    Ok(removed)
+                })
+            });
+            removed.await
         }
     }
 
@@ -226,7 +241,7 @@ impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
     }
 
     /// Runs a statement, of which several texts are one transaction, and reads the rows of the last.
-    pub(crate) async fn run<T>(
+    pub(crate) async fn run_steps<T>(
         &self,
         text: &Text,
         binds: impl Fn(&Step) -> Vec<BindOf<DB>>,
@@ -235,9 +250,46 @@ impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
         T: FromRow + Send + 'static,
     {
         let steps = text.steps().iter().enumerate();
-        let writes: Vec<_> = steps.map(|(at, step)| Statement::step(text, at, binds(step))).collect();
-        let rows: Vec<Read<T>> = self.calls.load_last(|| DB::begin(self), writes).await?;
-        Ok(rows.into_iter().map(|row| row.0).collect())
+        self.load_last(steps.map(|(at, step)| Statement::step(text, at, binds(step))).collect()).await
+    }
+
+    /// Runs statements in one transaction, which one by itself is anyhow, and reads the rows of the last.
+    pub(crate) async fn load_last<T>(&self, mut statements: Vec<Statement<DB>>) -> Result<Vec<T>, StoreError>
+    where
+        T: FromRow + Send + 'static,
+    {
+        let Some(last) = statements.pop() else { return Ok(Vec::new()) };
+        let rows: Result<Vec<Read<T>>, _> = if statements.is_empty() {
+            self.calls.load(last).await
+        } else {
+            self.transact(|lease| {
+                Box::pin(async move {
+                    for statement in statements {
+                        lease.execute(statement).await?;
+                    }
+                    lease.load(last).await
+                })
+            })
+            .await
+        };
+        Ok(rows?.into_iter().map(|row| row.0).collect())
+    }
+
+    /// Runs statements that follow each other at once in one transaction.
+    pub(crate) async fn transact<T: Send + 'static>(
+        &self,
+        statements: impl for<'l> FnOnce(&'l mut OpenLease<DB, P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let begin = DB::begin(self);
+        let ran = self.calls.run(|lease| {
+            Box::pin(async move {
+                lease.begin(begin).await?;
+                let ran = statements(lease).await?;
+                lease.commit_by(DB::COMMIT.into()).await?;
+                Ok(ran)
+            })
+        });
+        ran.await
     }
 
     /// Writes a group, and returns what of it could be written.

@@ -39,8 +39,8 @@ impl<DB: Flows, P: Sessions<DB>> LaneStore for SqlStore<DB, P> {
     }
 
     async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
-        let (begin, texts, keep) = (DB::begin(self), Arc::clone(&self.texts), keep.clone());
-        self.calls.run(|lease| Box::pin(keep_on::<DB, _>(lease, begin, texts, keep))).await
+        let (texts, keep) = (Arc::clone(&self.texts), keep.clone());
+        self.transact(|lease| Box::pin(keep_on(lease, texts, keep))).await
     }
 
     async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError> {
@@ -119,7 +119,6 @@ impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
 
 async fn keep_on<DB: Flows, S: Session<DB>>(
     lease: &mut Lease<DB, S>,
-    begin: Arc<str>,
     texts: Arc<Texts>,
     keep: LaneKeep,
 ) -> Result<LaneView, StoreError> {
@@ -127,7 +126,6 @@ async fn keep_on<DB: Flows, S: Session<DB>>(
     let [topic, node] = [Bind::text(&keep.topic), DB::id(keep.node.as_uuid())];
     let [lasts, quiet] = [keep.lease_duration, keep.quiet_duration].map(|time| Bind::Number(DB::span(time)));
     let one = || vec![topic.clone()];
-    lease.begin(begin).await?;
     // Where a transaction takes the one lock of the database there are none of rows.
     if !texts.lock.steps().is_empty() {
         lease.load::<Read<()>>(Statement::new(&texts.lock, one())).await?;
@@ -149,7 +147,6 @@ async fn keep_on<DB: Flows, S: Session<DB>>(
         let binds: Vec<_> = [topic, node].into_iter().chain(group).chain([lasts, quiet]).collect();
         lease.execute(Statement::new(&texts.write, binds)).await?;
     }
-    lease.commit_by(DB::COMMIT.into()).await?;
     Ok(after(now, &keep, &writes))
 }
 

@@ -2,10 +2,7 @@
 //! of them, and the texts of their statements beside one another in [`statements`].
 
 // Each database uses a part of it.
-#![cfg_attr(
-    not(all(feature = "postgres", feature = "mysql", feature = "sqlite")),
-    allow(dead_code, unused_imports, unused_macros)
-)]
+#![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]
 
 mod admin;
 pub(crate) mod binds;

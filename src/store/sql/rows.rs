@@ -154,6 +154,22 @@ impl Looked {
     }
 }
 
+/// The same with the topic: `topic, due_at, now, later, is_paused, from`.
+pub(crate) struct LookedAt(pub(crate) Arc<str>, pub(crate) Looked);
+
+impl FromRow for LookedAt {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let looked = Looked {
+            due_at: DB::optional_mark(row, 1)?,
+            now: DB::mark(row, 2)?,
+            later: DB::optional_mark(row, 3)?,
+            is_paused: DB::flag(row, 4)?,
+            from: DB::mark(row, 5)?,
+        };
+        Ok(Self(DB::text(row, 0)?.into(), looked))
+    }
+}
+
 /// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at, deliver_at`, from column `first` on.
 ///
 /// NULL may stand for what nearly every row has: no failure, no headers. PostgreSQL writes, and its client reads, what is not NULL only,

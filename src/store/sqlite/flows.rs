@@ -14,7 +14,7 @@ use crate::store::sql::binds::Binds as _;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::flows::{Flows, Voiding, Written};
 use crate::store::sql::group::Group;
-use crate::store::sql::rows::{Looked, Read};
+use crate::store::sql::rows::{LookedAt, Read};
 use crate::store::sql::statements::Texts;
 use crate::store::statement::{Bind, BindOf, Statement, count};
 use crate::store::text::Text;
@@ -56,9 +56,9 @@ impl Flows for Sqlite {
     ) -> Result<Look, StoreError> {
         let texts = &store.texts.due;
         let text = if has_pauses { &texts.look_with_pauses } else { &texts.look };
-        let found: Vec<LookRow> = store.calls.poll(Statement::new(text, look(spec))).await?;
+        let found: Vec<Read<LookedAt>> = store.calls.poll(Statement::new(text, look(spec))).await?;
         let slack = spec.watermark_slack_duration;
-        Ok(Look::of(found.into_iter().map(|row| row.looked.of::<Self>(&row.topic, slack))))
+        Ok(Look::of(found.into_iter().map(|Read(LookedAt(topic, looked))| looked.of::<Self>(&topic, slack))))
     }
 
     async fn backlog<P: Sessions<Self>>(
@@ -92,14 +92,12 @@ impl Flows for Sqlite {
     ) -> Result<bool, StoreError> {
         let binds: Binds = iter::once(Self::id(letter.as_uuid())).chain(by).collect();
         let [remove, write] = [0, 1].map(|at| Statement::step(&store.texts.letters.replace, at, binds.clone()));
-        let replaced = store.calls.run(|lease| {
+        let replaced = store.transact(|lease| {
             Box::pin(async move {
-                lease.begin(BEGIN.into()).await?;
                 let removed = lease.execute(remove).await?;
                 if removed > 0 {
                     lease.execute(write).await?;
                 }
-                lease.commit().await?;
                 Ok(removed > 0)
             })
         });
@@ -113,8 +111,7 @@ impl Flows for Sqlite {
     ) -> Result<Vec<RowKey>, StoreError> {
         let mut statements = keeping(&store.texts, text, &rows);
         statements.push(Statement::step(text, 1, Self::group(&Group::kept(&rows), &text.steps()[1])));
-        let gone: Vec<Read<RowKey>> = store.calls.load_last(|| BEGIN.into(), statements).await?;
-        Ok(gone.into_iter().map(|row| row.0).collect())
+        store.load_last(statements).await
     }
 
     async fn prune<P: Sessions<Self>>(store: &SqliteStore<P>, rows_max: usize) -> Result<Pruned, StoreError> {
@@ -134,13 +131,11 @@ impl Flows for Sqlite {
     ) -> Result<Vec<(MessageId, Marking)>, StoreError> {
         let step = |at| Statement::step(&store.texts.sent.mark, at, [Self::messages(messages)]);
         let [look, mark, ahead] = [0, 1, 2].map(step);
-        let marked = store.calls.run(|lease| {
+        let marked = store.transact(|lease| {
             Box::pin(async move {
-                lease.begin(BEGIN.into()).await?;
                 let found: Vec<Read<(MessageId, Marking)>> = lease.load(look).await?;
                 lease.execute(mark).await?;
                 lease.execute(ahead).await?;
-                lease.commit().await?;
                 Ok(found)
             })
         });
@@ -156,25 +151,6 @@ pub(super) fn keeping(texts: &Texts, text: &Text, rows: &[Kept]) -> Vec<Statemen
         writes.push(Statement::new(&texts.kept.take_marks, [Sqlite::messages(&messages)]));
     }
     writes
-}
-
-/// What a look finds of a topic.
-struct LookRow {
-    topic: Arc<str>,
-    looked: Looked,
-}
-
-impl QueryableByName<Sqlite> for LookRow {
-    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
-        let looked = Looked {
-            due_at: Sqlite::optional_number(row, 1)?,
-            now: Sqlite::number(row, 2)?,
-            later: Sqlite::optional_number(row, 3)?,
-            is_paused: Sqlite::number(row, 4)? > 0,
-            from: Sqlite::number(row, 5)?,
-        };
-        Ok(Self { topic: Sqlite::text(row, 0)?.into(), looked })
-    }
 }
 
 /// What of a topic is in the tables.
