@@ -129,16 +129,21 @@ impl Writer<'_> {
     }
 }
 
-/// The statement as it is, but for a mistake that is made on purpose.
+/// Mistakes that can be made on purpose: in which statement of PostgreSQL's, and what stands there in place of what.
+pub(crate) const MISTAKES: &[(&str, Mistake, [&str; 2])] = &[
+    ("claim", Mistake::ClaimUnlocked, ["FOR UPDATE SKIP LOCKED", ""]),
+    ("dead", Mistake::DeadLetterNotKept, ["SELECT * FROM gone ON", "SELECT * FROM gone WHERE false ON"]),
+    ("settle", Mistake::SettleById, [" AND m.message_id = k.message_id", ""]),
+    ("settle_waiting", Mistake::SettleById, [" AND m.message_id = k.message_id", ""]),
+    ("redrive", Mistake::RedriveLosesRow, ["to_lane < 0", "false"]),
+];
+
+/// The statement as it is, but for such a mistake.
 fn mistaken<'s>(name: &str, sql: &'s str) -> Cow<'s, str> {
-    let (right, wrong) = match name {
-        "claim" if planted(Mistake::ClaimUnlocked) => ("FOR UPDATE SKIP LOCKED", ""),
-        "dead" if planted(Mistake::DeadLetterNotKept) => ("SELECT * FROM gone ON", "SELECT * FROM gone WHERE false ON"),
-        "settle" | "settle_waiting" if planted(Mistake::SettleById) => (" AND m.message_id = k.message_id", ""),
-        "redrive" if planted(Mistake::RedriveLosesRow) => ("to_lane < 0", "false"),
-        _ => return Cow::Borrowed(sql),
-    };
-    Cow::Owned(sql.replace(right, wrong))
+    match MISTAKES.iter().find(|(of, mistake, _)| *of == name && planted(*mistake)) {
+        Some((_, _, [right, wrong])) => Cow::Owned(sql.replace(right, wrong)),
+        None => Cow::Borrowed(sql),
+    }
 }
 
 /// A page of named statements: each in the words of every database, one below the other. What several of them hold stands in front as

@@ -3,7 +3,7 @@ use super::statements::Texts;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::store::schema::IndexNaming;
-use crate::store::text::{Placeholders, Words};
+use crate::store::text::{MISTAKES, Placeholders, Words};
 use crate::store::{Held, RowKey};
 
 fn texts(database: &'static str, placeholders: Placeholders) -> Texts {
@@ -51,6 +51,22 @@ fn no_text_is_left_unfinished() {
             assert!(!all.contains(part), "{database}: {part}");
         }
         assert!(all.contains("shop_messages") && !all.contains("outbox_messages "), "{database}");
+    }
+}
+
+#[test]
+fn what_a_planted_mistake_changes_is_there() {
+    let Texts { claims, live, letters, .. } = texts("postgres", Placeholders::Dollars);
+    for (name, _, [right, _]) in MISTAKES {
+        let text = match *name {
+            "claim" => &claims.claim,
+            "dead" => &live.dead,
+            "settle" => &live.settle,
+            "settle_waiting" => &live.settle_waiting,
+            "redrive" => &letters.redrive,
+            name => panic!("no test knows where {name} stands"),
+        };
+        assert!(text.first().sql.contains(right), "{name}: {right}");
     }
 }
 
