@@ -16,7 +16,7 @@ use diesel::sql_types::Untyped;
 
 use super::text::{Text, Words};
 
-/// A backend with the words of its statements and the values that they bind.
+/// A database, with the way it writes statements and the values that they bind.
 pub trait Dialect: Backend + DieselReserveSpecialization + QueryMetadata<Untyped> + Sized + 'static {
     /// How its statements are written.
     const WORDS: &'static Words;
@@ -27,10 +27,10 @@ pub trait Dialect: Backend + DieselReserveSpecialization + QueryMetadata<Untyped
     /// A value that no other database binds.
     type Own: fmt::Debug + Clone + Send + Sync + 'static;
 
-    /// What its store has beside what every store has.
+    /// What its store holds in addition to what every store holds.
     type Beside: fmt::Debug + Send + Sync + 'static;
 
-    /// Binds a value, its placeholder standing in the text already.
+    /// Binds a value whose placeholder is in the text already.
     fn bind<'b>(bind: &'b Bind<Self::Own>, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()>;
 }
 

@@ -1,4 +1,4 @@
-//! The texts of statements: as a page has them, in the words of every database beside one another, and as one of them takes them.
+//! SQL texts: how a page writes each statement for every database, and the text that one database gets.
 
 // Each database uses a part of it.
 #![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]
@@ -10,30 +10,30 @@ use super::schema::{IndexNaming, named};
 use crate::naming::TableNames;
 use crate::planted::{Mistake, planted};
 
-/// How a database writes statements.
+/// How one database writes its statements.
 #[derive(Debug)]
 pub struct Words {
-    /// Under which name its texts stand on a page.
+    /// The name that marks its texts on a page.
     pub(crate) database: &'static str,
-    /// What its store is called.
+    /// The name of its store, for `Debug`.
     pub(crate) store: &'static str,
     pub(crate) indexes: IndexNaming,
     pub(crate) placeholders: Placeholders,
 }
 
-/// How a database says where a bind stands. A page numbers them, whatever the database.
+/// How a database writes a placeholder. A page may number them for every database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placeholders {
     /// `$1`
     Dollars,
     /// `?1`
     Numbers,
-    /// `?`: by their order alone, so that one which stands twice is bound twice.
+    /// `?`, by order alone: a value that is used twice is bound twice.
     Places,
 }
 
 impl Placeholders {
-    /// The one of this number, from 1.
+    /// The placeholder of this number, from 1.
     pub(crate) fn of(self, number: usize) -> String {
         match self {
             Self::Dollars => format!("${number}"),
@@ -43,17 +43,17 @@ impl Placeholders {
     }
 }
 
-/// A named statement, under the names of one outbox: mostly one text, or those that follow each other in a database that needs several
-/// for it. Empty in a database that does without.
+/// A named statement, with the table names of one outbox. Mostly it is one text; a database that needs several runs them one after the
+/// other. It has none where a database does not need the statement.
 #[derive(Debug, Clone)]
 pub struct Text(Arc<[Step]>);
 
 #[derive(Debug)]
 pub struct Step {
     pub(crate) sql: String,
-    /// Which of the binds it takes, in their order; all as they come, where they are not numbered.
+    /// Which binds the text takes, in order. None: all of them as they come, because the text does not number them.
     pub(crate) binds: Option<Vec<usize>>,
-    /// Of how many columns of a group it reads, where a group is JSON.
+    /// How many columns of a JSON group the text reads.
     pub(crate) columns: usize,
 }
 
@@ -62,12 +62,12 @@ impl Text {
         &self.0
     }
 
-    /// The one of a statement that has no others.
+    /// The only text of most statements.
     pub(crate) fn first(&self) -> &Step {
         &self.0[0]
     }
 
-    /// A text as it stands, with binds as they come.
+    /// This text, with binds as they come.
     pub(crate) fn plain(sql: impl Into<String>) -> Self {
         Self([Step { sql: sql.into(), binds: None, columns: 0 }].into())
     }
@@ -92,7 +92,7 @@ impl Step {
     }
 }
 
-/// The numbers that stand right behind `mark`.
+/// The numbers that follow `mark` directly.
 fn numbers(sql: &str, mark: &str) -> impl Iterator<Item = usize> {
     sql.split(mark).skip(1).filter_map(|behind| {
         let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
@@ -110,18 +110,18 @@ fn unnumbered(sql: &str) -> String {
 pub(crate) struct Writer<'n> {
     pub(crate) words: &'static Words,
     pub(crate) names: &'n TableNames,
-    /// What stands in statements of several pages: a name in braces, and what it stands for. It may hold a later one.
+    /// Parts that several pages use: a name in braces, and its text. A text may contain a later part.
     pub(crate) parts: Vec<(&'static str, &'static str)>,
 }
 
 impl Writer<'_> {
-    /// The statement of a name, with the parts of its page.
+    /// The statement of this name; `of_page` are the parts of its page.
     pub(crate) fn text(&self, name: &str, steps: &[&str], of_page: &[(&str, &str)]) -> Text {
         let step = |sql: &&str| {
             let parts = of_page.iter().chain(&self.parts);
             let sql = parts.fold((*sql).to_owned(), |sql, (part, text)| sql.replace(part, text));
             let sql = if self.words.database == "postgres" { mistaken(name, &sql) } else { sql.into() };
-            // As the lines of a page are indented.
+            // The lines of a page are indented.
             let lines: Vec<&str> = sql.trim().lines().map(str::trim).collect();
             Step::new(named(&lines.join("\n"), self.names, self.words.indexes), self.words.placeholders)
         };
@@ -129,7 +129,7 @@ impl Writer<'_> {
     }
 }
 
-/// Mistakes that can be made on purpose: in which statement of PostgreSQL's, and what stands there in place of what.
+/// Mistakes that can be planted: in which PostgreSQL statement, and which text is replaced by which.
 pub(crate) const MISTAKES: &[(&str, Mistake, [&str; 2])] = &[
     ("claim", Mistake::ClaimUnlocked, ["FOR UPDATE SKIP LOCKED", ""]),
     ("dead", Mistake::DeadLetterNotKept, ["SELECT * FROM gone ON", "SELECT * FROM gone WHERE false ON"]),
@@ -138,7 +138,7 @@ pub(crate) const MISTAKES: &[(&str, Mistake, [&str; 2])] = &[
     ("redrive", Mistake::RedriveLosesRow, ["to_lane < 0", "false"]),
 ];
 
-/// The statement as it is, but for such a mistake.
+/// The statement, with the planted mistake if one is chosen for it.
 fn mistaken<'s>(name: &str, sql: &'s str) -> Cow<'s, str> {
     match MISTAKES.iter().find(|(of, mistake, _)| *of == name && planted(*mistake)) {
         Some((_, _, [right, wrong])) => Cow::Owned(sql.replace(right, wrong)),
@@ -146,8 +146,8 @@ fn mistaken<'s>(name: &str, sql: &'s str) -> Cow<'s, str> {
     }
 }
 
-/// A page of named statements: each in the words of every database, one below the other. What several of them hold stands in front as
-/// a part. Lines of a text may be indented.
+/// Declares a page of named statements: the versions of all databases, one below the other. A part that several of them use comes first
+/// (`@name`). Lines of a text may be indented.
 macro_rules! statements {
     (
         $(#[$about:meta])*

@@ -1,40 +1,19 @@
-use std::time::Duration;
-
 use diesel::deserialize::Result;
 use diesel::mysql::Mysql;
 use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, SmallInt, Text};
-use uuid::Uuid;
 
-use crate::message::MessageId;
 use crate::store::LaneEntry;
 use crate::store::sql::columns::{Columns, plain_columns};
 use crate::store::sql::rows::key;
-use crate::store::statement::{count, micros};
+use crate::store::statement::count;
 
 // Instants are told in microseconds from 1970.
 impl Columns for Mysql {
     plain_columns!();
 
-    fn message_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<MessageId> {
-        let id: Vec<u8> = row.get_value::<Binary, _, _>(column)?;
-        Ok(Uuid::from_slice(&id)?.into())
-    }
-
-    fn optional_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<Uuid>> {
-        Ok(Self::bytes(row, column)?.map(|id| Uuid::from_slice(&id)).transpose()?)
-    }
-
     fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32> {
         row.get_value::<SmallInt, i16, _>(column).map(i32::from)
-    }
-
-    fn ticks(number: i64) -> Duration {
-        Duration::from_micros(u64::try_from(number).unwrap_or(0))
-    }
-
-    fn in_ticks(duration: Duration) -> i64 {
-        micros(duration)
     }
 
     fn lane_entry<'a>(row: &impl NamedRow<'a, Self>) -> Result<LaneEntry> {

@@ -62,8 +62,7 @@ impl Flows for Mysql {
         spec: &LookSpec,
         has_pauses: bool,
     ) -> Result<Look, StoreError> {
-        let texts = &store.texts.due;
-        let text = if has_pauses { &texts.look_with_pauses } else { &texts.look };
+        let text = store.texts.due.look_text(has_pauses);
         let mut topics = Vec::with_capacity(spec.topics.len());
         for (_, group, size) in scan_groups(&spec.topics) {
             let nothing = LookAt { topic: "".into(), from: LookFrom::Beginning };

@@ -13,7 +13,7 @@ use super::instants::instant;
 use crate::message::MessageId;
 use crate::store::sql::columns::{Columns, plain_columns};
 use crate::store::sql::rows::key;
-use crate::store::statement::{count, micros};
+use crate::store::statement::count;
 use crate::store::{Horizon, LaneEntry};
 
 impl Columns for Pg {
@@ -37,14 +37,6 @@ impl Columns for Pg {
 
     fn optional_mark<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>> {
         Ok(row.get_value::<Nullable<Timestamptz>, Option<PgTimestamp>, _>(column)?.map(|at| at.0))
-    }
-
-    fn ticks(number: i64) -> Duration {
-        Duration::from_micros(u64::try_from(number).unwrap_or(0))
-    }
-
-    fn in_ticks(duration: Duration) -> i64 {
-        micros(duration)
     }
 
     fn at(mark: i64) -> Result<SystemTime> {

@@ -11,7 +11,7 @@ use crate::message::MessageId;
 use crate::store::session::Sessions;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::flows::{Flows, Voiding, Written};
-use crate::store::sql::rows::{FromRow, LookedAt, Read};
+use crate::store::sql::rows::FromRow;
 use crate::store::statement::{Bind, Statement, count};
 use crate::store::text::Text;
 use crate::store::{
@@ -62,11 +62,7 @@ impl Flows for Pg {
         spec: &LookSpec,
         has_pauses: bool,
     ) -> Result<Look, StoreError> {
-        let texts = &store.texts.due;
-        let text = if has_pauses { &texts.look_with_pauses } else { &texts.look };
-        let found: Vec<Read<LookedAt>> = store.calls.poll(Statement::new(text, look(spec))).await?;
-        let slack = spec.watermark_slack_duration;
-        Ok(Look::of(found.into_iter().map(|Read(LookedAt(topic, looked))| looked.of::<Self>(&topic, slack))))
+        store.look_at_once(spec, has_pauses, look(spec)).await
     }
 
     async fn backlog<P: Sessions<Self>>(

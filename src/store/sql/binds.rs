@@ -8,7 +8,7 @@ use crate::store::Return;
 use crate::store::statement::{BindOf, Dialect};
 use crate::store::text::Step;
 
-/// How a database binds what others bind in another way.
+/// How a database binds values that each database binds differently.
 pub trait Binds: Dialect {
     /// A message, or a node.
     fn id(id: &Uuid) -> BindOf<Self>;
@@ -22,7 +22,7 @@ pub trait Binds: Dialect {
     /// A group, as far as a statement reads it.
     fn group(group: &Group, step: &Step) -> Vec<BindOf<Self>>;
 
-    /// Rows that are none of a table of ours.
+    /// Rows of no table: columns alone.
     fn columns(columns: &[Column]) -> Vec<BindOf<Self>>;
 
     /// What comes back, and to which lanes.
@@ -36,15 +36,15 @@ pub trait Binds: Dialect {
     /// A time, as its statements count it.
     fn span(time: Duration) -> i64;
 
-    /// An instant, which the text may count from 1970.
+    /// An instant; some texts take it as a time since 1970.
     fn moment(at: SystemTime) -> BindOf<Self>;
 
-    /// An instant where the search for dead letters has it: around its placeholder.
+    /// The placeholder of an instant in the search for dead letters, with what the database needs around it.
     fn instant_at(placeholder: String) -> String {
         placeholder
     }
 
-    /// A message id where the search for dead letters has it.
+    /// The same for a message id.
     fn id_at(placeholder: String) -> String {
         placeholder
     }

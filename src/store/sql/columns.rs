@@ -1,13 +1,15 @@
-//! How a database has in its rows what others have in another way.
+//! How a database returns values that each database returns differently.
 
 use std::time::{Duration, SystemTime};
 
 use diesel::backend::Backend;
 use diesel::deserialize::Result;
 use diesel::row::NamedRow;
+use uuid::Uuid;
 
 use crate::message::MessageId;
 use crate::store::LaneEntry;
+use crate::store::statement::micros;
 
 /// Reads columns by their place: by name, each field of each row is looked for among all names.
 pub trait Columns: Backend {
@@ -27,9 +29,14 @@ pub trait Columns: Backend {
     /// Likewise false.
     fn flag<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<bool>;
 
-    fn message_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<MessageId>;
+    /// Its bytes, where the database has no type for it.
+    fn message_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<MessageId> {
+        Ok(Uuid::from_slice(&Self::bytes(row, column)?.unwrap_or_default())?.into())
+    }
 
-    fn optional_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<uuid::Uuid>>;
+    fn optional_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<Uuid>> {
+        Ok(Self::bytes(row, column)?.map(|id| Uuid::from_slice(&id)).transpose()?)
+    }
 
     /// A table's lane: below zero outside of lanes.
     fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32>;
@@ -44,10 +51,14 @@ pub trait Columns: Backend {
     }
 
     /// The unit of marks, and of every time that a row tells; zero where it is negative.
-    fn ticks(number: i64) -> Duration;
+    fn ticks(number: i64) -> Duration {
+        Duration::from_micros(u64::try_from(number).unwrap_or(0))
+    }
 
     /// The other way.
-    fn in_ticks(duration: Duration) -> i64;
+    fn in_ticks(duration: Duration) -> i64 {
+        micros(duration)
+    }
 
     /// The instant of a mark.
     fn at(mark: i64) -> Result<SystemTime> {
@@ -67,7 +78,7 @@ pub trait Columns: Backend {
     fn lane_entry<'a>(row: &impl NamedRow<'a, Self>) -> Result<LaneEntry>;
 }
 
-/// The columns that every database has in the same way, in its implementation.
+/// The methods that are the same for every database. They need its types, so each implementation has them by this macro.
 macro_rules! plain_columns {
     () => {
         fn text<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<String> {

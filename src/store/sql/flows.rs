@@ -8,7 +8,7 @@ use super::binds::Binds;
 use super::calls::OpenLease;
 use super::columns::Columns;
 use super::group::Group;
-use super::rows::{FromRow, Read};
+use super::rows::{FromRow, LookedAt, Read};
 use super::scans::{SCAN_COUNTS, scan_groups};
 use crate::lane::NodeId;
 use crate::message::MessageId;
@@ -20,7 +20,7 @@ use crate::store::{
     StoreError, StoreWarning, TopicBacklog,
 };
 
-/// What a database does in another way than others, where a text or a value does not say it all. What is written out here is of those
+/// What a database does differently from the others, where a different text or value is not enough. The default methods fit databases
 /// whose statements return what they wrote.
 pub trait Flows: Columns + Binds {
     /// Whether a handed-over row is looked for by its id, and not by its message id.
@@ -29,10 +29,10 @@ pub trait Flows: Columns + Binds {
     /// Whether the owner of lanes is bound in front of a group, and not behind it.
     const OWNER_FIRST: bool = false;
 
-    /// Ends a transaction that writes.
+    /// Commits a transaction that writes.
     const COMMIT: &'static str = "COMMIT";
 
-    /// Begins one, of statements that follow each other at once.
+    /// Begins such a transaction, whose statements follow each other at once.
     fn begin<P: Sessions<Self>>(store: &SqlStore<Self, P>) -> Arc<str>;
 
     /// How a mark is voided.
@@ -273,6 +273,19 @@ impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
             .await
         };
         Ok(rows?.into_iter().map(|row| row.0).collect())
+    }
+
+    /// Looks at all topics in one statement.
+    pub(crate) async fn look_at_once(
+        &self,
+        spec: &LookSpec,
+        has_pauses: bool,
+        binds: impl Into<Vec<BindOf<DB>>>,
+    ) -> Result<Look, StoreError> {
+        let statement = Statement::new(self.texts.due.look_text(has_pauses), binds);
+        let found: Vec<Read<LookedAt>> = self.calls.poll(statement).await?;
+        let slack = spec.watermark_slack_duration;
+        Ok(Look::of(found.into_iter().map(|Read(LookedAt(topic, looked))| looked.of::<DB>(&topic, slack))))
     }
 
     /// Runs statements that follow each other at once in one transaction.

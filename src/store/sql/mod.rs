@@ -1,5 +1,5 @@
-//! An outbox in a SQL database: everything that the databases have in common, once. What differs stands behind [`flows::Flows`] with each
-//! of them, and the texts of their statements beside one another in [`statements`].
+//! An outbox in a SQL database. What the databases have in common is here, once. What differs is in each database's implementation of
+//! [`flows::Flows`]; [`statements`] has the texts of all databases side by side.
 
 // Each database uses a part of it.
 #![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]

@@ -4,10 +4,8 @@ use diesel::deserialize::Result;
 use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
-use uuid::Uuid;
 
 use crate::clock::millis;
-use crate::message::MessageId;
 use crate::store::LaneEntry;
 use crate::store::sql::columns::{Columns, plain_columns};
 use crate::store::sql::rows::key;
@@ -16,15 +14,6 @@ use crate::store::statement::count;
 // Instants are milliseconds from 1970.
 impl Columns for Sqlite {
     plain_columns!();
-
-    fn message_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<MessageId> {
-        let id: Vec<u8> = row.get_value::<Binary, _, _>(column)?;
-        Ok(Uuid::from_slice(&id)?.into())
-    }
-
-    fn optional_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<Uuid>> {
-        Ok(Self::bytes(row, column)?.map(|id| Uuid::from_slice(&id)).transpose()?)
-    }
 
     fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32> {
         row.get_value::<Integer, _, _>(column)

@@ -14,7 +14,7 @@ use crate::store::sql::binds::Binds as _;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::flows::{Flows, Voiding, Written};
 use crate::store::sql::group::Group;
-use crate::store::sql::rows::{LookedAt, Read};
+use crate::store::sql::rows::Read;
 use crate::store::sql::statements::Texts;
 use crate::store::statement::{Bind, BindOf, Statement, count};
 use crate::store::text::Text;
@@ -54,11 +54,7 @@ impl Flows for Sqlite {
         spec: &LookSpec,
         has_pauses: bool,
     ) -> Result<Look, StoreError> {
-        let texts = &store.texts.due;
-        let text = if has_pauses { &texts.look_with_pauses } else { &texts.look };
-        let found: Vec<Read<LookedAt>> = store.calls.poll(Statement::new(text, look(spec))).await?;
-        let slack = spec.watermark_slack_duration;
-        Ok(Look::of(found.into_iter().map(|Read(LookedAt(topic, looked))| looked.of::<Self>(&topic, slack))))
+        store.look_at_once(spec, has_pauses, look(spec)).await
     }
 
     async fn backlog<P: Sessions<Self>>(

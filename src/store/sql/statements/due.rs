@@ -1,5 +1,5 @@
 use crate::store::sql::scans::{SCAN_COUNTS, scan_text};
-use crate::store::text::statements;
+use crate::store::text::{Text, statements};
 
 statements! {
     /// What is due, and how much there is.
@@ -88,6 +88,12 @@ statements! {
               {now} - (SELECT due_at FROM outbox_messages WHERE topic = t.topic AND lane = -1 ORDER BY due_at LIMIT 1),
               (SELECT count(*) FROM (SELECT 1 FROM outbox_dead_letters m WHERE m.topic = t.topic LIMIT ?1))
             FROM (SELECT topic FROM live UNION SELECT topic FROM dead) t WHERE t.topic IS NOT NULL";
+    }
+}
+
+impl DueTexts {
+    pub(crate) fn look_text(&self, has_pauses: bool) -> &Text {
+        if has_pauses { &self.look_with_pauses } else { &self.look }
     }
 }
 

@@ -1,13 +1,13 @@
-//! The statements, a page for each concern: what a database is asked stands there in the words of all three, one below the other.
+//! The statements, a page for each concern: each statement with its versions for all three databases, one below the other.
 //!
-//! Of MySQL's: groups come as JSON and drive the join (STRAIGHT_JOIN), so that rows are locked in the order in which they are named.
-//! Indexes are forced: of a small table all rows would be read, and each of them locked or waited for. No statement returns what it
-//! wrote: MySQL has no RETURNING, so rows are locked by a SELECT first, and written by id then.
+//! MySQL: groups come as JSON and drive the join (STRAIGHT_JOIN), so that rows are locked in the order in which they are named.
+//! Indexes are forced: of a small table all rows would be read, and each of them locked or waited for. MySQL has no RETURNING, so a
+//! SELECT locks the rows first, and the statements behind it write them by id.
 //!
-//! Of PostgreSQL's: those that write a group outside of a claim lock its rows in the order of their ids first. In the order of the list,
+//! PostgreSQL: statements that write a group outside of a claim lock its rows in the order of their ids first. In the order of the list,
 //! two relays that settle the same rows deadlocked in 13 of 40 rounds, and locked first in none.
 //!
-//! Of all: from the highest epoch it goes on with 1, and counts stop: out of range, one row would fail its whole group.
+//! All: the epoch after the highest is 1, and counts stop at their maximum. Out of range, one row would fail its whole group.
 
 pub(crate) mod claims;
 pub(crate) mod due;

@@ -1,4 +1,4 @@
-//! What stands in statements of several pages.
+//! Parts that statements of several pages use.
 
 macro_rules! parts {
     ($($part:ident { $($of:ident: $sql:expr;)+ })+) => {
