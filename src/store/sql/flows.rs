@@ -26,7 +26,7 @@ pub trait Flows: Columns + Binds {
     /// Whether a handed-over row is looked for by its id, and not by its message id.
     const FINDS_BY_ID: bool = true;
 
-    /// Whether the owner of lanes is bound in front of a group, and not behind it.
+    /// Whether the owner of lanes is bound before a group, and not after it.
     const OWNER_FIRST: bool = false;
 
     /// Commits a transaction that writes.
@@ -127,7 +127,7 @@ pub trait Flows: Columns + Binds {
         async move { store.run_steps(text, |step| Self::back(&back, step)).await }
     }
 
-    /// Removes what a statement finds; says how much.
+    /// Removes what a statement finds, and says how many rows that were.
     fn remove<P: Sessions<Self>>(
         store: &SqlStore<Self, P>,
         text: &Text,
@@ -172,7 +172,7 @@ pub trait Flows: Columns + Binds {
         messages: &[MessageId],
     ) -> impl Future<Output = Result<Vec<(MessageId, Marking)>, StoreError>> + Send;
 
-    /// The rows of lanes, by scan and then by id: of a database without LATERAL.
+    /// The rows of lanes, by scan and then by id. The default is for databases without LATERAL.
     fn lane_entries<P: Sessions<Self>>(
         store: &SqlStore<Self, P>,
         topic: &Arc<str>,
@@ -219,7 +219,7 @@ pub enum Written {
 pub struct Voiding {
     /// Whether a mark that is there is read first, because that needs no lock.
     pub(crate) reads_first: bool,
-    /// Run before and behind the transaction.
+    /// Run before and after the transaction.
     pub(crate) around: Option<[&'static str; 2]>,
     pub(crate) begin: Arc<str>,
     pub(crate) commit: Arc<str>,
@@ -240,7 +240,7 @@ impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
         self.calls.execute(Statement::new(text, binds)).await
     }
 
-    /// Runs a statement, of which several texts are one transaction, and reads the rows of the last.
+    /// Runs the texts of a statement, several of them in one transaction, and reads the rows of the last.
     pub(crate) async fn run_steps<T>(
         &self,
         text: &Text,
@@ -253,7 +253,7 @@ impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
         self.load_last(steps.map(|(at, step)| Statement::step(text, at, binds(step))).collect()).await
     }
 
-    /// Runs statements in one transaction, which one by itself is anyhow, and reads the rows of the last.
+    /// Runs statements in one transaction, and reads the rows of the last. A single statement is its own transaction.
     pub(crate) async fn load_last<T>(&self, mut statements: Vec<Statement<DB>>) -> Result<Vec<T>, StoreError>
     where
         T: FromRow + Send + 'static,

@@ -3,9 +3,9 @@ use std::collections::HashSet;
 use crate::message::MessageId;
 use crate::store::{Held, Kept, RowKey};
 
-/// Rows for a statement to work on, with what it is told of each: behind its id and message id a value for every column.
+/// Rows for a statement to work on: the id and message id of each, and a value for every further column.
 ///
-/// A database binds it in its own way, of any size under the same text.
+/// Each database binds it in its own way. The text of the statement is the same for a group of any size.
 #[derive(Debug, Clone)]
 pub struct Group {
     pub(crate) rows: Vec<RowKey>,
@@ -73,14 +73,14 @@ fn retain<T>(column: &mut Vec<T>, is_kept: &[bool]) {
     column.retain(|_| is_kept.next().copied().unwrap_or_default());
 }
 
-/// In the order of their ids: where a statement locks rows in the order in which they are named, all do so in one.
+/// Sorted by id. Some statements lock rows in the order in which they are named, and all of them have to use the same order.
 pub(crate) fn ascending<T>(rows: &[T], key: impl Fn(&T) -> RowKey) -> Vec<&T> {
     let mut rows: Vec<&T> = rows.iter().collect();
     rows.sort_by_key(|row| key(row).id);
     rows
 }
 
-/// In one order, for rows are locked in it.
+/// Sorted, for the same reason, and without duplicates.
 pub(crate) fn each_once(messages: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
     let mut messages: Vec<MessageId> = messages.collect();
     messages.sort_unstable();
@@ -95,7 +95,7 @@ mod json {
     use super::*;
 
     impl Group {
-        /// `[[.., column, ..], ..]`: behind what `begin` says of a row its columns, `width` values at most, for more are not read.
+        /// `[[.., column, ..], ..]`: what `begin` says of a row, and its columns. At most `width` values, for more are not read.
         pub(crate) fn json(&self, width: usize, begin: impl Fn(RowKey) -> Vec<Value>) -> String {
             let rows = self.rows.iter().enumerate().map(|(at, key)| {
                 let mut row = begin(*key);
@@ -108,7 +108,7 @@ mod json {
         }
     }
 
-    /// The same of rows that are all columns.
+    /// The same for rows that have columns alone.
     pub(crate) fn of_columns(columns: &[Column]) -> String {
         let length = columns.first().map_or(0, Column::len);
         let rows = (0..length).map(|at| Value::Array(columns.iter().map(|column| column.value(at)).collect()));

@@ -1,4 +1,4 @@
-//! What rows say, whichever database they are of.
+//! What rows say, whichever database they come from.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,12 +15,12 @@ use crate::store::look::TopicLook;
 use crate::store::statement::count;
 use crate::store::{Held, LaneEntry, LookRange, NextDue, PausedTopic, RowKey};
 
-/// What a row says, as it is read from any database.
+/// A value that a row of any database is read into.
 pub(crate) trait FromRow: Sized {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self>;
 }
 
-/// A row that was read.
+/// A row that was read, as Diesel loads it.
 pub(crate) struct Read<T>(pub(crate) T);
 
 impl<DB: Columns, T: FromRow> QueryableByName<DB> for Read<T> {
@@ -36,28 +36,24 @@ impl FromRow for () {
     }
 }
 
-/// A number.
 impl FromRow for i64 {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         DB::number(row, 0)
     }
 }
 
-/// A number of things.
 impl FromRow for usize {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         DB::number(row, 0).map(count)
     }
 }
 
-/// A moment.
 impl FromRow for SystemTime {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         DB::instant(row, 0)
     }
 }
 
-/// A text.
 impl FromRow for String {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         DB::text(row, 0)
@@ -129,7 +125,7 @@ impl FromRow for LaneEntry {
     }
 }
 
-/// What a look finds of a topic; in marks.
+/// What a look finds of a topic. Instants are marks.
 pub(crate) struct Looked {
     pub(crate) from: i64,
     pub(crate) now: i64,
