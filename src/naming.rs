@@ -96,7 +96,8 @@ impl TableNames {
         format!("{}{name}", self.prefix)
     }
 
-    fn qualified(&self, name: &str) -> String {
+    /// The same with its schema.
+    pub(crate) fn qualified(&self, name: &str) -> String {
         match &self.schema {
             Some(schema) => format!("{schema}.{}{name}", self.prefix),
             None => self.bare(name),

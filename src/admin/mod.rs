@@ -5,7 +5,6 @@ mod blocking;
 mod dead_letters;
 mod error;
 mod history;
-mod history_blocking;
 mod lanes;
 mod pace;
 mod pauses;

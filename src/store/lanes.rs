@@ -141,7 +141,7 @@ pub(crate) struct LookRow {
 
 impl LaneView {
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-    pub(crate) fn of(rows: Vec<LookRow>) -> Self {
+    pub(crate) fn of(rows: impl Iterator<Item = LookRow>) -> Self {
         let mut view = Self::default();
         for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
             match u16::try_from(lane) {
@@ -201,28 +201,6 @@ pub struct InLane<T> {
     pub fence: i64,
     /// What about the row.
     pub what: T,
-}
-
-/// How many scans the statements of a database without LATERAL take, one text for each number: smaller groups are filled
-/// up with scans that find nothing.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(crate) const SCAN_COUNTS: [usize; 4] = [1, 4, 16, 64];
-
-/// The text that scans `count` lanes or topics: `one`, with the place of each in place of `{scan}`.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(crate) fn scan_text(one: &str, count: usize) -> String {
-    let scans: Vec<String> = (0..count).map(|scan| one.replace("{scan}", &scan.to_string())).collect();
-    scans.join(" UNION ALL ")
-}
-
-/// Groups of scans with the place of the first, and the place of the text that takes each.
-#[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(crate) fn scan_groups<T>(scans: &[T]) -> impl Iterator<Item = (usize, &[T], usize)> {
-    let largest = SCAN_COUNTS.iter().copied().max().unwrap_or(1);
-    scans.chunks(largest).enumerate().map(move |(group, scans)| {
-        let text = SCAN_COUNTS.iter().position(|count| scans.len() <= *count).unwrap_or(0);
-        (group * largest, scans, text)
-    })
 }
 
 /// What a keep does to one lane.

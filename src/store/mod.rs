@@ -5,21 +5,13 @@
 //! `(id, message_id)` (or the message id and where the row stands, as long as it is locked there), and a write under an epoch changes nothing where the row has another one.
 
 mod admin;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod admin_rows;
 mod back;
 pub(crate) mod dead_letter;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub(crate) mod dead_search;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
 mod error;
 mod half;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod half_marks;
 mod history;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod history_rows;
 mod horizon;
 pub(crate) mod lane_check;
 pub(crate) mod lanes;
@@ -37,11 +29,15 @@ mod row;
 pub(crate) mod schema;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod session;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod statement;
 mod stored;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod text;
 
 pub use crate::retention::Keep;
 pub use admin::{AdminStore, Cancellation, Hastening, PausedTopic};
@@ -64,6 +60,8 @@ pub use postgres::{NoticeConnection, PostgresStore};
 pub use row::{Confirmed, Dead, Failed, Held, Loaded, Locking, Poisoned, Row, RowKey, RowRef};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use session::Sessions;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub use sql::SqlStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SQLITE_SET_UP, SqliteStore};
 pub use stored::{DeadRow, KeptError, LiveRow};

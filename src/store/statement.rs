@@ -14,33 +14,78 @@ use diesel::expression::QueryMetadata;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Untyped;
 
-/// A backend with the values that its store binds.
-pub trait Dialect: Backend + DieselReserveSpecialization + QueryMetadata<Untyped> + Sized + 'static {
-    /// One bound value.
-    type Bind: fmt::Debug + Send + Sync + 'static;
+use super::text::{Text, Words};
 
-    /// Binds it, its placeholder standing in the text already.
-    fn bind<'b>(bind: &'b Self::Bind, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()>;
+/// A database, with the way it writes statements and the values that they bind.
+pub trait Dialect: Backend + DieselReserveSpecialization + QueryMetadata<Untyped> + Sized + 'static {
+    /// How its statements are written.
+    const WORDS: &'static Words;
+
+    /// Whether a call runs to its end though nobody waits for it any more.
+    const RUNS_ON: bool = false;
+
+    /// A value that no other database binds.
+    type Own: fmt::Debug + Clone + Send + Sync + 'static;
+
+    /// What its store holds in addition to what every store holds.
+    type Beside: fmt::Debug + Send + Sync + 'static;
+
+    /// Binds a value whose placeholder is in the text already.
+    fn bind<'b>(bind: &'b Bind<Self::Own>, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()>;
+}
+
+/// One bound value.
+#[derive(Debug, Clone)]
+pub enum Bind<Own> {
+    Text(Arc<str>),
+    Number(i64),
+    OptionalText(Option<String>),
+    OptionalBytes(Option<Vec<u8>>),
+    Own(Own),
+}
+
+/// What a database's statements bind.
+pub(crate) type BindOf<DB> = Bind<<DB as Dialect>::Own>;
+
+impl<Own> Bind<Own> {
+    pub(crate) fn text(text: &Arc<str>) -> Self {
+        Self::Text(Arc::clone(text))
+    }
+
+    /// A bound of a statement's LIMIT.
+    pub(crate) fn limit(rows_max: usize) -> Self {
+        Self::Number(i64::try_from(rows_max).unwrap_or(i64::MAX))
+    }
 }
 
 /// One statement: a text that is the same in every call, so that the driver's cache holds it by that text, and binds.
 ///
 /// Not `sql_query`, which is never cached: each call would prepare it again, with a round trip of its own.
 pub struct Statement<DB: Dialect> {
-    text: Arc<str>,
-    binds: Vec<DB::Bind>,
+    text: Text,
+    step: usize,
+    binds: Vec<BindOf<DB>>,
 }
 
 impl<DB: Dialect> Statement<DB> {
-    pub(crate) fn new(text: &Arc<str>, binds: impl Into<Vec<DB::Bind>>) -> Self {
-        Self { text: Arc::clone(text), binds: binds.into() }
+    pub(crate) fn new(text: &Text, binds: impl Into<Vec<BindOf<DB>>>) -> Self {
+        Self::step(text, 0, binds)
+    }
+
+    /// One of several texts.
+    pub(crate) fn step(text: &Text, step: usize, binds: impl Into<Vec<BindOf<DB>>>) -> Self {
+        Self { text: text.clone(), step, binds: binds.into() }
     }
 }
 
 impl<DB: Dialect> QueryFragment<DB> for Statement<DB> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        out.push_sql(&self.text);
-        self.binds.iter().try_for_each(|bind| DB::bind(bind, &mut out))
+        let step = &self.text.steps()[self.step];
+        out.push_sql(&step.sql);
+        match &step.binds {
+            None => self.binds.iter().try_for_each(|bind| DB::bind(bind, &mut out)),
+            Some(places) => places.iter().try_for_each(|place| DB::bind(&self.binds[*place], &mut out)),
+        }
     }
 }
 
@@ -59,18 +104,14 @@ impl<DB: Dialect, Conn> RunQueryDsl<Conn> for Statement<DB> {}
 // Binds hold keys and error texts of the application.
 impl<DB: Dialect> fmt::Debug for Statement<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Statement").field("text", &self.text).field("binds", &self.binds.len()).finish()
+        let text = self.text.steps().get(self.step).map(|step| &step.sql);
+        f.debug_struct("Statement").field("text", &text).field("binds", &self.binds.len()).finish()
     }
 }
 
 /// What a statement counted.
 pub(crate) fn count(rows: i64) -> usize {
     usize::try_from(rows).unwrap_or(0)
-}
-
-/// A bound of a statement's LIMIT.
-pub(crate) fn limit(rows_max: usize) -> i64 {
-    i64::try_from(rows_max).unwrap_or(i64::MAX)
 }
 
 /// Whole microseconds, as the statements take times.

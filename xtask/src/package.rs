@@ -73,6 +73,8 @@ mod tests {
         // Ten at the top: four of Cargo's, two licences, README and CHANGELOG, and two to spare.
         assert!(count("") <= 10 && count("examples") <= 20 && count("docs") <= 40, "{kinds:?}");
         assert!((300..700).contains(&count("src")), "{kinds:?}");
+        let is_test = |file: &&String| file.ends_with("/tests.rs") || file.contains("/tests/");
+        assert_eq!(files.iter().find(is_test), None);
         has(&files, &["src/guide.rs", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]);
         has(&files, &["docs/guarantees.md", "migrations/postgres/0000outbox01_messages/up.sql"]);
     }

@@ -88,13 +88,13 @@ impl Action {
                 &["src/outbox/write.rs", "src/enqueue/statement/postgres.rs", "src/lane.rs"]
             }
             Self::Take { .. } | Self::TakeUnanswered { .. } => {
-                &["src/store/lanes.rs", "src/store/postgres/lanes.rs", "src/relay/lanes/keeper.rs"]
+                &["src/store/lanes.rs", "src/store/sql/lanes.rs", "src/relay/lanes/keeper.rs"]
             }
             Self::GiveUp { .. } | Self::GoOn { .. } => &["src/relay/lanes/keeper.rs", "src/store/lanes.rs"],
             Self::Release { .. } | Self::ReleaseFails { .. } => &["src/relay/lanes/keeper.rs", "src/store/lanes.rs"],
             Self::LeaseEnds | Self::LeaseRunsOut | Self::QuietEnds => &["src/relay/lanes/keeper.rs", "src/clock.rs"],
             Self::ReadFront { .. } | Self::ReadLate { .. } => {
-                &["src/relay/lanes/lane.rs", "src/relay/lanes/topic.rs", "src/store/postgres/lane_texts.rs"]
+                &["src/relay/lanes/lane.rs", "src/relay/lanes/topic.rs", "src/store/sql/statements/lane_rows.rs"]
             }
             Self::Load { .. } | Self::Send { .. } => &["src/relay/lanes/reader.rs", "src/relay/outgoing.rs"],
             Self::Unblock { .. } => &["src/relay/lanes/lane.rs"],

@@ -2,13 +2,13 @@ use diesel::deserialize::{QueryableByName, Result as RowResult};
 use diesel::mysql::Mysql;
 use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Nullable, Text};
+use serde_json::{Value, json};
 
 use super::MysqlStore;
-use super::bind::Bind;
-use super::texts::{COMMIT, begin_write};
+use super::transaction::{COMMIT, begin_write};
 use crate::store::schema::check_mark;
 use crate::store::session::Sessions;
-use crate::store::statement::Statement;
+use crate::store::statement::{Bind, Statement};
 use crate::store::{SchemaProblem, StoreError, StoreWarning};
 
 // Everything without a schema is in the connection's database.
@@ -33,10 +33,9 @@ WHERE LOWER(variable_name) IN ('wsrep_on', 'group_replication_single_primary_mod
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
-        let mut lease = self.connections.lease().await?;
+        let mut lease = self.calls.connections.lease().await?;
         lease.begin(begin_write()).await?;
-        let tables = self.tables(&[(self.names.messages(), "messages"), (self.names.dead_letters(), "dead_letters")]);
-        let tables: Vec<TableRow> = lease.load(tables).await?;
+        let tables: Vec<TableRow> = lease.load(self.tables(&["messages", "dead_letters"])).await?;
         let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
         let cluster: Vec<VariableRow> = lease.load(Statement::new(&CLUSTER.into(), [])).await?;
         lease.commit_by(COMMIT.into()).await?;
@@ -46,21 +45,17 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         Ok(settings.iter().flat_map(SettingsRow::warnings).chain(several_primaries(&cluster)).collect())
     }
 
-    pub(super) async fn check_pause_table(&self) -> Result<(), StoreError> {
-        self.check_tables(&[(self.names.paused_topics(), "paused_topics")]).await
-    }
-
     /// Looks whether these are there and of this version.
-    pub(super) async fn check_tables(&self, tables: &[(String, &str)]) -> Result<(), StoreError> {
-        let tables: Vec<TableRow> = self.connections.load(self.tables(tables)).await?;
+    pub(super) async fn check_named(&self, tables: &[&str]) -> Result<(), StoreError> {
+        let tables: Vec<TableRow> = self.calls.load(self.tables(tables)).await?;
         tables.into_iter().try_for_each(TableRow::check).map_err(StoreError::Schema)
     }
 
-    /// Asks about tables by their names with and without a schema.
-    fn tables(&self, tables: &[(String, &str)]) -> Statement<Mysql> {
-        let database = self.names.schema_name();
-        let group = Bind::json(tables.iter().map(|(name, which)| (name, database, self.names.bare(which))));
-        Statement::new(&TABLES.into(), [group])
+    /// Asks about tables, by their names with and without a schema.
+    fn tables(&self, tables: &[&str]) -> Statement<Mysql> {
+        let names = &self.names;
+        let group = tables.iter().map(|table| json!([names.qualified(table), names.schema_name(), names.bare(table)]));
+        Statement::new(&TABLES.into(), [Bind::Text(Value::Array(group.collect()).to_string().into())])
     }
 }
 

@@ -7,26 +7,24 @@ use async_trait::async_trait;
 use diesel::mysql::Mysql;
 
 use super::MysqlStore;
-use super::bind::Bind;
-use super::history::keeping;
-use super::history_texts::HistoryTexts;
+use super::flows::keeping;
 use super::rows::{ClaimedRow, PayloadRow, WatermarkRow};
-use super::texts::{COMMIT, begin};
+use super::transaction::{COMMIT, begin};
 use crate::limits::CLAIM_SILENCE;
 use crate::store::decode::{RawRow, next_epoch};
 use crate::store::look::watermark;
 use crate::store::session::{Lease, Session, Sessions, within};
-use crate::store::statement::{Statement, limit, micros};
+use crate::store::sql::binds::Binds;
+use crate::store::sql::statements::Texts;
+use crate::store::statement::{Bind, BindOf, Statement, micros};
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
 
 impl<P: Sessions<Mysql>> MysqlStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
-        let mut lease = self.connections.lease().await?;
+        let mut lease = self.calls.connections.lease().await?;
         lease.begin(begin(spec.term_duration + CLAIM_SILENCE)).await?;
-        let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(from(spec))];
-        let limit = Bind::BigInt(limit(spec.rows_max));
-        let binds: Vec<Bind> = range.into_iter().chain([limit]).collect();
-        let locked: Vec<ClaimedRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
+        let binds = [Bind::text(&spec.topic), from(spec), Bind::limit(spec.rows_max)];
+        let locked: Vec<ClaimedRow> = lease.load(Statement::new(&self.texts.claims.claim, binds)).await?;
         let found = locked.len();
         let mut rows = cut(locked, spec.bytes_max);
         let found_all = found < spec.rows_max && rows.len() == found;
@@ -40,11 +38,10 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
             batch: Box::new(OpenClaim {
                 lease,
                 epochs: rows.iter().map(|row| (row.key, row.epoch)).collect(),
-                keeping: spec.keep.map(|keep| (keep, Arc::clone(&self.history_texts))),
-                delete: Arc::clone(&self.texts.delete),
-                renew: Arc::clone(&self.texts.renew),
+                keep: spec.keep,
+                texts: Arc::clone(&self.texts),
                 lease_duration: spec.lease_duration,
-                deadline: self.connections.deadline(),
+                deadline: self.calls.connections.deadline(),
             }),
             rows: rows.into_iter().map(|row| row.decode(&spec.topic)).collect(),
         })
@@ -54,8 +51,8 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         if rows.is_empty() {
             return Ok(());
         }
-        let ids = Bind::ids(rows.iter().map(|row| row.key));
-        let read: Vec<PayloadRow> = lease.load(Statement::new(&self.texts.payloads, [ids])).await?;
+        let ids = ids(rows.iter().map(|row| row.key));
+        let read: Vec<PayloadRow> = lease.load(Statement::new(&self.texts.claims.payloads, [ids])).await?;
         let mut payloads: HashMap<i64, _> = read.into_iter().map(|row| (row.id, row.payload)).collect();
         for row in rows {
             if let Ok(body) = &mut row.body {
@@ -66,8 +63,8 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
     }
 
     async fn watermark(&self, lease: &mut Lease<Mysql, P::Session>, spec: &ClaimSpec) -> Result<DueMark, StoreError> {
-        let range = [Bind::Text(Arc::clone(&spec.topic)), Bind::BigInt(from(spec))];
-        let read: Vec<WatermarkRow> = lease.load(Statement::new(&self.texts.watermark, range)).await?;
+        let range = [Bind::text(&spec.topic), from(spec)];
+        let read: Vec<WatermarkRow> = lease.load(Statement::new(&self.texts.claims.watermark, range)).await?;
         let slack = micros(spec.watermark_slack_duration);
         let marks = read.iter().map(|row| watermark(row.read_at, row.first_due_at, slack));
         Ok(marks.min().unwrap_or(DueMark(i64::MIN)))
@@ -75,8 +72,15 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
 }
 
 /// The earliest instant of a claim, in microseconds from 1970.
-fn from(spec: &ClaimSpec) -> i64 {
-    spec.after.map_or(i64::MIN, DueMark::next)
+fn from(spec: &ClaimSpec) -> BindOf<Mysql> {
+    Bind::Number(spec.after.map_or(i64::MIN, DueMark::next))
+}
+
+/// Rows in the order of their ids.
+fn ids(rows: impl Iterator<Item = RowKey>) -> BindOf<Mysql> {
+    let mut ids: Vec<i64> = rows.map(|row| row.id).collect();
+    ids.sort_unstable();
+    Mysql::rows(&ids)
 }
 
 /// The first rows, as many as are within the bytes, and one at least.
@@ -99,9 +103,8 @@ struct OpenClaim<S: Session<Mysql>> {
     lease: Lease<Mysql, S>,
     /// The claimed rows: locked, so that they are still there, and under these epochs.
     epochs: HashMap<RowKey, i32>,
-    keeping: Option<(Keep, Arc<HistoryTexts>)>,
-    delete: Arc<str>,
-    renew: Arc<str>,
+    keep: Option<Keep>,
+    texts: Arc<Texts>,
     lease_duration: Duration,
     deadline: Duration,
 }
@@ -119,12 +122,12 @@ impl<S: Session<Mysql>> OpenClaim<S> {
         let held: Vec<Held> = held.iter().filter_map(|key| self.take(*key)).collect();
         if !settled.is_empty() {
             self.keep(&settled).await?;
-            let ids = Bind::ids(settled.iter().copied());
-            self.lease.execute(Statement::new(&self.delete, [ids])).await?;
+            let ids = ids(settled.iter().copied());
+            self.lease.execute(Statement::new(&self.texts.claims.settle_claimed, [ids])).await?;
         }
         if !held.is_empty() {
-            let binds = [Bind::ids(held.iter().map(|row| row.key)), Bind::BigInt(micros(self.lease_duration))];
-            self.lease.execute(Statement::new(&self.renew, binds)).await?;
+            let binds = [ids(held.iter().map(|row| row.key)), Bind::Number(micros(self.lease_duration))];
+            self.lease.execute(Statement::new(&self.texts.claims.hold, binds)).await?;
         }
         self.lease.commit_by(COMMIT.into()).await?;
         self.lease.give_back();
@@ -133,10 +136,10 @@ impl<S: Session<Mysql>> OpenClaim<S> {
     }
 
     async fn keep(&mut self, settled: &[RowKey]) -> Result<(), StoreError> {
-        let Some((keep, texts)) = &self.keeping else { return Ok(()) };
-        let kept: Vec<Kept> = settled.iter().map(|&key| Kept { key, keep: *keep }).collect();
-        for (text, binds) in keeping(texts, &texts.keep, &kept) {
-            self.lease.execute(Statement::new(text, binds)).await?;
+        let Some(keep) = self.keep else { return Ok(()) };
+        let kept = settled.iter().map(|&key| Kept { key, keep }).collect();
+        for write in keeping(&self.texts, (&self.texts.kept.settle_claimed, 0), kept) {
+            self.lease.execute(write).await?;
         }
         Ok(())
     }

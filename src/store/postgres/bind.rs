@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use diesel::QueryResult;
 use diesel::data_types::PgTimestamp;
@@ -8,91 +8,121 @@ use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestam
 use uuid::Uuid;
 
 use super::ctid::{Ctid, Tid};
+use super::instants::timestamp;
+use super::notice_connection::NoticeConnection;
 use crate::clock::millis;
 use crate::message::MessageId;
-use crate::store::statement::Dialect;
-use crate::store::{Held, LookFrom, LookSpec, Return, RowKey};
+use crate::store::schema::IndexNaming;
+use crate::store::sql::binds::Binds;
+use crate::store::sql::group::{Column, Group};
+use crate::store::statement::{Bind, Dialect};
+use crate::store::text::{Placeholders, Step, Words};
+use crate::store::{LookFrom, LookSpec, Return};
 
-/// What the statements bind: arrays for groups, so that a group of any size is the same text.
-#[derive(Debug)]
-pub enum Bind {
-    Text(Arc<str>),
-    BigInt(i64),
+/// Instants, and arrays for groups, so that a group of any size is the same text.
+#[derive(Debug, Clone)]
+pub enum Own {
     Instant(PgTimestamp),
     OptionalInstants(Vec<Option<PgTimestamp>>),
-    OptionalBigInts(Vec<Option<i64>>),
-    BigInts(Vec<i64>),
+    OptionalNumbers(Vec<Option<i64>>),
+    Numbers(Vec<i64>),
     Ints(Vec<i32>),
     Ctids(Vec<Ctid>),
     Uuid(Uuid),
     Uuids(Vec<Uuid>),
     Texts(Vec<String>),
-    OptionalText(Option<String>),
-    OptionalBytes(Option<Vec<u8>>),
 }
 
-impl Bind {
-    pub(super) fn message_id(id: MessageId) -> Self {
-        Self::Uuid(*id.as_uuid())
+impl From<Own> for Bind<Own> {
+    fn from(own: Own) -> Self {
+        Self::Own(own)
+    }
+}
+
+impl Dialect for Pg {
+    const WORDS: &'static Words = &Words {
+        database: "postgres",
+        store: "PostgresStore",
+        indexes: IndexNaming::ByTable,
+        placeholders: Placeholders::Dollars,
+    };
+
+    type Own = Own;
+
+    type Beside = Option<NoticeConnection>;
+
+    fn bind<'b>(bind: &'b Bind<Own>, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
+        match bind {
+            Bind::Text(text) => out.push_bind_param_value_only::<Text, str>(text),
+            Bind::Number(number) => out.push_bind_param_value_only::<BigInt, _>(number),
+            Bind::OptionalText(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
+            Bind::OptionalBytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
+            Bind::Own(own) => match own {
+                Own::Instant(instant) => out.push_bind_param_value_only::<Timestamptz, _>(instant),
+                Own::OptionalInstants(all) => out.push_bind_param_value_only::<Array<Nullable<Timestamptz>>, _>(all),
+                Own::OptionalNumbers(all) => out.push_bind_param_value_only::<Array<Nullable<BigInt>>, _>(all),
+                Own::Numbers(numbers) => out.push_bind_param_value_only::<Array<BigInt>, _>(numbers),
+                Own::Ints(numbers) => out.push_bind_param_value_only::<Array<Integer>, _>(numbers),
+                Own::Ctids(places) => out.push_bind_param_value_only::<Array<Tid>, _>(places),
+                Own::Uuid(id) => out.push_bind_param_value_only::<SqlUuid, _>(id),
+                Own::Uuids(ids) => out.push_bind_param_value_only::<Array<SqlUuid>, _>(ids),
+                Own::Texts(texts) => out.push_bind_param_value_only::<Array<Text>, _>(texts),
+            },
+        }
+    }
+}
+
+impl Binds for Pg {
+    fn id(id: &Uuid) -> Bind<Own> {
+        Own::Uuid(*id).into()
     }
 
-    pub(super) fn message_ids(ids: &[MessageId]) -> Self {
-        Self::Uuids(ids.iter().map(|id| *id.as_uuid()).collect())
+    fn messages(messages: &[MessageId]) -> Bind<Own> {
+        Own::Uuids(messages.iter().map(|id| *id.as_uuid()).collect()).into()
     }
 
-    /// The message ids and the lanes of what comes back.
-    pub(super) fn back(back: &[Return]) -> [Self; 2] {
-        let back = Return::each_once(back);
+    fn rows(ids: &[i64]) -> Bind<Own> {
+        Own::Numbers(ids.to_vec()).into()
+    }
+
+    fn group(group: &Group, _step: &Step) -> Vec<Bind<Own>> {
+        let ids = Own::Numbers(group.rows.iter().map(|row| row.id).collect());
+        let messages = Own::Uuids(group.rows.iter().map(|row| *row.message_id.as_uuid()).collect());
+        [ids.into(), messages.into()].into_iter().chain(Self::columns(&group.columns)).collect()
+    }
+
+    fn columns(columns: &[Column]) -> Vec<Bind<Own>> {
+        let own = |column: &Column| match column {
+            Column::Ints(column) => Own::Ints(column.clone()),
+            Column::Numbers(column) => Own::Numbers(column.clone()),
+            Column::Texts(column) => Own::Texts(column.clone()),
+        };
+        columns.iter().map(|column| own(column).into()).collect()
+    }
+
+    fn back(back: &[Return], _step: &Step) -> Vec<Bind<Own>> {
         let ids = back.iter().map(|back| *back.message_id.as_uuid()).collect();
-        [Self::Uuids(ids), Self::Ints(back.iter().map(Return::lane_column).collect())]
+        vec![Own::Uuids(ids).into(), Own::Ints(back.iter().map(Return::lane_column).collect()).into()]
     }
 
-    /// The topics of a look, where each begins, and how many ms ahead all of them end.
-    pub(super) fn look(spec: &LookSpec) -> [Self; 4] {
-        let topics = spec.topics.iter().map(|at| at.topic.as_ref().to_owned()).collect();
-        let (first, past) = spec.topics.iter().map(|at| instant_or_past(at.from)).unzip();
-        let ahead = Self::BigInt(millis(spec.bounded_ahead()));
-        [Self::Texts(topics), Self::OptionalInstants(first), Self::OptionalBigInts(past), ahead]
+    fn span(time: Duration) -> i64 {
+        millis(time)
     }
 
-    /// The ids and message ids of `rows`.
-    pub(super) fn keys(rows: impl Iterator<Item = RowKey> + Clone) -> [Self; 2] {
-        let ids = rows.clone().map(|row| row.id).collect();
-        [Self::BigInts(ids), Self::Uuids(rows.map(|row| *row.message_id.as_uuid()).collect())]
+    fn moment(at: SystemTime) -> Bind<Own> {
+        Own::Instant(timestamp(at)).into()
     }
+}
 
-    /// The ids, message ids and epochs of `rows`.
-    pub(super) fn held(rows: impl Iterator<Item = Held> + Clone) -> [Self; 3] {
-        let [ids, message_ids] = Self::keys(rows.clone().map(|row| row.key));
-        [ids, message_ids, Self::Ints(rows.map(|row| row.epoch).collect())]
-    }
+/// The topics of a look, where each begins, and how many ms ahead all of them end.
+pub(super) fn look(spec: &LookSpec) -> [Bind<Own>; 4] {
+    let topics = spec.topics.iter().map(|at| at.topic.as_ref().to_owned()).collect();
+    let (first, past) = spec.topics.iter().map(|at| instant_or_past(at.from)).unzip();
+    let ahead = Bind::Number(millis(spec.bounded_ahead()));
+    [Own::Texts(topics).into(), Own::OptionalInstants(first).into(), Own::OptionalNumbers(past).into(), ahead]
 }
 
 fn instant_or_past(from: LookFrom) -> (Option<PgTimestamp>, Option<i64>) {
     let (first, past) = from.bounds();
     (first.map(PgTimestamp), past.map(millis))
-}
-
-impl Dialect for Pg {
-    type Bind = Bind;
-
-    fn bind<'b>(bind: &'b Bind, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
-        match bind {
-            Bind::Text(text) => out.push_bind_param_value_only::<Text, str>(text),
-            Bind::BigInt(number) => out.push_bind_param_value_only::<BigInt, _>(number),
-            Bind::Instant(instant) => out.push_bind_param_value_only::<Timestamptz, _>(instant),
-            Bind::OptionalInstants(instants) => {
-                out.push_bind_param_value_only::<Array<Nullable<Timestamptz>>, _>(instants)
-            }
-            Bind::OptionalBigInts(numbers) => out.push_bind_param_value_only::<Array<Nullable<BigInt>>, _>(numbers),
-            Bind::BigInts(numbers) => out.push_bind_param_value_only::<Array<BigInt>, _>(numbers),
-            Bind::Ints(numbers) => out.push_bind_param_value_only::<Array<Integer>, _>(numbers),
-            Bind::Ctids(places) => out.push_bind_param_value_only::<Array<Tid>, _>(places),
-            Bind::Uuid(id) => out.push_bind_param_value_only::<SqlUuid, _>(id),
-            Bind::Uuids(ids) => out.push_bind_param_value_only::<Array<SqlUuid>, _>(ids),
-            Bind::Texts(texts) => out.push_bind_param_value_only::<Array<Text>, _>(texts),
-            Bind::OptionalText(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
-            Bind::OptionalBytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
-        }
-    }
 }

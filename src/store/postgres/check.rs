@@ -4,7 +4,7 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{Bool, Nullable, Text};
 
 use super::PostgresStore;
-use super::bind::Bind;
+use super::bind::Own;
 use crate::store::schema::check_mark;
 use crate::store::session::Sessions;
 use crate::store::statement::Statement;
@@ -20,14 +20,14 @@ SELECT current_setting('default_transaction_read_only') = 'on', current_setting(
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
-        if !self.connections.shares_sessions() {
+        if !self.calls.connections.shares_sessions() {
             self.refuse_transaction_pooling().await?;
         }
-        let mut lease = self.connections.lease().await?;
+        let mut lease = self.calls.connections.lease().await?;
         let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}", self.local_settings());
         lease.begin(begin.into()).await.map_err(no_transactions)?;
         let names = vec![self.names.messages(), self.names.dead_letters()];
-        let tables: Vec<TableRow> = lease.load(Statement::new(&TABLES.into(), [Bind::Texts(names)])).await?;
+        let tables: Vec<TableRow> = lease.load(tables(names)).await?;
         let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
         lease.commit().await?;
         lease.give_back();
@@ -36,14 +36,14 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
     }
 
-    pub(super) async fn check_pause_table(&self) -> Result<(), StoreError> {
-        self.check_tables(vec![self.names.paused_topics()]).await
-    }
-
     /// Looks whether these are there and of this version.
-    pub(super) async fn check_tables(&self, names: Vec<String>) -> Result<(), StoreError> {
-        check_marks(self.connections.load(Statement::new(&TABLES.into(), [Bind::Texts(names)])).await?)
+    pub(super) async fn check_named(&self, names: Vec<String>) -> Result<(), StoreError> {
+        check_marks(self.calls.load(tables(names)).await?)
     }
+}
+
+fn tables(names: Vec<String>) -> Statement<Pg> {
+    Statement::new(&TABLES.into(), [Own::Texts(names).into()])
 }
 
 fn check_marks(tables: Vec<TableRow>) -> Result<(), StoreError> {

@@ -8,16 +8,20 @@ use diesel::data_types::PgTimestamp;
 use diesel::pg::Pg;
 
 use super::PostgresStore;
-use super::bind::Bind;
+use super::bind::Own;
+use super::claim_rows::{ClaimRow, ClaimedRow, PayloadRow};
 use super::ctid::Ctid;
-use super::history::keep;
-use super::rows::{ClaimRow, ClaimedRow, HeldRow, KeyRow, PayloadRow};
 use crate::clock::millis;
 use crate::limits::CLAIM_SILENCE;
 use crate::store::look::watermark;
 use crate::store::session::{Lease, Session, Sessions, within};
-use crate::store::statement::{Statement, limit, micros};
-use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Keep, RowKey, StoreError, Term};
+use crate::store::sql::binds::Binds;
+use crate::store::sql::flows::with;
+use crate::store::sql::group::Group;
+use crate::store::sql::rows::Read;
+use crate::store::sql::statements::Texts;
+use crate::store::statement::{Bind, Statement, micros};
+use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, RowKey, StoreError, Term};
 
 /// BEGIN with the claim's settings, in one round trip.
 ///
@@ -37,17 +41,17 @@ fn begin(spec: &ClaimSpec, settings: &str) -> Arc<str> {
 
 impl<P: Sessions<Pg>> PostgresStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
-        let mut lease = self.connections.lease().await?;
+        let mut lease = self.calls.connections.lease().await?;
         lease.begin(begin(spec, &self.local_settings())).await?;
         let (watermark, mut claimed) = self.read_claim(&mut lease, spec).await?;
         // Sorted already, unless a row's due_at was moved while the statement waited for its page.
-        claimed.sort_by_key(|claimed| (claimed.due_at.0, claimed.row.key.id));
+        claimed.sort_by_key(|claimed| (claimed.due_at, claimed.row.key.id));
         let fit = fitting(&claimed, spec.bytes_max);
         let found_all = claimed.len() < spec.rows_max && fit == claimed.len();
         claimed.truncate(fit);
         self.read_apart(&mut lease, &mut claimed).await?;
         // Rows of the same instant may follow.
-        let reached = claimed.last().map(|last| DueMark(last.due_at.0.saturating_sub(1)));
+        let reached = claimed.last().map(|last| DueMark(last.due_at.saturating_sub(1)));
         let places = claimed.iter().map(|claimed| (claimed.row.key, claimed.ctid)).collect();
         Ok(Claim {
             rows: claimed.into_iter().map(|claimed| claimed.row.decode(&spec.topic)).collect(),
@@ -58,15 +62,10 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
             batch: Box::new(OpenClaim {
                 lease,
                 places,
-                settle: Arc::clone(match spec.keep {
-                    Some(_) => &self.history_texts.settle_claimed,
-                    None => &self.texts.settle_claimed,
-                }),
+                texts: Arc::clone(&self.texts),
                 keep: spec.keep,
-                hold: Arc::clone(&self.texts.hold),
-                remaining: Arc::clone(&self.texts.remaining),
                 lease_duration: spec.lease_duration,
-                deadline: self.connections.deadline(),
+                deadline: self.calls.connections.deadline(),
             }),
         })
     }
@@ -80,18 +79,18 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         // '-infinity' is an instant like others, which somebody may have set a row to; below it there is none, and right above it none either.
         let from = spec.after.map_or(i64::MIN, DueMark::next);
         let binds = [
-            Bind::Text(Arc::clone(&spec.topic)),
-            Bind::Instant(PgTimestamp(from)),
-            Bind::BigInt(limit(spec.rows_max)),
-            Bind::BigInt(limit(spec.bytes_max / spec.rows_max.max(1))),
+            Bind::text(&spec.topic),
+            Own::Instant(PgTimestamp(from)).into(),
+            Bind::limit(spec.rows_max),
+            Bind::limit(spec.bytes_max / spec.rows_max.max(1)),
         ];
-        let read: Vec<ClaimRow> = lease.load(Statement::new(&self.texts.claim, binds)).await?;
+        let read: Vec<ClaimRow> = lease.load(Statement::new(&self.texts.claims.claim, binds)).await?;
         let (mut mark, mut claimed) = (None, Vec::with_capacity(read.len()));
         for row in read {
             match row {
                 ClaimRow::Range { read_at, first_due_at } => {
                     let slack = micros(spec.watermark_slack_duration);
-                    mark = Some(watermark(read_at.0, first_due_at.map(|first| first.0), slack));
+                    mark = Some(watermark(read_at, first_due_at, slack));
                 }
                 ClaimRow::Claimed(row) => claimed.push(row),
             }
@@ -110,7 +109,8 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         if ids.is_empty() {
             return Ok(());
         }
-        let read: Vec<PayloadRow> = lease.load(Statement::new(&self.texts.payloads, [Bind::BigInts(ids)])).await?;
+        let payloads = Statement::new(&self.texts.claims.payloads, [Own::Numbers(ids).into()]);
+        let read: Vec<PayloadRow> = lease.load(payloads).await?;
         let mut payloads: HashMap<RowKey, _> = read.into_iter().map(|row| (row.key, row.payload)).collect();
         // Locked, so that each is there. One that were not must not go out as a tombstone.
         claimed.retain_mut(|row| match (row.bytes_apart, payloads.remove(&row.row.key).flatten()) {
@@ -142,10 +142,8 @@ struct OpenClaim<S: Session<Pg>> {
     lease: Lease<Pg, S>,
     /// The claimed rows, and where each is.
     places: HashMap<RowKey, Ctid>,
-    settle: Arc<str>,
+    texts: Arc<Texts>,
     keep: Option<Keep>,
-    hold: Arc<str>,
-    remaining: Arc<str>,
     lease_duration: Duration,
     deadline: Duration,
 }
@@ -164,19 +162,17 @@ impl<S: Session<Pg>> OpenClaim<S> {
         let mut closed = Closed::default();
         let (settled, places): (Vec<RowKey>, Vec<Ctid>) = delivered.iter().filter_map(|key| self.take(*key)).unzip();
         if !settled.is_empty() {
-            let [ids, message_ids] = Bind::keys(settled.iter().copied());
-            let keep = self.keep.map(keep).into_iter().flatten();
-            let binds: Vec<Bind> = [Bind::Ctids(places), message_ids].into_iter().chain(keep).collect();
-            let gone = self.lease.execute(Statement::new(&self.settle, binds)).await?;
+            let gone = self.lease.execute(self.settle(&settled, places)).await?;
             closed.settled = match gone == settled.len() {
                 true => settled,
-                false => self.without_remaining(settled, ids).await?,
+                false => self.without_remaining(settled).await?,
             };
         }
         if !held.is_empty() {
-            let [ids, message_ids] = Bind::keys(held.iter().copied());
-            let binds = [ids, message_ids, Bind::BigInt(millis(self.lease_duration))];
-            let leased: Vec<HeldRow> = self.lease.load(Statement::new(&self.hold, binds)).await?;
+            let hold = &self.texts.claims.hold;
+            let group = Pg::group(&Group::keys(held.iter().copied()), hold.first());
+            let binds = with(group, &[Bind::Number(millis(self.lease_duration))]);
+            let leased: Vec<Read<Held>> = self.lease.load(Statement::new(hold, binds)).await?;
             closed.held = leased.into_iter().map(|row| row.0).collect();
         }
         self.lease.commit().await?;
@@ -184,9 +180,24 @@ impl<S: Session<Pg>> OpenClaim<S> {
         Ok(closed)
     }
 
+    fn settle(&self, settled: &[RowKey], places: Vec<Ctid>) -> Statement<Pg> {
+        let messages = Own::Uuids(settled.iter().map(|row| *row.message_id.as_uuid()).collect());
+        let binds = vec![Own::Ctids(places).into(), messages.into()];
+        match self.keep {
+            None => Statement::new(&self.texts.claims.settle_claimed, binds),
+            Some(Keep { days, awaits_processing }) => {
+                let days = i32::try_from(days).unwrap_or(i32::MAX);
+                let keep = [Bind::Number(days.into()), Bind::Number(awaits_processing.into())];
+                Statement::new(&self.texts.kept.settle_claimed, with(binds, &keep))
+            }
+        }
+    }
+
     /// Those that the DELETE removed, where it removed not all: a trigger can keep a row.
-    async fn without_remaining(&mut self, deleted: Vec<RowKey>, ids: Bind) -> Result<Vec<RowKey>, StoreError> {
-        let found: Vec<KeyRow> = self.lease.load(Statement::new(&self.remaining, [ids])).await?;
+    async fn without_remaining(&mut self, deleted: Vec<RowKey>) -> Result<Vec<RowKey>, StoreError> {
+        let ids = Own::Numbers(deleted.iter().map(|row| row.id).collect());
+        let remaining = Statement::new(&self.texts.live.remaining, [ids.into()]);
+        let found: Vec<Read<RowKey>> = self.lease.load(remaining).await?;
         let remaining: HashSet<RowKey> = found.into_iter().map(|row| row.0).collect();
         Ok(deleted.into_iter().filter(|key| !remaining.contains(key)).collect())
     }

@@ -20,7 +20,7 @@ use crate::store::{Notices, StoreError};
 type Opening = Pin<Box<dyn Future<Output = Result<Box<dyn Notices>, StoreError>> + Send>>;
 
 /// How a relay opens the connection over which it hears notices. For
-/// [`PostgresStore::notices_over`](super::PostgresStore::notices_over).
+/// [`PostgresStore::notices_over`](crate::store::SqlStore::notices_over).
 ///
 /// It has to reach the server itself, or pgbouncer in session mode: LISTEN belongs to a session, and in transaction mode nothing
 /// is heard. Nothing else depends on it, and the relay says in its log that it hears nothing.

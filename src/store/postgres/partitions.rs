@@ -12,13 +12,13 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Bool, Text};
 
 use super::PostgresStore;
-use super::bind::Bind;
+use super::bind::Own;
 use crate::clock::millis;
 use crate::lane::fnv1a;
 use crate::limits::{PARTITION_DAYS_AHEAD, PARTITION_FALL_LOCK_TIMEOUT, PARTITION_LOCK_TIMEOUT};
 use crate::store::StoreError;
 use crate::store::session::Sessions;
-use crate::store::statement::Statement;
+use crate::store::statement::{Bind, Statement};
 
 const ONE_AT_A_TIME: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
@@ -28,9 +28,9 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let days: Vec<i32> = days.iter().map(|&days| i32::try_from(days).unwrap_or(i32::MAX)).collect();
         let history = self.names.history();
         let look = || {
-            let ahead = Bind::BigInt(PARTITION_DAYS_AHEAD.into());
-            let binds = [Bind::Text(history.as_str().into()), Bind::Ints(days.clone()), ahead];
-            Statement::new(&self.history_texts.missing_days, binds)
+            let ahead = Bind::Number(PARTITION_DAYS_AHEAD.into());
+            let binds = [Bind::Text(history.as_str().into()), Own::Ints(days.clone()).into(), ahead];
+            Statement::new(&self.texts.retention.missing_days, binds)
         };
         // Attached, and not made as PARTITION OF, which locks the parent against everybody.
         let make = |MissingDay { name, from, to }: &MissingDay| {
@@ -47,7 +47,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let (history, prefix) = (self.names.history(), format!("{}_", self.names.bare("history")));
         let look = || {
             let binds = [Bind::Text(history.as_str().into()), Bind::Text(prefix.as_str().into())];
-            Statement::new(&self.history_texts.fallen_day, binds)
+            Statement::new(&self.texts.retention.fallen_day, binds)
         };
         let drop = |FallenDay { name, .. }: &FallenDay| format!("DROP TABLE {history}_{name}");
         let dropped = self.alone(PARTITION_FALL_LOCK_TIMEOUT, look, drop).await?;
@@ -65,12 +65,13 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     where
         T: QueryableByName<Pg> + Send + 'static,
     {
-        if self.connections.load::<T>(look()).await?.is_empty() {
+        if self.calls.load::<T>(look()).await?.is_empty() {
             return Ok(Vec::new());
         }
-        self.connections
+        let connections = &self.calls.connections;
+        connections
             .within(async {
-                let mut lease = self.connections.lease().await?;
+                let mut lease = connections.lease().await?;
                 // ATTACH reads the default partition with it locked: nor may that keep settles waiting for long.
                 let (lock_timeout, timeout) = (millis(lock_timeout), millis(lock_timeout * 2));
                 let begin = format!(
@@ -78,7 +79,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
                      SET LOCAL statement_timeout = {timeout}"
                 );
                 lease.begin(begin.into()).await?;
-                let lock = Bind::BigInt(i64::from_ne_bytes(fnv1a(&self.names.history()).to_ne_bytes()));
+                let lock = Bind::Number(i64::from_ne_bytes(fnv1a(&self.names.history()).to_ne_bytes()));
                 let locked: Vec<Locked> = lease.load(Statement::new(&ONE_AT_A_TIME.into(), [lock])).await?;
                 let mut found = Vec::new();
                 if locked.iter().any(|locked| locked.0) {

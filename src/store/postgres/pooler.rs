@@ -1,14 +1,12 @@
 //! Poolers that give each transaction a session of its own choice, as pgbouncer does in transaction mode.
 
-use diesel::deserialize::{QueryableByName, Result as RowResult};
 use diesel::pg::Pg;
-use diesel::row::NamedRow;
-use diesel::sql_types::Text;
 use tokio::time::timeout;
 
 use super::PostgresStore;
 use crate::limits::POOLER_CHECK_WAIT;
 use crate::store::session::{Lease, Sessions};
+use crate::store::sql::rows::Read;
 use crate::store::statement::Statement;
 use crate::store::{SchemaProblem, StoreError};
 
@@ -28,10 +26,10 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     }
 
     async fn shares_sessions(&self) -> Result<bool, StoreError> {
-        let mut first = self.connections.lease().await?;
+        let mut first = self.calls.connections.lease().await?;
         let before = session::<P>(&mut first).await?;
         // A pool of one connection has no second, and another use of the pool may have it.
-        let Ok(second) = timeout(POOLER_CHECK_WAIT, self.connections.lease()).await else {
+        let Ok(second) = timeout(POOLER_CHECK_WAIT, self.calls.connections.lease()).await else {
             first.give_back();
             return Ok(false);
         };
@@ -47,7 +45,7 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
 }
 
 async fn session<P: Sessions<Pg>>(lease: &mut Lease<Pg, P::Session>) -> Result<String, StoreError> {
-    let rows: Vec<SessionRow> = lease.load(Statement::new(&SESSION.into(), [])).await?;
+    let rows: Vec<Read<String>> = lease.load(Statement::new(&SESSION.into(), [])).await?;
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
@@ -64,12 +62,4 @@ fn pooled(found: String) -> StoreError {
         found: format!("the database is reached through a pooler in transaction mode ({found})"),
         remedy: "give the relay the server's own address, or its store .transaction_pooling(); docs/pgbouncer.md has what else it needs",
     })
-}
-
-struct SessionRow(String);
-
-impl QueryableByName<Pg> for SessionRow {
-    fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
-        row.get_value::<Text, _, _>(0).map(Self)
-    }
 }

@@ -4,25 +4,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::row::NamedRow;
 use diesel::sqlite::Sqlite;
 
-use super::SqliteStore;
-use super::bind::Bind;
-use super::call::{BEGIN, Caller};
-use super::history_texts::HistoryTexts;
-use super::keeping::keeping;
-use super::rows::{DueMessage, HeldRow, KeyRow};
-use super::texts::Texts;
+use super::flows::keeping;
+use super::{BEGIN, SqliteStore};
 use crate::clock::millis;
 use crate::store::decode::{RawRow, next_epoch};
 use crate::store::session::{Lease, Session, Sessions};
-use crate::store::statement::{Statement, limit};
+use crate::store::sql::binds::Binds;
+use crate::store::sql::calls::Calls;
+use crate::store::sql::columns::Columns;
+use crate::store::sql::flows::with;
+use crate::store::sql::group::Group;
+use crate::store::sql::rows::{Read, raw_row};
+use crate::store::sql::statements::Texts;
+use crate::store::statement::{Bind, Statement};
+use crate::store::text::Text;
 use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
 
 impl<P: Sessions<Sqlite>> SqliteStore<P> {
     pub(super) async fn take(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
         let taking = Taking { texts: Arc::clone(&self.texts), spec: spec.clone() };
-        let (watermark, rows) = self.caller().run(|lease| Box::pin(taking.run(lease))).await?;
+        let (watermark, rows) = self.calls.run(|lease| Box::pin(taking.run(lease))).await?;
         let leased = rows.iter().map(|row| Held { key: row.key, epoch: row.epoch }).collect();
         Ok(Claim {
             rows: rows.into_iter().map(|row| row.decode(&spec.topic)).collect(),
@@ -32,11 +37,11 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
             reached: None,
             found_all: watermark.is_some(),
             batch: Box::new(LeasedBatch {
-                caller: self.caller(),
+                calls: self.calls.clone(),
                 texts: Arc::clone(&self.texts),
                 leased,
                 lease_duration: spec.lease_duration,
-                keep: spec.keep.map(|keep| (keep, Arc::clone(&self.history_texts))),
+                keep: spec.keep,
             }),
         })
     }
@@ -56,16 +61,17 @@ impl Taking {
         let Self { texts, spec } = self;
         lease.begin(BEGIN.into()).await?;
         let binds = [
-            Bind::Text(Arc::clone(&spec.topic)),
-            Bind::BigInt(spec.after.map_or(i64::MIN, DueMark::next)),
-            Bind::BigInt(limit(spec.rows_max)),
-            Bind::BigInt(limit(spec.bytes_max)),
+            Bind::text(&spec.topic),
+            Bind::Number(spec.after.map_or(i64::MIN, DueMark::next)),
+            Bind::limit(spec.rows_max),
+            Bind::limit(spec.bytes_max),
         ];
-        let read: Vec<DueMessage> = lease.load(Statement::new(&texts.select_due, binds)).await?;
+        let read: Vec<DueMessage> = lease.load(Statement::new(&texts.claims.claim, binds)).await?;
         let (watermark, rows) = sort_out(read, &spec);
         if !rows.is_empty() {
-            let ids = Bind::json(rows.iter().map(|row| row.key.id.into()));
-            lease.execute(Statement::new(&texts.lease, [ids, Bind::BigInt(millis(spec.lease_duration))])).await?;
+            let ids = Sqlite::rows(&rows.iter().map(|row| row.key.id).collect::<Vec<_>>());
+            let binds = [ids, Bind::Number(millis(spec.lease_duration))];
+            lease.execute(Statement::new(&texts.claims.lease, binds)).await?;
         }
         lease.commit().await?;
         Ok((watermark, rows))
@@ -85,13 +91,31 @@ fn sort_out(read: Vec<DueMessage>, spec: &ClaimSpec) -> (Option<DueMark>, Vec<Ra
     (watermark, rows)
 }
 
+/// A row of the statement that reads what is due: what it says of the whole, and a row where there is one.
+struct DueMessage {
+    read_at: i64,
+    /// How many were found, before they were cut at the bytes.
+    found: i64,
+    row: Option<(i64, RawRow)>,
+}
+
+impl QueryableByName<Sqlite> for DueMessage {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
+        let due = match Sqlite::optional_number(row, 2)? {
+            Some(due_at) => Some((due_at, raw_row::<Sqlite>(row, 3)?)),
+            None => None,
+        };
+        Ok(Self { read_at: Sqlite::number(row, 0)?, found: Sqlite::number(row, 1)?, row: due })
+    }
+}
+
 /// A claim whose rows are leased.
 struct LeasedBatch<P: Sessions<Sqlite>> {
-    caller: Caller<P>,
+    calls: Calls<Sqlite, P>,
     texts: Arc<Texts>,
     leased: Vec<Held>,
     lease_duration: Duration,
-    keep: Option<(Keep, Arc<HistoryTexts>)>,
+    keep: Option<Keep>,
 }
 
 #[async_trait]
@@ -101,7 +125,7 @@ impl<P: Sessions<Sqlite>> ClaimBatch for LeasedBatch<P> {
         if closing.settle.is_none() && closing.hold.is_none() && closing.release.is_none() {
             return Ok(Closed::default());
         }
-        self.caller.run(|lease| Box::pin(closing.run(lease))).await
+        self.calls.run(|lease| Box::pin(closing.run(lease))).await
     }
 }
 
@@ -110,25 +134,24 @@ impl<P: Sessions<Sqlite>> LeasedBatch<P> {
         let (done, kept): (HashSet<_>, HashSet<_>) = (delivered.iter().collect(), held.iter().collect());
         let open = self.leased.iter().filter(|row| !done.contains(&row.key));
         let (held, unused): (Vec<Held>, Vec<Held>) = open.partition(|row| kept.contains(&row.key));
-        let group = |rows: &[Held]| Bind::held(rows, |row| *row, |_| Vec::new());
-        let Texts { settle, hold, release, .. } = &*self.texts;
+        let texts = &self.texts.claims;
+        let statement = |text: &Text, group: Group, rest: &[_]| {
+            let is_any = !group.rows.is_empty();
+            is_any.then(|| Statement::new(text, with(Sqlite::group(&group, text.first()), rest)))
+        };
+        let held_for = [Bind::Number(millis(self.lease_duration))];
         Closing {
             keep: self.keeping(delivered),
-            settle: (!delivered.is_empty()).then(|| Statement::new(settle, Bind::keys(delivered))),
-            hold: (!held.is_empty()).then(|| {
-                let [keys, message_ids] = group(&held);
-                Statement::new(hold, [keys, message_ids, Bind::BigInt(millis(self.lease_duration))])
-            }),
-            release: (!unused.is_empty()).then(|| Statement::new(release, group(&unused))),
+            settle: statement(&texts.settle_claimed, Group::keys(delivered.iter().copied()), &[]),
+            hold: statement(&texts.hold, Group::held(held.into_iter()), &held_for),
+            release: statement(&texts.release, Group::held(unused.into_iter()), &[]),
         }
     }
-}
 
-impl<P: Sessions<Sqlite>> LeasedBatch<P> {
     fn keeping(&self, delivered: &[RowKey]) -> Vec<Statement<Sqlite>> {
-        let Some((keep, texts)) = &self.keep else { return Vec::new() };
-        let kept: Vec<Kept> = delivered.iter().map(|&key| Kept { key, keep: *keep }).collect();
-        if kept.is_empty() { Vec::new() } else { keeping(texts, &texts.keep, &kept) }
+        let Some(keep) = self.keep.filter(|_| !delivered.is_empty()) else { return Vec::new() };
+        let kept: Vec<Kept> = delivered.iter().map(|&key| Kept { key, keep }).collect();
+        keeping(&self.texts, &self.texts.kept.settle_claimed, &kept)
     }
 }
 
@@ -148,13 +171,13 @@ impl Closing {
             lease.execute(keep).await?;
         }
         if let Some(settle) = self.settle {
-            closed.settled = lease.load::<KeyRow>(settle).await?.into_iter().map(|row| row.0).collect();
+            closed.settled = lease.load::<Read<RowKey>>(settle).await?.into_iter().map(|row| row.0).collect();
         }
         if let Some(hold) = self.hold {
-            closed.held = lease.load::<HeldRow>(hold).await?.into_iter().map(|row| row.0).collect();
+            closed.held = lease.load::<Read<Held>>(hold).await?.into_iter().map(|row| row.0).collect();
         }
         if let Some(release) = self.release {
-            lease.load::<KeyRow>(release).await?;
+            lease.load::<Read<()>>(release).await?;
         }
         lease.commit().await?;
         Ok(closed)

@@ -1,40 +1,19 @@
 //! SQLite.
 
-mod admin;
-mod admin_rows;
-mod admin_texts;
 mod bind;
-mod call;
 mod check;
 mod claim;
-mod half_texts;
-mod halves;
-mod history;
-mod history_texts;
-mod keeping;
-mod lane_texts;
-mod lanes;
-mod port;
-mod rows;
-mod texts;
+mod columns;
+mod flows;
+#[cfg(test)]
+mod tests;
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::sqlite::Sqlite;
 
-use self::admin_texts::AdminTexts;
-use self::call::Caller;
-use self::half_texts::half_texts;
-use self::history_texts::HistoryTexts;
-use self::lane_texts::LaneTexts;
-use self::texts::Texts;
-use super::half_marks::HalfTexts;
-use super::pause_table::PauseTable;
 use super::session::{Connections, Sessions};
-use crate::limits::STATEMENT_TIMEOUT;
-use crate::naming::TableNames;
+use super::sql::SqlStore;
 
 /// Sets up a connection of an application whose database a relay works on, too. Run it on each one, before anything else:
 ///
@@ -79,7 +58,7 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 ///
 /// Works through sync (r2d2) and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`Sessions`]; two
 /// connections are enough. The database is a file: each connection to `:memory:` has a database of its own. The schema of
-/// [`TableNames`] is an attached database, and attached by each connection of the pool.
+/// [`TableNames`](crate::TableNames) is an attached database, and attached by each connection of the pool.
 ///
 /// # The one write lock
 /// SQLite lets one connection write at a time, so claimed rows are leased by a short transaction
@@ -103,53 +82,23 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 /// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-pub struct SqliteStore<P: Sessions<Sqlite>> {
-    connections: Arc<Connections<Sqlite, P>>,
-    names: TableNames,
-    texts: Arc<Texts>,
-    lane_texts: Arc<LaneTexts>,
-    half_texts: HalfTexts,
-    admin_texts: AdminTexts,
-    pause_table: PauseTable,
-    history_texts: Arc<HistoryTexts>,
-    deadline: Duration,
-}
+pub type SqliteStore<P> = SqlStore<Sqlite, P>;
 
-impl<P: Sessions<Sqlite>> SqliteStore<P> {
+/// Takes the write lock at once. A transaction that reads first cannot wait for it any more: it would have read what is
+/// over by then, and fails.
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+impl<P: Sessions<Sqlite>> SqlStore<Sqlite, P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
-        let names = TableNames::default();
-        Self {
-            connections: Arc::new(Connections::new(pool, Some(SET_UP.into()))),
-            texts: Arc::new(Texts::new(&names)),
-            lane_texts: Arc::new(LaneTexts::new(&names)),
-            half_texts: half_texts(&names),
-            admin_texts: AdminTexts::new(&names),
-            pause_table: PauseTable::default(),
-            history_texts: Arc::new(HistoryTexts::new(&names)),
-            names,
-            deadline: STATEMENT_TIMEOUT,
-        }
+        Self::over(Connections::new(pool, Some(SET_UP.into())), ())
     }
 
     /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). A statement whose
     /// caller gave up ends by itself.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
-        self.deadline = timeout;
+        self.calls.deadline = timeout;
         self
-    }
-
-    fn caller(&self) -> Caller<P> {
-        Caller { connections: Arc::clone(&self.connections), deadline: self.deadline }
-    }
-}
-
-impl<P: Sessions<Sqlite>> fmt::Debug for SqliteStore<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, names, pause_table, .. } = self;
-        let mut store = f.debug_struct("SqliteStore");
-        store.field("connections", connections).field("names", names).field("pause_table", pause_table);
-        store.finish_non_exhaustive()
     }
 }

@@ -106,9 +106,11 @@ async fn survives_a_restart_and_can_be_taken_back<C, S: Store>(
     assert!(relay.shutdown(DEADLINE).await.is_clean());
     let id = outbox.enqueue(&mut conn, &order(4).delay(Duration::from_secs(3_600))).expect("enqueue");
     let store = store();
-    std::thread::spawn(move || outbox.admin(store).blocking().expect("a runtime").cancel(id).expect("cancel"))
-        .join()
-        .expect("no panic");
+    let cancelling = std::thread::spawn(move || {
+        let admin = outbox.admin(store).blocking().expect("a runtime");
+        admin.run(async |admin| admin.cancel(id).await).expect("cancel");
+    });
+    cancelling.join().expect("no panic");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ const UNITS: &[(&str, &str)] = &[
     ("admin::pace", "SECOND"),
     ("relay::claim_size", "HALVINGS_MAX"),
     ("retention", "DAY"),
-    ("store::postgres::rows", "EPOCH_OFFSET"),
+    ("store::postgres::instants", "EPOCH_OFFSET"),
 ];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {

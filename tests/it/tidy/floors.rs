@@ -209,7 +209,6 @@ pub(super) const FLOORS: &[Floor] = &[
             "admin::dead_letters",
             "admin::history",
             "admin::blocking",
-            "admin::history_blocking",
             "testing",
             "testing::store",
             "testing::store::cases",

@@ -14,7 +14,7 @@ const PLACES: &[(&str, &[&str], &str)] = &[
 /// The engine, the transport that plays a slow broker, and what may not be dropped in its middle: calls to SQLite, and the
 /// opening of a connection.
 const SPAWNING: &[&str] =
-    &["relay", "transport::memory", "store::sqlite::call", "store::session::connections", "store::session::tests"];
+    &["relay", "transport::memory", "store::sql::calls", "store::session::connections", "store::session::tests"];
 const WHY_SPAWNING: &str = "tasks belong to the engine, which ends them at shutdown";
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {

@@ -23,7 +23,9 @@ async fn one_letter_is_read_and_goes_again(yard: &mut Yard) {
         assert!(letter.reason.starts_with("attempts: record: "), "{}", letter.reason);
         let text = match &yard.handle {
             Handle::Async(admin) => admin.payload_text(&letter).to_string(),
-            Handle::Blocking(admin) => admin.payload_text(&letter).to_string(),
+            Handle::Blocking(admin) => {
+                tokio::task::block_in_place(|| admin.run(async |admin| admin.payload_text(&letter).to_string()))
+            }
         };
         let is_registered = topic == ORDERS;
         assert_eq!(text == r#"placed: {"order_id":42}"#, is_registered, "{text}");

@@ -12,7 +12,9 @@ macro_rules! ask {
     ($yard:expr, $method:ident($($argument:expr),*)) => {
         match $yard.handle {
             Handle::Async(ref admin) => admin.$method($($argument),*).await,
-            Handle::Blocking(admin) => tokio::task::block_in_place(|| admin.$method($($argument),*)),
+            Handle::Blocking(admin) => {
+                tokio::task::block_in_place(|| admin.run(async |admin| admin.$method($($argument),*).await))
+            }
         }
     };
 }

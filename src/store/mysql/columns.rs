@@ -1,0 +1,29 @@
+use diesel::deserialize::Result;
+use diesel::mysql::Mysql;
+use diesel::row::NamedRow;
+use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, SmallInt, Text};
+
+use crate::store::LaneEntry;
+use crate::store::sql::columns::{Columns, plain_columns};
+use crate::store::sql::rows::key;
+use crate::store::statement::count;
+
+// Instants are told in microseconds from 1970.
+impl Columns for Mysql {
+    plain_columns!();
+
+    fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32> {
+        row.get_value::<SmallInt, i16, _>(column).map(i32::from)
+    }
+
+    fn lane_entry<'a>(row: &impl NamedRow<'a, Self>) -> Result<LaneEntry> {
+        Ok(LaneEntry {
+            scan: count(Self::number(row, 0)?),
+            row: key::<Self>(row, 1)?,
+            key: Self::optional_text(row, 3)?,
+            bytes: count(Self::number(row, 4)?),
+            age: Self::ticks(Self::number(row, 5)?),
+            horizon: None,
+        })
+    }
+}

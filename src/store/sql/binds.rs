@@ -1,0 +1,54 @@
+use std::time::{Duration, SystemTime};
+
+use uuid::Uuid;
+
+use super::group::{Column, Group};
+use crate::message::MessageId;
+use crate::store::Return;
+use crate::store::statement::{BindOf, Dialect};
+use crate::store::text::Step;
+
+/// How a database binds values that each database binds differently.
+pub trait Binds: Dialect {
+    /// A message, or a node.
+    fn id(id: &Uuid) -> BindOf<Self>;
+
+    /// Messages, in this order.
+    fn messages(messages: &[MessageId]) -> BindOf<Self>;
+
+    /// Rows by their ids, in this order.
+    fn rows(ids: &[i64]) -> BindOf<Self>;
+
+    /// A group, as far as a statement reads it.
+    fn group(group: &Group, step: &Step) -> Vec<BindOf<Self>>;
+
+    /// Rows of no table: columns alone.
+    fn columns(columns: &[Column]) -> Vec<BindOf<Self>>;
+
+    /// What comes back, and to which lanes.
+    fn back(back: &[Return], step: &Step) -> Vec<BindOf<Self>>;
+
+    /// An id behind which rows are looked for.
+    fn after(id: i64) -> i64 {
+        id
+    }
+
+    /// A time, as its statements count it.
+    fn span(time: Duration) -> i64;
+
+    /// An instant; some texts take it as a time since 1970.
+    fn moment(at: SystemTime) -> BindOf<Self>;
+
+    /// The placeholder of an instant in the search for dead letters, with what the database needs around it.
+    fn instant_at(placeholder: String) -> String {
+        placeholder
+    }
+
+    /// The same for a message id.
+    fn id_at(placeholder: String) -> String {
+        placeholder
+    }
+
+    /// The column `key`.
+    const KEY: &'static str = "key";
+}

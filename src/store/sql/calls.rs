@@ -1,0 +1,115 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::deserialize::QueryableByName;
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::store::StoreError;
+use crate::store::session::{Connections, Lease, Sessions};
+use crate::store::statement::{Dialect, Statement};
+
+/// A connection in use.
+pub(crate) type OpenLease<DB, P> = Lease<DB, <P as Sessions<DB>>::Session>;
+
+/// Runs calls, and waits for them no longer than the deadline.
+pub(crate) struct Calls<DB: Dialect, P: Sessions<DB>> {
+    pub(crate) connections: Arc<Connections<DB, P>>,
+    pub(crate) deadline: Duration,
+}
+
+impl<DB: Dialect, P: Sessions<DB>> Clone for Calls<DB, P> {
+    fn clone(&self) -> Self {
+        Self { connections: Arc::clone(&self.connections), deadline: self.deadline }
+    }
+}
+
+impl<DB: Dialect, P: Sessions<DB>> Calls<DB, P> {
+    /// With other connections, before the first call.
+    pub(crate) fn over(self, change: impl FnOnce(Connections<DB, P>) -> Connections<DB, P>) -> Self {
+        let connections = Arc::into_inner(self.connections);
+        let connections = connections.unwrap_or_else(|| unreachable!("no call is under way"));
+        Self { connections: Arc::new(change(connections)), deadline: self.deadline }
+    }
+
+    /// Runs a call on a connection of its own.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        call: impl for<'l> FnOnce(&'l mut OpenLease<DB, P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if DB::RUNS_ON {
+            return self.run_on(call).await;
+        }
+        let ran = self.connections.within(async {
+            let mut lease = self.connections.lease().await?;
+            let ran = call(&mut lease).await?;
+            lease.give_back();
+            Ok(ran)
+        });
+        ran.await
+    }
+
+    /// Runs a call in a task of its own. Dropped in its middle, a call of diesel-async's `SyncConnectionWrapper` waits
+    /// for its statement, in a way that holds up a thread of the runtime and panics where that has only one.
+    async fn run_on<T: Send + 'static>(
+        &self,
+        call: impl for<'l> FnOnce(&'l mut OpenLease<DB, P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (mut answer, answered) = oneshot::channel();
+        let connections = Arc::clone(&self.connections);
+        tokio::spawn(async move {
+            // What nobody waits for any more is not begun.
+            let lease = tokio::select! {
+                biased;
+                () = answer.closed() => return,
+                lease = connections.lease() => lease,
+            };
+            let result = match lease {
+                Ok(mut lease) => {
+                    let result = call(&mut lease).await;
+                    if result.is_ok() {
+                        lease.give_back();
+                    }
+                    result
+                }
+                Err(error) => Err(error),
+            };
+            // An error means that the caller gave up.
+            let _ = answer.send(result);
+        });
+        let timed_out = |_| StoreError::TimedOut { after: self.deadline };
+        let task_ended = |error| Err(StoreError::Unreachable(Box::new(error)));
+        timeout(self.deadline, answered).await.map_err(timed_out)?.unwrap_or_else(task_ended)
+    }
+
+    /// Runs one statement that is its own transaction, and reads its rows.
+    pub(crate) async fn load<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<DB> + Send + 'static,
+    {
+        match DB::RUNS_ON {
+            true => self.run_on(|lease| Box::pin(lease.load(statement))).await,
+            false => self.connections.load(statement).await,
+        }
+    }
+
+    /// Runs one that an idle store asks again and again, and nothing else.
+    pub(crate) async fn poll<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<DB> + Send + 'static,
+    {
+        match DB::RUNS_ON {
+            true => self.load(statement).await,
+            false => self.connections.poll(statement).await,
+        }
+    }
+
+    /// Runs one statement that is its own transaction, and counts the rows it changed.
+    pub(crate) async fn execute(&self, statement: Statement<DB>) -> Result<usize, StoreError> {
+        match DB::RUNS_ON {
+            true => self.run_on(|lease| Box::pin(lease.execute(statement))).await,
+            false => self.connections.execute(statement).await,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! How a database returns values that each database returns differently.
+
+use std::time::{Duration, SystemTime};
+
+use diesel::backend::Backend;
+use diesel::deserialize::Result;
+use diesel::row::NamedRow;
+use uuid::Uuid;
+
+use crate::message::MessageId;
+use crate::store::LaneEntry;
+use crate::store::statement::micros;
+
+/// Reads columns by their place: by name, each field of each row is looked for among all names.
+pub trait Columns: Backend {
+    fn text<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<String>;
+
+    fn optional_text<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<String>>;
+
+    fn bytes<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<Vec<u8>>>;
+
+    fn number<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i64>;
+
+    fn optional_number<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>>;
+
+    /// 0 of NULL, which stands for it where nearly every row has it.
+    fn int<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32>;
+
+    /// Likewise false.
+    fn flag<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<bool>;
+
+    /// Its bytes, where the database has no type for it.
+    fn message_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<MessageId> {
+        Ok(Uuid::from_slice(&Self::bytes(row, column)?.unwrap_or_default())?.into())
+    }
+
+    fn optional_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<Uuid>> {
+        Ok(Self::bytes(row, column)?.map(|id| Uuid::from_slice(&id)).transpose()?)
+    }
+
+    /// A table's lane: below zero outside of lanes.
+    fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32>;
+
+    /// An instant, as its [marks](crate::store::DueMark) count it.
+    fn mark<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i64> {
+        Self::number(row, column)
+    }
+
+    fn optional_mark<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>> {
+        Self::optional_number(row, column)
+    }
+
+    /// The unit of marks, and of every time that a row tells; zero where it is negative.
+    fn ticks(number: i64) -> Duration {
+        Duration::from_micros(u64::try_from(number).unwrap_or(0))
+    }
+
+    /// The other way.
+    fn in_ticks(duration: Duration) -> i64 {
+        micros(duration)
+    }
+
+    /// The instant of a mark.
+    fn at(mark: i64) -> Result<SystemTime> {
+        Ok(SystemTime::UNIX_EPOCH + Self::ticks(mark))
+    }
+
+    fn instant<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<SystemTime> {
+        Self::at(Self::mark(row, column)?)
+    }
+
+    /// How long until an instant, of a column that tells it; zero where it is over, or no instant to go by.
+    fn left<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Duration> {
+        Ok(Self::ticks(Self::optional_number(row, column)?.unwrap_or_default()))
+    }
+
+    /// A row of a lane, without what it carries.
+    fn lane_entry<'a>(row: &impl NamedRow<'a, Self>) -> Result<LaneEntry>;
+}
+
+/// The methods that are the same for every database. They need its types, so each implementation has them by this macro.
+macro_rules! plain_columns {
+    () => {
+        fn text<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<String> {
+            row.get_value::<Text, _, _>(column)
+        }
+
+        fn optional_text<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<String>> {
+            row.get_value::<Nullable<Text>, _, _>(column)
+        }
+
+        fn bytes<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<Vec<u8>>> {
+            row.get_value::<Nullable<Binary>, _, _>(column)
+        }
+
+        fn number<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i64> {
+            row.get_value::<BigInt, _, _>(column)
+        }
+
+        fn optional_number<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>> {
+            row.get_value::<Nullable<BigInt>, _, _>(column)
+        }
+
+        fn int<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32> {
+            Ok(row.get_value::<Nullable<Integer>, Option<i32>, _>(column)?.unwrap_or_default())
+        }
+
+        fn flag<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<bool> {
+            Ok(row.get_value::<Nullable<Bool>, Option<bool>, _>(column)?.unwrap_or_default())
+        }
+    };
+}
+
+pub(crate) use plain_columns;

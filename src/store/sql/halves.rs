@@ -1,0 +1,88 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel::deserialize::Result as RowResult;
+use diesel::row::NamedRow;
+
+use super::SqlStore;
+use super::columns::Columns;
+use super::flows::{Flows, Voiding};
+use super::rows::{FromRow, Read};
+use crate::message::MessageId;
+use crate::store::session::Sessions;
+use crate::store::statement::{Bind, Statement};
+use crate::store::{Decision, HalfStore, StoreError};
+
+#[async_trait]
+impl<DB: Flows, P: Sessions<DB>> HalfStore for SqlStore<DB, P> {
+    async fn check_marks(&self) -> Result<(), StoreError> {
+        self.check_tables(&["half_messages"]).await
+    }
+
+    async fn marked(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.read(&self.texts.halves.marked, [DB::messages(messages)]).await
+    }
+
+    async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
+        let (texts, id) = (&self.texts.halves, DB::id(message.as_uuid()));
+        let Voiding { reads_first, around, begin, commit } = DB::voiding(self);
+        if reads_first && let Some(mark) = self.read(&texts.read, [id.clone()]).await?.first() {
+            return Ok(decided(mark));
+        }
+        let void = Statement::new(&texts.void, [id.clone(), Bind::text(topic)]);
+        let read = Statement::new(&texts.read, [id]);
+        let voided = self.calls.run(move |lease| {
+            Box::pin(async move {
+                if let Some([before, _]) = around {
+                    lease.batch(&before.into()).await?;
+                }
+                lease.begin(begin).await?;
+                // Not READ first: between it and the INSERT the transaction could commit.
+                lease.execute(void).await?;
+                // A statement later, and so with what has committed by now.
+                let read: Vec<Read<IsVoid>> = lease.load(read).await?;
+                lease.commit_by(commit).await?;
+                if let Some([_, behind]) = around {
+                    lease.batch(&behind.into()).await?;
+                }
+                // None at all: it was decided, told and forgotten between the two statements.
+                Ok(read.first().map_or(Decision::RolledBack, |mark| decided(&mark.0)))
+            })
+        });
+        match voided.await {
+            // Somebody has the lock: it is taken for an open transaction.
+            Err(StoreError::Conflict(_)) => Ok(Decision::Open),
+            decided => decided,
+        }
+    }
+
+    async fn forget(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+        if messages.is_empty() {
+            return Ok(0);
+        }
+        self.execute(&self.texts.halves.forget, [DB::messages(messages)]).await
+    }
+
+    async fn prune_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
+        let binds = [Bind::Number(DB::span(age)), Bind::limit(rows_max)];
+        self.execute(&self.texts.halves.prune, binds).await
+    }
+}
+
+/// Whether a mark is void.
+struct IsVoid(bool);
+
+impl FromRow for IsVoid {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> RowResult<Self> {
+        Ok(Self(DB::number(row, 0)? != 0))
+    }
+}
+
+/// What a mark says.
+fn decided(mark: &IsVoid) -> Decision {
+    if mark.0 { Decision::RolledBack } else { Decision::Committed }
+}

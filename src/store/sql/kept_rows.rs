@@ -1,0 +1,110 @@
+//! Dead letters and sent messages, as rows have them.
+
+use diesel::deserialize::Result;
+use diesel::row::NamedRow;
+
+use super::columns::Columns;
+use super::rows::FromRow;
+use super::search::failure_notes;
+use crate::message::MessageId;
+use crate::store::statement::count;
+use crate::store::{DeadCount, DeadLetter, DeadMark, Keyed, Marking, SentCount, SentMark, SentMessage};
+
+/// What a message's lane depends on: `message_id, topic, lane, key`.
+impl FromRow for Keyed {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        Ok(Self {
+            message_id: DB::message_id(row, 0)?,
+            topic: DB::text(row, 1)?.into(),
+            key: DB::optional_text(row, 3)?,
+            lane: u16::try_from(DB::lane(row, 2)?).ok(),
+        })
+    }
+}
+
+/// How many there are of a topic for a reason.
+impl FromRow for DeadCount {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let letters = count(DB::number(row, 2)?);
+        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DB::text(row, 1)?, letters })
+    }
+}
+
+/// Where a dead letter is: `message_id, topic, dead_at`.
+impl FromRow for DeadMark {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let topic = DB::text(row, 1)?.into();
+        Ok(Self { topic, dead_at: DB::instant(row, 2)?, message_id: DB::message_id(row, 0)? })
+    }
+}
+
+/// `message_id, topic, lane, key, kind, headers, payload, created_at, dead_at, attempts, failures, errors, reason`.
+impl FromRow for DeadLetter {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        Ok(Self {
+            message_id: DB::message_id(row, 0)?,
+            topic: DB::text(row, 1)?.into(),
+            lane: u16::try_from(DB::lane(row, 2)?).ok(),
+            key: DB::optional_text(row, 3)?,
+            kind: DB::text(row, 4)?,
+            headers_json: DB::text(row, 5)?,
+            payload: DB::bytes(row, 6)?,
+            created_at: DB::instant(row, 7)?,
+            dead_at: DB::instant(row, 8)?,
+            attempts: u32::try_from(DB::int(row, 9)?).unwrap_or(0),
+            failures: u32::try_from(DB::int(row, 10)?).unwrap_or(0),
+            errors: failure_notes(&DB::text(row, 11)?),
+            reason: DB::text(row, 12)?,
+        })
+    }
+}
+
+/// `message_id, topic, lane, key, kind, headers, payload, created_at, sent_at, attempts, failures, awaits_processing`, whether it is
+/// processed, and when, or anything where it is not.
+impl FromRow for SentMessage {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let (awaits, is_processed) = (DB::number(row, 11)?, DB::number(row, 12)?);
+        let processed_at = if is_processed == 0 { None } else { Some(DB::instant(row, 13)?) };
+        Ok(Self {
+            message_id: DB::message_id(row, 0)?,
+            topic: DB::text(row, 1)?.into(),
+            lane: u16::try_from(DB::lane(row, 2)?).ok(),
+            key: DB::optional_text(row, 3)?,
+            kind: DB::text(row, 4)?,
+            headers_json: DB::text(row, 5)?,
+            payload: DB::bytes(row, 6)?,
+            created_at: DB::instant(row, 7)?,
+            sent_at: DB::instant(row, 8)?,
+            attempts: u32::try_from(DB::int(row, 9)?).unwrap_or(0),
+            failures: u32::try_from(DB::int(row, 10)?).unwrap_or(0),
+            awaits_processing: awaits != 0,
+            processed_at,
+        })
+    }
+}
+
+/// Where a sent message is: `message_id, sent_at`.
+impl FromRow for SentMark {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        Ok(Self { message_id: DB::message_id(row, 0)?, sent_at: DB::instant(row, 1)? })
+    }
+}
+
+/// How many there are, and how many of them are unprocessed.
+impl FromRow for SentCount {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        Ok(Self { sent: count(DB::number(row, 0)?), unprocessed: count(DB::number(row, 1)?) })
+    }
+}
+
+/// What became of a mark: 0 it was made, 1 it was there, 2 it waits.
+impl FromRow for (MessageId, Marking) {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let marking = match DB::number(row, 1)? {
+            0 => Marking::Marked,
+            1 => Marking::Already,
+            _ => Marking::Ahead,
+        };
+        Ok((DB::message_id(row, 0)?, marking))
+    }
+}

@@ -1,0 +1,103 @@
+//! The search for dead letters. Its text is put together, because a condition that may be absent (`$1 IS NULL OR topic = $1`) uses no
+//! index; nobody looks for dead letters often enough to miss a prepared statement.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::binds::Binds;
+use crate::message::MessageId;
+use crate::store::statement::{Bind, BindOf, Statement};
+use crate::store::text::Text;
+use crate::store::{DeadFilter, DeadMark, FailureNote};
+
+/// A WHERE and an ORDER BY, with their binds.
+pub(crate) struct Search<DB: Binds> {
+    conditions: Vec<String>,
+    binds: Vec<BindOf<DB>>,
+}
+
+impl<DB: Binds> Search<DB> {
+    pub(crate) fn new(filter: &DeadFilter, after: Option<&DeadMark>) -> Self {
+        let mut search = Self { conditions: Vec::new(), binds: Vec::new() };
+        let DeadFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
+        let texts = [("topic", topic), ("kind", kind), (DB::KEY, key)];
+        for (column, text) in texts.into_iter().filter_map(|(column, text)| Some((column, text.as_ref()?))) {
+            let bound = search.text(text);
+            search.conditions.push(format!("{column} = {bound}"));
+        }
+        if let Some(word) = reason {
+            let chars = word.chars().count() + 1;
+            let (is_it, begins) = (search.text(word), search.text(&format!("{word}:").into()));
+            // Not LIKE, to which a word may be a pattern.
+            search.conditions.push(format!("(reason = {is_it} OR substr(reason, 1, {chars}) = {begins})"));
+        }
+        for (comparison, at) in [(">=", dead_from), ("<", dead_before)] {
+            if let Some(at) = at {
+                let bound = search.instant(*at);
+                search.conditions.push(format!("dead_at {comparison} {bound}"));
+            }
+        }
+        if let Some(after) = after {
+            search.push_after(after);
+        }
+        search
+    }
+
+    /// One message.
+    pub(crate) fn one(message_id: MessageId) -> Self {
+        let mut search = Self { conditions: Vec::new(), binds: Vec::new() };
+        let bound = search.message_id(message_id);
+        search.conditions.push(format!("message_id = {bound}"));
+        search
+    }
+
+    /// Spelt out, because MySQL uses no index for a comparison of rows; the first part is what finds the place in it.
+    fn push_after(&mut self, after: &DeadMark) {
+        let DeadMark { topic, dead_at, message_id } = after;
+        let from = self.text(topic);
+        let (beyond, same) = (self.text(topic), self.text(topic));
+        let (later, then) = (self.instant(*dead_at), self.instant(*dead_at));
+        let id = self.message_id(*message_id);
+        self.conditions.push(format!(
+            "topic >= {from} AND (topic > {beyond} OR (topic = {same} AND (dead_at > {later} OR (dead_at = {then} AND message_id > {id}))))"
+        ));
+    }
+
+    /// The statement that begins with `columns` and their FROM.
+    pub(crate) fn statement(self, columns: &Text, rows_max: usize) -> Statement<DB> {
+        let conditions = if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") };
+        let columns = columns.steps().iter().map(|step| step.sql.as_str()).collect::<String>();
+        let text = format!("{columns} WHERE {conditions} ORDER BY topic, dead_at, message_id LIMIT {rows_max}");
+        Statement::new(&Text::plain(text), self.binds)
+    }
+
+    /// Binds a value; returns its placeholder.
+    fn bind(&mut self, bind: BindOf<DB>) -> String {
+        self.binds.push(bind);
+        DB::WORDS.placeholders.of(self.binds.len())
+    }
+
+    fn text(&mut self, text: &Arc<str>) -> String {
+        self.bind(Bind::text(text))
+    }
+
+    fn instant(&mut self, at: SystemTime) -> String {
+        DB::instant_at(self.bind(DB::moment(at)))
+    }
+
+    fn message_id(&mut self, message_id: MessageId) -> String {
+        DB::id_at(self.bind(DB::id(message_id.as_uuid())))
+    }
+}
+
+/// The failures as their column holds them; none where somebody else wrote something there.
+pub(crate) fn failure_notes(column: &str) -> Vec<FailureNote> {
+    let Ok(Value::Array(notes)) = serde_json::from_str(column) else { return Vec::new() };
+    let text = |note: &Value, name: &str| note.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    notes
+        .iter()
+        .map(|note| FailureNote { at: text(note, "at"), class: text(note, "class"), error: text(note, "error") })
+        .collect()
+}

@@ -1,0 +1,81 @@
+//! Parts that statements of several pages use.
+
+macro_rules! parts {
+    ($($part:ident { $($of:ident: $sql:expr;)+ })+) => {
+        /// The parts of a database: a name in braces, and what it stands for.
+        pub(super) fn of(database: &str) -> Vec<(&'static str, &'static str)> {
+            vec![$((
+                concat!("{", stringify!($part), "}"),
+                match database { $(stringify!($of) => $sql,)+ _ => "" },
+            ),)+]
+        }
+    };
+}
+
+parts! {
+    // Whether a row's last failure was a refusal. Errors of an earlier life as a dead letter do not count, and such as are no JSON any
+    // more fail no claim. On MySQL not by `$[last]`, which MariaDB knows from 10.9 on; never below 0, which is no path.
+    is_suspect {
+        postgres: "(failures > 0 AND coalesce(errors -> -1 ->> 'class' = 'record_refused', false))";
+        mysql: "IF(failures > 0, \
+            JSON_UNQUOTE(JSON_EXTRACT(errors, CONCAT('$[', GREATEST(JSON_LENGTH(errors), 1) - 1, '].class'))) <=> 'record_refused', 0)";
+        sqlite: "CASE WHEN m.failures = 0 THEN 0 WHEN json_valid(m.errors) = 0 THEN 0 \
+            ELSE coalesce(json_extract(m.errors, '$[#-1].class') = 'record_refused', 0) END";
+    }
+
+    // The errors that another one is added to: at most 10, which is `limits::ERRORS_KEPT_MAX`, with it. What is no array, by somebody's own
+    // hand, would fail the statement and with it the whole group: they start anew.
+    errors {
+        postgres: "CASE WHEN jsonb_typeof(m.errors) <> 'array' THEN '[]'::jsonb \
+            WHEN jsonb_array_length(m.errors) < 10 THEN m.errors ELSE m.errors - 0 END";
+        mysql: "CASE WHEN NOT (JSON_TYPE(m.errors) <=> 'ARRAY') THEN JSON_ARRAY() \
+            WHEN JSON_LENGTH(m.errors) < 10 THEN m.errors ELSE JSON_REMOVE(m.errors, '$[0]') END";
+        sqlite: "CASE WHEN json_valid(m.errors) = 0 THEN '[]' WHEN json_type(m.errors) <> 'array' THEN '[]' \
+            WHEN json_array_length(m.errors) < 10 THEN m.errors ELSE json_remove(m.errors, '$[0]') END";
+    }
+
+    // When a failure was, in the errors.
+    failed_at {
+        postgres: "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')";
+        mysql: "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')";
+        sqlite: "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
+    }
+
+    // Messages of a group.
+    ids {
+        mysql: "JSON_TABLE(?1, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k";
+        sqlite: "
+            WITH RECURSIVE k(place) AS (SELECT 1 UNION ALL SELECT place + 16 FROM k WHERE place + 16 <= length(?1))
+            SELECT substr(?1, place, 16) FROM k";
+    }
+
+    // Messages that come back, and to which lanes.
+    back {
+        mysql: "JSON_TABLE(?1, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]', lane int PATH '$[1]')) k";
+    }
+
+    // Rows of a group by their ids alone.
+    rows {
+        mysql: "JSON_TABLE(?1, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k";
+    }
+
+    // Where a claim or a look begins: so long after 1970, or, where no instant is that early, at the beginning. That is the year 0, which is
+    // no instant to the functions of time, and which MariaDB lets somebody set by default (`due_at = 0`).
+    from {
+        mysql: "COALESCE(TIMESTAMPADD(MICROSECOND, ?, TIMESTAMP'1970-01-01 00:00:00'), FROM_DAYS(0))";
+    }
+
+    epoch {
+        mysql: "TIMESTAMP'1970-01-01 00:00:00'";
+    }
+
+    // On SQLite milliseconds since 1970. Not `unixepoch('subsec')`, which is NULL before SQLite 3.42.
+    now {
+        sqlite: "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
+    }
+
+    // Days since 1970.
+    today {
+        sqlite: "CAST(julianday('now') - 2440587.5 AS integer)";
+    }
+}

@@ -1,0 +1,68 @@
+use crate::store::text::statements;
+
+const LOCK: &str = " FOR UPDATE SKIP LOCKED";
+
+const DELAYED: &str = "
+    SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
+    WHERE message_id = UNHEX(?1) AND deliver_at IS NOT NULL AND epoch = 0";
+
+const WAITING: &str = "
+    SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
+    WHERE message_id = UNHEX(?1) AND lane = -1 AND due_at > UTC_TIMESTAMP(6) AND
+      IF(epoch = 0, deliver_at IS NOT NULL, due_at > TIMESTAMPADD(MICROSECOND, ?2, UTC_TIMESTAMP(6)))";
+
+// What a claim holds is passed over where it is locked; what one has leased, or held before, has another epoch. Each also tells whether
+// the message is there: all parts of PostgreSQL's see the table as it was before the statement, MySQL's find, lock and write it and look
+// for it where they could not, and SQLite's write and look.
+statements! {
+    /// What is done to single messages that wait.
+    WaitingTexts
+
+    /// Removes a delayed message that no claim has taken yet.
+    cancel {
+        postgres: "
+            WITH l AS MATERIALIZED (
+              SELECT id FROM outbox_messages WHERE message_id = $1 AND deliver_at IS NOT NULL AND epoch = 0 FOR UPDATE SKIP LOCKED
+            ), gone AS (
+              DELETE FROM outbox_messages m USING l WHERE m.id = l.id RETURNING m.topic
+            )
+            SELECT (SELECT topic FROM gone),
+              EXISTS (SELECT 1 FROM outbox_messages WHERE message_id = $1 AND deliver_at IS NOT NULL)";
+        mysql:
+            DELAYED,
+            format!("{DELAYED}{LOCK}"),
+            "DELETE FROM outbox_messages WHERE id = ?1", "
+            SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
+            WHERE message_id = UNHEX(?1) AND deliver_at IS NOT NULL";
+        sqlite:
+            "DELETE FROM outbox_messages WHERE message_id = ?1 AND deliver_at IS NOT NULL AND epoch = 0 RETURNING topic",
+            "SELECT topic FROM outbox_messages WHERE message_id = ?1 AND deliver_at IS NOT NULL";
+    }
+
+    // A held row is due within a lease, and so is one that will be tried again soon: nothing tells the two apart, and the first
+    // must not be touched. At epoch 0 it is the relay of its process that has it, for as long as its topic says. Without an index on
+    // message_id this reads the live table, which is what people wait for and not relays.
+    /// Makes a message due that nobody holds and nobody would send for longer than a lease.
+    send_now {
+        postgres: "
+            WITH l AS MATERIALIZED (
+              SELECT id FROM outbox_messages WHERE message_id = $1 AND lane = -1 AND due_at > statement_timestamp() AND
+                CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > statement_timestamp() + $2 * interval '1 millisecond' END
+              FOR UPDATE SKIP LOCKED
+            ), due AS (
+              UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch % 2147483647 + 1 FROM l WHERE m.id = l.id RETURNING m.topic
+            )
+            SELECT (SELECT topic FROM due), EXISTS (SELECT 1 FROM outbox_messages WHERE message_id = $1 AND lane = -1)";
+        mysql:
+            WAITING,
+            format!("{WAITING}{LOCK}"),
+            "UPDATE outbox_messages SET due_at = UTC_TIMESTAMP(6), epoch = epoch % 2147483647 + 1 WHERE id = ?1", "
+            SELECT CAST(id AS SIGNED), topic FROM outbox_messages FORCE INDEX (outbox_messages_message_id)
+            WHERE message_id = UNHEX(?1) AND lane = -1";
+        sqlite: "
+            UPDATE outbox_messages SET due_at = {now}, epoch = epoch % 2147483647 + 1
+            WHERE message_id = ?1 AND lane = -1 AND due_at > {now} AND CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > {now} + ?2 END
+            RETURNING topic",
+            "SELECT topic FROM outbox_messages WHERE message_id = ?1 AND lane = -1";
+    }
+}

@@ -1,0 +1,91 @@
+//! How SQLite says that it runs the statements: by an index, and over no table as a whole.
+
+use diesel::connection::{Connection, SimpleConnection};
+use diesel::prelude::*;
+use diesel::sql_query;
+use diesel::sql_types::Text as SqlText;
+use diesel::sqlite::{Sqlite, SqliteConnection};
+
+use crate::naming::TableNames;
+use crate::store::sql::statements::Texts;
+use crate::store::statement::Dialect;
+use crate::store::text::Text;
+
+#[derive(QueryableByName)]
+struct Planned {
+    #[diesel(sql_type = SqlText)]
+    detail: String,
+}
+
+struct Database {
+    conn: SqliteConnection,
+    texts: Texts,
+}
+
+impl Database {
+    fn open() -> Self {
+        let mut conn = SqliteConnection::establish(":memory:").unwrap();
+        for migration in [
+            include_str!("../../../migrations/sqlite/0000outbox01_messages/up.sql"),
+            include_str!("../../../migrations/sqlite/0000outbox02_lanes/up.sql"),
+            include_str!("../../../migrations/sqlite/0000outbox04_paused_topics/up.sql"),
+        ] {
+            conn.batch_execute(migration).unwrap();
+        }
+        Self { conn, texts: Texts::new(Sqlite::WORDS, &TableNames::default()) }
+    }
+
+    fn plan(&mut self, sql: &str) -> Vec<String> {
+        let steps: Vec<Planned> = sql_query(format!("EXPLAIN QUERY PLAN {sql}")).load(&mut self.conn).unwrap();
+        steps.into_iter().map(|step| step.detail).collect()
+    }
+}
+
+/// The texts of some of the statements.
+fn texts<'t>(which: impl IntoIterator<Item = &'t Text>) -> Vec<String> {
+    which.into_iter().flat_map(Text::steps).map(|step| step.sql.clone()).collect()
+}
+
+#[test]
+fn no_statement_reads_a_whole_table() {
+    let mut database = Database::open();
+    let Texts { live, claims, due, lanes, lane_rows, .. } = &database.texts;
+    let of_live =
+        [&live.confirm, &live.remaining, &live.settle, &live.settle_dead, &live.extend, &live.fail, &live.dead];
+    let of_claims = [&claims.claim, &claims.lease, &claims.settle_claimed, &claims.hold, &claims.release];
+    let of_looks = [&due.look, &due.look_with_pauses, &due.backlog, &lanes.first_from, &lanes.look, &lanes.write];
+    let of_lanes = [&lane_rows.rows, &lane_rows.fail_in_lanes, &lane_rows.bury_from_lanes];
+    let mut asked = texts(of_live.into_iter().chain(of_claims).chain(of_looks).chain(of_lanes));
+    asked.push(lane_rows.entries.steps()[1].sql.clone());
+    for text in asked {
+        let plan = database.plan(&text);
+        let scans = |step: &String| ["SCAN m", "SCAN l", "SCAN outbox_"].iter().any(|scan| step.starts_with(scan));
+        // The recursions over topics, which hop from one to the next in the index.
+        let hops = |step: &String| ["SCAN live", "SCAN l"].contains(&step.as_str()) && text.contains("RECURSIVE live");
+        assert!(!plan.iter().any(|step| scans(step) && !hops(step)), "{text}\n{plan:#?}");
+    }
+}
+
+#[test]
+fn what_is_due_is_found_by_the_index() {
+    let mut database = Database::open();
+    let claim = database.texts.claims.claim.first().sql.clone();
+    let claim = database.plan(&claim);
+    let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
+    assert!(claim.iter().any(|step| step.contains(range)), "{claim:#?}");
+    let look = database.texts.due.look.first().sql.clone();
+    let look = database.plan(&look);
+    let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
+    assert!(look.iter().any(|step| step.contains(first)), "{look:#?}");
+    assert!(!look.iter().any(|step| step.contains("TEMP B-TREE")), "{look:#?}");
+}
+
+#[test]
+fn rows_of_a_lane_are_found_by_the_index() {
+    let mut database = Database::open();
+    let entries = database.texts.lane_rows.entries.first().sql.clone();
+    let entries = database.plan(&entries);
+    let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at=? AND id>?)";
+    assert!(entries.iter().any(|step| step.contains(range)), "{entries:#?}");
+    assert!(!entries.iter().any(|step| step.contains("TEMP B-TREE")), "{entries:#?}");
+}
