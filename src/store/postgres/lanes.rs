@@ -173,11 +173,11 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let helds: Vec<Held> = rows.iter().map(|row| held(&row.what)).collect();
+        let all_held: Vec<Held> = rows.iter().map(|row| held(&row.what)).collect();
         let owner = [Bind::Text(Arc::clone(topic)), Bind::Uuid(*node.as_uuid())];
         let fences = Bind::BigInts(rows.iter().map(|row| row.fence).collect());
         let binds: Vec<Bind> =
-            owner.into_iter().chain(Bind::held(helds.into_iter())).chain([fences]).chain(what).collect();
+            owner.into_iter().chain(Bind::held(all_held.into_iter())).chain([fences]).chain(what).collect();
         let written: Vec<KeyRow> = self.connections.load(Statement::new(text, binds)).await?;
         Ok(written.into_iter().map(|row| row.0).collect())
     }
