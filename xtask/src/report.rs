@@ -101,6 +101,14 @@ impl Report {
         self.rows.extend(rows.into_iter().map(|(suite, row)| Row { suite, ..row }));
     }
 
+    /// Adds what another run came to.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.failures.extend(other.failures);
+        self.skips.extend(other.skips);
+        self.again.extend(other.again);
+    }
+
     /// How much failed.
     pub(crate) fn failed(&self) -> usize {
         self.rows.iter().map(|row| row.failed).sum()
