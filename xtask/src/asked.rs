@@ -38,6 +38,12 @@ impl Asked {
         if self.quick { QUICK } else { &self.only }
     }
 
+    /// The steps that a quick run does not have.
+    pub(crate) fn left_out(&self) -> Vec<&'static str> {
+        let is_left_out = |step: &Only| self.quick && !QUICK.contains(step);
+        Only::all().filter(|(_, step)| is_left_out(step)).map(|(name, _)| name).collect()
+    }
+
     fn is_all(&self) -> bool {
         self.only().is_empty() && self.filter.is_empty()
     }
@@ -123,9 +129,14 @@ const NAMED: &[(&str, Only)] = &[
 ];
 
 impl Only {
-    pub(crate) fn parse(name: &str) -> Result<Self, String> {
+    /// Each with its name on the command line.
+    fn all() -> impl Iterator<Item = (&'static str, Self)> + Clone {
         let servers = Part::ALL.into_iter().map(|part| (part.name(), Self::Server(part)));
-        let mut known = servers.chain(NAMED.iter().copied());
+        servers.chain(NAMED.iter().copied())
+    }
+
+    pub(crate) fn parse(name: &str) -> Result<Self, String> {
+        let mut known = Self::all();
         let names = || known.clone().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
         let expected = format!("one of {}", names());
         known.find(|(known, _)| *known == name).map(|(_, only)| only).ok_or(expected)
@@ -165,7 +176,9 @@ mod tests {
         let quick = Asked { quick: true, ..Asked::default() };
         assert!(quick.parts().is_empty() && quick.wants(Only::Lint) && !quick.wants(Only::Deny));
         assert_eq!(quick.integration().unwrap(), ["memory", "sqlite", "tidy::", "--skip", "half_rocketmq"]);
+        assert_eq!(quick.left_out()[..5], ["postgres", "mariadb", "kafka", "rocketmq", "model"]);
         let all = Asked::default();
+        assert!(all.left_out().is_empty());
         assert_eq!((all.parts().len(), all.integration()), (Part::ALL.len(), Some(Vec::new())));
         assert!(all.wants(Only::Deny));
     }

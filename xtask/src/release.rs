@@ -36,7 +36,7 @@ pub(crate) fn release(asked: &Release, stop: &Stop) -> Result<Report> {
     said(&mut steps.report, "versions", &versions(&read("Cargo.toml")?, version));
     said(&mut steps.report, "tag", &tag(version));
     said(&mut steps.report, "clean tree", &clean());
-    steps.deny()?;
+    steps.deny(&[])?;
     compare(&mut steps)?;
     match package::has_registry() {
         true => steps.check("publish --dry-run", &mut cargo(&["publish", "--workspace", "--dry-run"]))?,

@@ -25,7 +25,8 @@ pub(crate) fn test(asked: &Asked, stop: &Stop) -> Result<Report> {
     let mut steps = Steps::new(&shared, stop);
     steps.checks(asked)?;
     steps.suites(asked)?;
-    let report = steps.report;
+    let mut report = steps.report;
+    report.leave_out(asked.left_out());
     if asked.keep {
         shared.hold(stop);
     }
@@ -97,7 +98,8 @@ impl<'a> Steps<'a> {
             }
         }
         if asked.wants(Only::Deny) {
-            self.deny()?;
+            // Hundreds of lines that nobody reads each time; a release does.
+            self.deny(&["--allow", "duplicate"])?;
         }
         if asked.wants(Only::Package) {
             match package::has_registry() {
@@ -176,8 +178,8 @@ impl<'a> Steps<'a> {
     }
 
     /// What the dependencies are, and what is known against them.
-    pub(crate) fn deny(&mut self) -> Result<()> {
-        let offline = ["check", "--hide-inclusion-graph", "bans", "licenses", "sources"];
+    pub(crate) fn deny(&mut self, levels: &[&str]) -> Result<()> {
+        let offline = [&["check", "--hide-inclusion-graph"], levels, &["bans", "licenses", "sources"]].concat();
         if !self.fetched("deny", &checkers::DENY, &offline)? {
             return Ok(());
         }
