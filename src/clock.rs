@@ -55,15 +55,27 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> BootInstant {
-        use rustix::time::{ClockId, clock_gettime};
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        let reading = clock_gettime(ClockId::Boottime);
-        #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        let reading = clock_gettime(ClockId::Monotonic);
-        let seconds = u64::try_from(reading.tv_sec).unwrap_or(0);
-        let nanos = u32::try_from(reading.tv_nsec).unwrap_or(0);
-        BootInstant(Duration::new(seconds, nanos))
+        BootInstant(since_boot())
     }
+}
+
+#[cfg(unix)]
+fn since_boot() -> Duration {
+    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let reading = clock_gettime(ClockId::Boottime);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let reading = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(reading.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(reading.tv_nsec).unwrap_or(0);
+    Duration::new(seconds, nanos)
+}
+
+/// Since the first call. On Windows the counter behind `Instant` goes on while the machine sleeps.
+#[cfg(not(unix))]
+fn since_boot() -> Duration {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    FIRST.get_or_init(std::time::Instant::now).elapsed()
 }
 
 /// The machine's date: for what people and brokers read, never for a term, because it can be set.

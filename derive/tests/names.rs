@@ -25,7 +25,7 @@ fn kinds_fit_their_column() {
 }
 
 #[test]
-fn the_librarys_headers_are_reserved_in_any_case() {
+fn headers_of_the_library_are_reserved_in_any_case() {
     for legal in ["tenant", "outbox", "my-outbox-id", "größe"] {
         assert_eq!(header_problem(legal), None, "{legal}");
     }

@@ -31,7 +31,7 @@ fn pages(folder: &str) -> Vec<String> {
 }
 
 fn documents() -> Vec<String> {
-    let above = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(str::to_owned);
+    let above = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned);
     above.into_iter().chain(pages("docs")).chain(pages("docs/internals")).collect()
 }
 

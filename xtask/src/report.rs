@@ -33,6 +33,8 @@ pub(crate) struct Report {
     skips: Vec<Skip>,
     /// Failed the first time and passed the second.
     again: Vec<String>,
+    /// The steps that a quick run does not have.
+    left_out: Vec<&'static str>,
 }
 
 impl Report {
@@ -101,6 +103,19 @@ impl Report {
         self.rows.extend(rows.into_iter().map(|(suite, row)| Row { suite, ..row }));
     }
 
+    /// Adds what another run came to.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+        self.failures.extend(other.failures);
+        self.skips.extend(other.skips);
+        self.again.extend(other.again);
+    }
+
+    /// Names what was not asked for, so that nobody takes a part for the whole.
+    pub(crate) fn leave_out(&mut self, steps: Vec<&'static str>) {
+        self.left_out = steps;
+    }
+
     /// How much failed.
     pub(crate) fn failed(&self) -> usize {
         self.rows.iter().map(|row| row.failed).sum()
@@ -121,6 +136,9 @@ impl fmt::Display for Report {
         let sum = |field: fn(&Row) -> usize| self.rows.iter().map(field).sum::<usize>();
         let (passed, failed, skipped) = (sum(|row| row.passed), sum(|row| row.failed), sum(|row| row.skipped));
         let width = self.rows.iter().map(|row| row.suite.len()).max().unwrap_or(0).max("suite".len());
+        if !self.left_out.is_empty() {
+            writeln!(f, "\nleft out: {}", self.left_out.join(", "))?;
+        }
         if !self.skips.is_empty() {
             writeln!(f, "\nskipped:")?;
         }
@@ -199,6 +217,14 @@ mod tests {
         let report = run_of(&[("relay::a", Verdict::PassedAgain), ("relay::b", Verdict::Passed)], &[], true);
         assert_eq!(last_line(&report), "2 passed (1 the second time), 0 failed, 0 skipped");
         assert!(report.to_string().contains("  it: relay::a"), "{report}");
+    }
+
+    #[test]
+    fn what_was_left_out_is_named() {
+        let mut report = Report::default();
+        assert!(!report.to_string().contains("left out"));
+        report.leave_out(vec!["postgres", "model"]);
+        assert!(report.to_string().contains("\nleft out: postgres, model\n"));
     }
 
     #[test]

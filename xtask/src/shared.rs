@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use xtask::parts;
-use xtask::servers::{Kafka, Mariadb, Part, Postgres, Rocketmq, Unavailable, kafka, mariadb, postgres, rocketmq};
+use xtask::servers::{
+    Kafka, Mariadb, Part, Postgres, Rocketmq, Unavailable, install, kafka, mariadb, postgres, rocketmq,
+};
 use xtask::stop::Stop;
 
 use crate::report::Skip;
@@ -26,6 +28,7 @@ pub(crate) struct Shared {
     addresses: Vec<(Part, String)>,
     missing: Vec<(Part, String)>,
     failures: Vec<Part>,
+    binaries: Option<PathBuf>,
     /// Last, so that it goes after the servers that live in it.
     folder: TempDir,
 }
@@ -33,6 +36,11 @@ pub(crate) struct Shared {
 impl Shared {
     /// Starts those of `parts` that this machine has.
     pub(crate) fn start(parts: &[Part]) -> Result<Self> {
+        Self::start_with(parts, None)
+    }
+
+    /// With the PostgreSQL whose programs are in `binaries`, which the tests start, too.
+    pub(crate) fn start_with(parts: &[Part], binaries: Option<&Path>) -> Result<Self> {
         let folder =
             tempfile::Builder::new().prefix("outbox-run-").permissions(Permissions::from_mode(0o755)).tempdir();
         let folder = folder.context("make a folder for this run")?;
@@ -45,6 +53,7 @@ impl Shared {
             addresses: Vec::new(),
             missing: Vec::new(),
             failures: Vec::new(),
+            binaries: binaries.map(Path::to_owned),
             folder,
         };
         if !parts.is_empty() {
@@ -53,7 +62,8 @@ impl Shared {
         }
         let (postgres, mariadb, kafka, rocketmq) = thread::scope(|scope| {
             let wanted = |part| parts.contains(&part);
-            let options = postgres::Options { folder: place.clone(), ..Default::default() };
+            let binaries = binaries.map(Path::to_owned);
+            let options = postgres::Options { folder: place.clone(), binaries, ..Default::default() };
             let postgres = wanted(Part::Postgres).then(|| scope.spawn(move || Postgres::start(&options)));
             let options = mariadb::Options { folder: place.clone(), ..Default::default() };
             let mariadb = wanted(Part::Mariadb).then(|| scope.spawn(move || Mariadb::start(&options)));
@@ -72,7 +82,7 @@ impl Shared {
 
     fn note<S>(&mut self, part: Part, started: Option<Result<S>>, address: fn(&S) -> String) -> Option<S> {
         match started {
-            None => self.missing.push((part, "left out by `--only`".to_owned())),
+            None => self.missing.push((part, "left out of this run".to_owned())),
             Some(Ok(server)) => {
                 self.addresses.push((part, address(&server)));
                 return Some(server);
@@ -105,6 +115,7 @@ impl Shared {
     /// a test that was killed.
     pub(crate) fn equip(&self, command: &mut Command) {
         command.env("TMPDIR", self.folder.path()).env(parts::SKIPS, self.skips_file());
+        command.envs(self.binaries.iter().map(|folder| (install::POSTGRES_BINARIES, folder)));
         for (part, address) in &self.addresses {
             command.env(part.variable(), address);
         }

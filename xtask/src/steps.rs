@@ -8,136 +8,35 @@ use anyhow::{Context, Result};
 use xtask::servers::Part;
 use xtask::stop::Stop;
 
+use crate::asked::{Asked, Only};
+use crate::checkers::Checker;
 use crate::libtest::Output;
 use crate::report::{Report, TestRun};
 use crate::shared::Shared;
 use crate::tools::{cargo, run, watch, workspace};
-use crate::{apt, features, package};
+use crate::{apt, checkers, features, package};
 
-/// A selection of the steps, or of the tests by what they run against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Only {
-    /// Tests with this server in their name.
-    Server(Part),
-    /// Tests with SQLite in their name.
-    Sqlite,
-    /// Tests inside the crates.
-    Unit,
-    /// The model of the protocol.
-    Model,
-    /// Real applications under faults, for a minute.
-    Faults,
-    /// Formatting and clippy.
-    Lint,
-    /// The library with a few of its features.
-    Features,
-    /// What is to be published, packed.
-    Package,
-    /// Formatting and the house rules.
-    Tidy,
-    /// Documentation and its examples.
-    Docs,
-    /// The example programs.
-    Examples,
-}
-
-impl Only {
-    pub(crate) fn parse(name: &str) -> Result<Self, String> {
-        Ok(match name {
-            "sqlite" => Self::Sqlite,
-            "unit" => Self::Unit,
-            "model" => Self::Model,
-            "faults" => Self::Faults,
-            "lint" => Self::Lint,
-            "features" => Self::Features,
-            "package" => Self::Package,
-            "tidy" => Self::Tidy,
-            "docs" => Self::Docs,
-            "examples" => Self::Examples,
-            _ => Self::Server(Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| {
-                "one of postgres, mariadb, kafka, rocketmq, sqlite, unit, model, faults, lint, features, package, tidy, docs, examples".to_owned()
-            })?),
-        })
-    }
-
-    /// What the names of its integration tests contain.
-    fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::Server(Part::Postgres) => &["postgres"],
-            Self::Server(Part::Mariadb) => &["mariadb", "mysql"],
-            Self::Server(Part::Kafka) => &["kafka"],
-            Self::Server(Part::Rocketmq) => &["rocketmq"],
-            Self::Sqlite => &["sqlite"],
-            Self::Tidy => &["tidy::"],
-            Self::Unit | Self::Model | Self::Faults | Self::Lint | Self::Features => &[],
-            Self::Package | Self::Docs | Self::Examples => &[],
-        }
-    }
-}
-
-/// Runs what was asked for; an empty `only` and `filter` ask for everything.
-pub(crate) fn test(only: &[Only], keep: bool, filter: &[String], stop: &Stop) -> Result<Report> {
-    let all = only.is_empty() && filter.is_empty();
-    let wants = |step: Only| all || (filter.is_empty() && only.contains(&step));
-    let serve = |part: &Part| only.contains(&Only::Server(*part)) || only.is_empty() || wants(Only::Examples);
-    let parts: Vec<_> = Part::ALL.into_iter().filter(serve).collect();
-    install(&parts, stop)?;
+/// Runs what was asked for.
+pub(crate) fn test(asked: &Asked, stop: &Stop) -> Result<Report> {
+    let parts = asked.parts();
+    let needs_pip = asked.wants(Only::Typos) || asked.wants(Only::Deny);
+    install(&parts, if needs_pip { checkers::packages() } else { &[] }, stop)?;
     let shared = Shared::start(&parts)?;
-    let mut steps = Steps { report: Report::default(), shared: &shared, stop };
-    for part in shared.failures() {
-        steps.report.check(&format!("server: {part}"), false, Duration::ZERO);
-    }
-    if wants(Only::Lint) || wants(Only::Tidy) {
-        steps.component("fmt", "rustfmt", &["fmt", "--all", "--check"])?;
-    }
-    if wants(Only::Lint) {
-        let arguments = ["clippy", "--workspace", "--all-targets", "--features", "_test", "--", "-D", "warnings"];
-        steps.component("clippy", "clippy", &arguments)?;
-    }
-    if wants(Only::Features) {
-        for choice in features::CHOICES {
-            let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
-            steps.component(&suite, "clippy", &features::check(choice))?;
-        }
-    }
-    if wants(Only::Package) {
-        match package::has_registry() {
-            true => steps.check("package", &mut package::dry_run())?,
-            // Not a failure, in CI neither: nothing of ours is wrong. The packages are made all the same.
-            false => steps.check("package: without the registry, unbuilt", &mut package::offline())?,
-        }
-    }
-    if wants(Only::Unit) {
-        steps.tests("unit", &["--lib", "--bins"], &[])?;
-    }
-    let names: Vec<_> = only.iter().flat_map(|only| only.names().iter().copied()).collect();
-    if all || !names.is_empty() || !filter.is_empty() {
-        let filter: Vec<_> = if filter.is_empty() { names } else { filter.iter().map(String::as_str).collect() };
-        steps.tests("it", &["--test", "it"], &filter)?;
-    }
-    if wants(Only::Model) {
-        steps.tests("model", &["--test", "model"], &[])?;
-    }
-    if wants(Only::Faults) {
-        steps.tests("faults", &["--test", "faults"], &[])?;
-    }
-    if wants(Only::Docs) {
-        steps.tests("doctests", &["--doc"], &[])?;
-        let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
-        steps.check("docs", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
-    }
-    if wants(Only::Examples) {
-        steps.examples()?;
-    }
-    let report = steps.report;
-    if keep {
+    let mut steps = Steps::new(&shared, stop);
+    steps.checks(asked)?;
+    steps.suites(asked)?;
+    let mut report = steps.report;
+    report.leave_out(asked.left_out());
+    if asked.keep {
         shared.hold(stop);
     }
     Ok(report)
 }
 
-fn install(parts: &[Part], stop: &Stop) -> Result<()> {
+/// Debian's packages for the build, for `parts` and `further` ones, where they are missing.
+pub(crate) fn install(parts: &[Part], further: &[&'static str], stop: &Stop) -> Result<()> {
     let mut packages = apt::missing(apt::BUILD);
+    packages.extend(apt::missing(further));
     for part in parts {
         if part.check().is_err() {
             // Only what is not there: naming the others would upgrade them.
@@ -162,15 +61,82 @@ fn install(parts: &[Part], stop: &Stop) -> Result<()> {
 /// deadline now and then. The summary names them. More than that is no coincidence.
 const AGAIN_MAX: usize = 3;
 
-struct Steps<'a> {
-    report: Report,
+/// One run: what it came to, and the servers that it has.
+#[derive(Debug)]
+pub(crate) struct Steps<'a> {
+    pub(crate) report: Report,
     shared: &'a Shared,
     stop: &'a Stop,
 }
 
-impl Steps<'_> {
+impl<'a> Steps<'a> {
+    /// Notes the servers that did not start.
+    pub(crate) fn new(shared: &'a Shared, stop: &'a Stop) -> Self {
+        let mut report = Report::default();
+        for part in shared.failures() {
+            report.check(&format!("server: {part}"), false, Duration::ZERO);
+        }
+        Self { report, shared, stop }
+    }
+
+    /// What looks at texts and dependencies and runs no test.
+    fn checks(&mut self, asked: &Asked) -> Result<()> {
+        if asked.wants(Only::Typos) {
+            self.typos()?;
+        }
+        if asked.wants(Only::Lint) || asked.wants(Only::Tidy) {
+            self.component("fmt", "rustfmt", &["fmt", "--all", "--check"])?;
+        }
+        if asked.wants(Only::Lint) {
+            let arguments = ["clippy", "--workspace", "--all-targets", "--features", "_test", "--", "-D", "warnings"];
+            self.component("clippy", "clippy", &arguments)?;
+        }
+        if asked.wants(Only::Features) {
+            for choice in features::CHOICES {
+                let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
+                self.component(&suite, "clippy", &features::check(choice))?;
+            }
+        }
+        if asked.wants(Only::Deny) {
+            // Hundreds of lines that nobody reads each time; a release does.
+            self.deny(&["--allow", "duplicate"])?;
+        }
+        if asked.wants(Only::Package) {
+            match package::has_registry() {
+                true => self.check("package", &mut package::dry_run())?,
+                // Not a failure, in CI neither: nothing of ours is wrong. The packages are made all the same.
+                false => self.check("package: without the registry, unbuilt", &mut package::offline())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn suites(&mut self, asked: &Asked) -> Result<()> {
+        if asked.wants(Only::Unit) {
+            self.tests("unit", &["--lib", "--bins"])?;
+        }
+        if let Some(filter) = asked.integration() {
+            self.integration("it", &filter)?;
+        }
+        if asked.wants(Only::Model) {
+            self.tests("model", &["--test", "model"])?;
+        }
+        if asked.wants(Only::Faults) {
+            self.tests("faults", &["--test", "faults"])?;
+        }
+        if asked.wants(Only::Docs) {
+            self.tests("doctests", &["--doc"])?;
+            let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
+            self.check("docs", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+        }
+        if asked.wants(Only::Examples) {
+            self.examples()?;
+        }
+        Ok(())
+    }
+
     /// A command that passes or fails as a whole.
-    fn check(&mut self, suite: &str, command: &mut Command) -> Result<()> {
+    pub(crate) fn check(&mut self, suite: &str, command: &mut Command) -> Result<()> {
         let start = Instant::now();
         self.shared.equip(command);
         let passed = run(command, self.stop)?;
@@ -193,26 +159,76 @@ impl Steps<'_> {
         self.check(suite, &mut cargo(arguments))
     }
 
-    /// `cargo test`, always over the whole workspace with the same features: another choice is another build.
-    fn tests(&mut self, suite: &str, targets: &[&str], filter: &[&str]) -> Result<()> {
+    /// A check by a program that is fetched; returns whether it could be had.
+    pub(crate) fn fetched(&mut self, suite: &str, checker: &Checker, arguments: &[&str]) -> Result<bool> {
+        match checker.get(self.stop) {
+            Ok(program) => {
+                self.check(suite, Command::new(program).args(arguments).current_dir(workspace()))?;
+                return Ok(true);
+            }
+            Err(error) if self.stop.requested() => return Err(error),
+            Err(error) => self.report.skip(suite, &format!("{error:#}"), in_ci()),
+        }
+        Ok(false)
+    }
+
+    /// Spelling; `typos.toml` says of what.
+    fn typos(&mut self) -> Result<()> {
+        self.fetched("typos", &checkers::TYPOS, &["--format", "brief"]).map(drop)
+    }
+
+    /// What the dependencies are, and what is known against them.
+    pub(crate) fn deny(&mut self, levels: &[&str]) -> Result<()> {
+        let offline = [&["check", "--hide-inclusion-graph"], levels, &["bans", "licenses", "sources"]].concat();
+        if !self.fetched("deny", &checkers::DENY, &offline)? {
+            return Ok(());
+        }
+        // A repository of its own, on no registry. It may hang, where a network swallows what it does not let through.
+        let mut database = Command::new("timeout");
+        database.arg("60").arg(checkers::DENY.get(self.stop)?).args(["fetch", "db"]).current_dir(workspace());
+        if run(&mut database, self.stop)? {
+            return self.fetched("deny: advisories", &checkers::DENY, &["check", "advisories"]).map(drop);
+        }
+        // In CI neither a failure: nothing of ours is wrong, and nothing of ours can mend it.
+        self.report.skip("deny: advisories", "the database of RustSec cannot be reached from here", false);
+        Ok(())
+    }
+
+    /// The public API, compared with that of the release at `tag`.
+    pub(crate) fn semver(&mut self, tag: &str) -> Result<()> {
+        let arguments = ["semver-checks", "--package", "diesel-outbox", "--baseline-rev", tag];
+        self.fetched(&format!("semver: since {tag}"), &checkers::SEMVER, &arguments).map(drop)
+    }
+
+    /// Tests without a server.
+    fn tests(&mut self, suite: &str, targets: &[&str]) -> Result<()> {
         let start = Instant::now();
-        let (mut output, mut succeeded) = self.cargo_test(targets, filter)?;
+        let (output, succeeded) = self.cargo_test(targets, &[])?;
+        let skips = self.shared.take_skips()?;
+        self.report.tests(suite, false, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
+        Ok(())
+    }
+
+    /// The integration tests that `filter` tells libtest.
+    pub(crate) fn integration(&mut self, suite: &str, filter: &[&str]) -> Result<()> {
+        let (targets, start) = (["--test", "it"], Instant::now());
+        let (mut output, mut succeeded) = self.cargo_test(&targets, filter)?;
         let skips = self.shared.take_skips()?;
         let failed = output.named_failures().filter(|failed| (1..=AGAIN_MAX).contains(&failed.len()));
-        if let Some(failed) = failed.filter(|_| suite == "it") {
+        if let Some(failed) = failed {
             println!("once more: {}", failed.join(", "));
             let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
-            let (again, has_succeeded) = self.cargo_test(targets, &exact)?;
+            let (again, has_succeeded) = self.cargo_test(&targets, &exact)?;
             output.mend(&again);
             succeeded = has_succeeded;
             // They are not skipped now that were not skipped before.
             self.shared.take_skips()?;
         }
-        let run = TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() };
-        self.report.tests(suite, suite == "it", &run);
+        self.report.tests(suite, true, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
         Ok(())
     }
 
+    /// `cargo test`, always over the whole workspace with the same features: another choice is another build.
     fn cargo_test(&self, targets: &[&str], filter: &[&str]) -> Result<(Output, bool)> {
         let arguments =
             [&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat();
@@ -269,7 +285,8 @@ fn told<'a>(name: &'a str, text: &'a str) -> Vec<&'a str> {
     commands.find(|command| command.starts_with(&plain)).unwrap_or(plain)
 }
 
-fn in_ci() -> bool {
+/// Whether nothing may be skipped.
+pub(crate) fn in_ci() -> bool {
     std::env::var("CI").as_deref() == Ok("true")
 }
 

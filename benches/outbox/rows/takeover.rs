@@ -88,11 +88,11 @@ async fn leg(place: &Place, kind: Kind) -> Result<(Leg, CpuShare)> {
     let relay = application::start_relay_with(&outbox, &place.postgres, transport, limits).await?;
     let owner = RelayProcess::start(kind.topic, kind.role)?;
     let node = relay.status().node;
-    let is_anothers = || {
+    let is_of_another = || {
         let lanes = relay.status().lanes;
         lanes.iter().find(|lane| lane.owner.is_some_and(|owner| owner != node)).map(|lane| lane.lane)
     };
-    let lane = application::until(WITHIN, is_anothers).await.context("the other process takes its share of lanes")?;
+    let lane = application::until(WITHIN, is_of_another).await.context("the other process takes its share of lanes")?;
     let order_id = (0..).find(|id: &i64| lane_of(&id.to_string(), LANES) == lane).context("a key of the lane")?;
     // Without a relay: nobody is told of the message, whoever owns its lane finds it.
     let elsewhere = Outbox::builder().topic(topic()).build().context("build the outbox")?;

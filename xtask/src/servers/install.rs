@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::process::run;
+use crate::cache;
 
 /// The release of Apache Kafka that the tests run against; `kafka/pom.xml` takes it from here.
 pub const KAFKA_VERSION: &str = "4.1.0";
@@ -17,6 +17,9 @@ pub const ROCKETMQ_VERSION: &str = "5.3.3";
 
 /// The release of Debezium that the benches run beside ours; `debezium/pom.xml` takes it from here.
 pub const DEBEZIUM_VERSION: &str = "3.6.1.Final";
+
+/// The variable with the folder of PostgreSQL's programs, where a run is for another major than the installed one.
+pub const POSTGRES_BINARIES: &str = "OUTBOX_TEST_POSTGRES_BINARIES";
 
 /// A server that may be missing on a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,8 +113,18 @@ impl Unavailable {
     }
 }
 
-/// The folder that holds `postgres`, `initdb` and `psql`.
+/// The folder that holds `postgres` and `initdb`: that of another major where the run is for one, else the installed one.
 pub(super) fn postgres_binaries() -> Result<PathBuf, Unavailable> {
+    std::env::var_os(POSTGRES_BINARIES).map_or_else(installed_postgres, |folder| Ok(folder.into()))
+}
+
+/// The path of `psql`; a registry's server comes without, and the installed one speaks to any major.
+pub(super) fn psql(binaries: &Path) -> Result<PathBuf, Unavailable> {
+    let own = binaries.join("psql");
+    if own.is_file() { Ok(own) } else { Ok(installed_postgres()?.join("psql")) }
+}
+
+fn installed_postgres() -> Result<PathBuf, Unavailable> {
     let complete = |folder: &PathBuf| ["postgres", "initdb", "psql"].iter().all(|name| folder.join(name).is_file());
     let mut debian: Vec<_> = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().collect();
     // Several major versions can stand side by side; the newest serves.
@@ -155,7 +168,7 @@ pub(super) fn java(part: Part) -> Result<PathBuf, Unavailable> {
 fn java_tools(part: Part, compiler: &str, jars: &Jars) -> Result<PathBuf, Unavailable> {
     let java = find("java").filter(|_| find(compiler).is_some());
     let java = java.ok_or_else(|| Unavailable::missing(part, "Java"))?;
-    match jars.folder().is_dir() || find("mvn").is_some() {
+    match cache::place(&jars.name()).is_dir() || find("mvn").is_some() {
         true => Ok(java),
         false => Err(Unavailable::missing(part, "Maven to fetch the jars")),
     }
@@ -198,41 +211,22 @@ struct Jars {
 }
 
 impl Jars {
-    fn folder(&self) -> PathBuf {
-        target_folder().join("servers").join(format!("{}-{}", self.name, self.version))
+    fn name(&self) -> String {
+        format!("servers/{}-{}", self.name, self.version)
     }
 
     fn get(&self, part: Part) -> Result<PathBuf, Unavailable> {
-        static FETCHING: Mutex<()> = Mutex::new(());
-        let _one_at_a_time = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = self.folder();
-        if !folder.is_dir() {
-            self.fetch(&folder).map_err(|error| Unavailable { part, reason: format!("{error:#}") })?;
-        }
-        Ok(folder)
+        let fetched = cache::get(&self.name(), |folder| self.fetch(folder));
+        fetched.map_err(|error| Unavailable { part, reason: format!("{error:#}") })
     }
 
     fn fetch(&self, folder: &Path) -> Result<()> {
-        let parent = folder.parent().context("the folder of the jars has no parent")?;
-        std::fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
-        // Filled beside its place and moved there whole, so that an interrupted fetch is not taken for a finished one.
-        let partial = tempfile::tempdir_in(parent)?;
         let mut maven = Command::new("mvn");
         maven.args(["-q", "-B", "-Dstyle.color=never", "dependency:copy-dependencies", "-f", self.pom]);
         maven.arg(format!("-D{}.version={}", self.name, self.version));
-        maven.arg(format!("-Dlib.dir={}", partial.path().join("lib").display()));
-        run(&mut maven).with_context(|| format!("fetch the jars of {}", self.name))?;
-        match std::fs::rename(partial.path().join("lib"), folder) {
-            Err(_) if folder.is_dir() => Ok(()), // another process was faster
-            moved => moved.with_context(|| format!("move the jars to {}", folder.display())),
-        }
+        maven.arg(format!("-Dlib.dir={}", folder.display()));
+        run(&mut maven).map(drop)
     }
-}
-
-/// Cargo's target folder: outside the sources, and kept between runs.
-fn target_folder() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"));
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |folder| workspace.join(folder))
 }
 
 fn search_path() -> impl Iterator<Item = PathBuf> {

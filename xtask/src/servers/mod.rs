@@ -23,6 +23,7 @@ pub mod java;
 pub mod kafka;
 mod kafka_access;
 mod kafka_wire;
+pub mod majors;
 pub mod mariadb;
 pub mod pgbouncer;
 mod port;

@@ -27,6 +27,8 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Further settings, as in `postgresql.conf`.
     pub settings: Vec<(String, String)>,
+    /// The folder of its programs. By default that of the installed server, or of the major that the run is for.
+    pub binaries: Option<PathBuf>,
     /// Whether it has a [clock](Postgres::clock) of its own: a look at that takes the server a microsecond more.
     pub own_clock: bool,
 }
@@ -39,6 +41,7 @@ pub struct Options {
 pub struct Postgres {
     server: Option<Server>,
     binaries: PathBuf,
+    psql: PathBuf,
     account: Account,
     settings: Vec<String>,
     clock: Option<ServerClock>,
@@ -59,7 +62,8 @@ impl Postgres {
     }
 
     fn start_once(options: &Options) -> Result<Self> {
-        let binaries = install::postgres_binaries()?;
+        let binaries = options.binaries.clone().map_or_else(install::postgres_binaries, Ok)?;
+        let psql = install::psql(&binaries)?;
         let account = Account::of_package(&["postgres"])?;
         let folder = Folder::new(options.folder.as_deref(), "postgres", account)?;
         let password = random_password()?;
@@ -67,7 +71,7 @@ impl Postgres {
         let settings = settings(options);
         let clock = options.own_clock.then(|| ServerClock::new(folder.path(), account)).transpose()?;
         let (server, port) = (None, free_port()?);
-        let mut this = Self { server, binaries, account, settings, clock, port, password, folder };
+        let mut this = Self { server, binaries, psql, account, settings, clock, port, password, folder };
         this.start_again()?;
         this.psql("postgres", &format!("CREATE DATABASE {DATABASE}"))?;
         Ok(this)
@@ -135,7 +139,7 @@ impl Postgres {
 
     fn psql(&self, database: &str, sql: &str) -> Result<String> {
         let port = self.port.to_string();
-        let mut command = Command::new(self.binaries.join("psql"));
+        let mut command = Command::new(&self.psql);
         command.args(["-X", "-q", "-A", "-t", "-h", "127.0.0.1", "-U", USER, "-d", database, "-p", &port, "-c", sql]);
         run(command.env("PGPASSWORD", &self.password).env("PGCONNECT_TIMEOUT", "5").current_dir("/"))
     }
