@@ -69,7 +69,11 @@ mod tests {
         let (ends, busy) = (AtomicBool::new(false), std::thread::available_parallelism().unwrap().get() * 2);
         std::thread::scope(|scope| {
             for _ in 0..busy {
-                scope.spawn(|| while !ends.load(Ordering::Relaxed) {});
+                scope.spawn(|| {
+                    while !ends.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
             }
             wait_of_this_thread();
             let waited = (0..100_000_000_u64).find_map(|turn| {
