@@ -13,8 +13,9 @@ use diesel::backend::{Backend, DieselReserveSpecialization};
 use diesel::expression::QueryMetadata;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::Untyped;
+use serde_json::Value;
 
-use super::text::{Text, Words};
+use super::text::{Step, Text, Words};
 
 /// A database, with the way it writes statements and the values that they bind.
 pub trait Dialect: Backend + DieselReserveSpecialization + QueryMetadata<Untyped> + Sized + 'static {
@@ -52,6 +53,11 @@ impl<Own> Bind<Own> {
         Self::Text(Arc::clone(text))
     }
 
+    /// A JSON array: a group, where a database has no arrays.
+    pub(crate) fn json(rows: impl Iterator<Item = Value>) -> Self {
+        Self::Text(Value::Array(rows.collect()).to_string().into())
+    }
+
     /// A bound of a statement's LIMIT.
     pub(crate) fn limit(rows_max: usize) -> Self {
         Self::Number(i64::try_from(rows_max).unwrap_or(i64::MAX))
@@ -70,6 +76,12 @@ pub struct Statement<DB: Dialect> {
 impl<DB: Dialect> Statement<DB> {
     pub(crate) fn new(text: &Text, binds: impl Into<Vec<BindOf<DB>>>) -> Self {
         Self::step(text, 0, binds)
+    }
+
+    /// All texts from this one on, each with its binds.
+    pub(crate) fn steps_from(text: &Text, first: usize, binds: impl Fn(&Step) -> Vec<BindOf<DB>>) -> Vec<Self> {
+        let steps = text.steps().iter().enumerate().skip(first);
+        steps.map(|(at, step)| Self::step(text, at, binds(step))).collect()
     }
 
     /// One of several texts.

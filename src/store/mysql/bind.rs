@@ -47,11 +47,11 @@ impl Binds for Mysql {
     }
 
     fn messages(messages: &[MessageId]) -> BindOf<Self> {
-        json(messages.iter().map(|id| json!([hex(id.as_uuid())])))
+        Bind::json(messages.iter().map(|id| json!([hex(id.as_uuid())])))
     }
 
     fn rows(ids: &[i64]) -> BindOf<Self> {
-        json(ids.iter().map(|id| json!([id])))
+        Bind::json(ids.iter().map(|id| json!([id])))
     }
 
     /// `[id, message id, column, ..]` of each row.
@@ -71,7 +71,7 @@ impl Binds for Mysql {
             row.truncate(step.columns);
             Value::Array(row)
         };
-        vec![json(back.iter().map(row))]
+        vec![Bind::json(back.iter().map(row))]
     }
 
     /// They are unsigned.
@@ -96,11 +96,6 @@ impl Binds for Mysql {
     }
 
     const KEY: &'static str = "`key`";
-}
-
-/// A group.
-fn json(rows: impl Iterator<Item = Value>) -> BindOf<Mysql> {
-    Bind::Text(Value::Array(rows.collect()).to_string().into())
 }
 
 fn hex(id: &Uuid) -> String {

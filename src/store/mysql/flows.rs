@@ -136,7 +136,7 @@ impl Flows for Mysql {
         let text = store.texts.letters.replace.clone();
         let binds: Binds = [Self::messages(&[letter])].into_iter().chain(by).collect();
         let lock = Statement::new(&text, binds.clone());
-        let writes = move |_: &[RowKey]| rest(&text, |_| binds.clone());
+        let writes = move |_: &[RowKey]| Statement::steps_from(&text, 1, |_| binds.clone());
         Ok(!store.lock_and_write(lock, writes).await?.is_empty())
     }
 
@@ -150,7 +150,7 @@ impl Flows for Mysql {
         let lock = Statement::new(&text, Self::group(&group, text.first()));
         let writes = move |locked: &[RowKey]| {
             group.retain(locked);
-            rest(&text, |at| with(Self::group(&group, &text.steps()[at]), &others))
+            Statement::steps_from(&text, 1, |step| with(Self::group(&group, step), &others))
         };
         store.lock_and_write(lock, writes).await
     }
@@ -173,8 +173,7 @@ impl Flows for Mysql {
                 let lock = Statement::step(&text, 1, named.collect::<Binds>());
                 let writes = |locked: &[RowKey]| {
                     group.retain(locked);
-                    let step = |at| Statement::step(&text, at, Self::group(&group, &text.steps()[at]));
-                    (2..text.steps().len()).map(step).collect()
+                    Statement::steps_from(&text, 2, |step| Self::group(&group, step))
                 };
                 write_locked(lease, lock, writes).await
             })
@@ -210,7 +209,7 @@ impl Flows for Mysql {
         let writes = move |locked: &[RowKey]| {
             let locked: HashSet<MessageId> = locked.iter().map(|key| key.message_id).collect();
             back.retain(|back| locked.contains(&back.message_id));
-            rest(&text, |at| Self::back(&back, &text.steps()[at]))
+            Statement::steps_from(&text, 1, |step| Self::back(&back, step))
         };
         let moved = store.lock_and_write(lock, writes).await?;
         Ok(moved.into_iter().map(|key| key.message_id).collect())
@@ -221,7 +220,7 @@ impl Flows for Mysql {
         let find = Statement::new(&text, binds);
         let removes = move |found: &[RowKey]| {
             let found = each_once(found.iter().map(|key| key.message_id));
-            rest(&text, |_| vec![Self::messages(&found)])
+            Statement::steps_from(&text, 1, |_| vec![Self::messages(&found)])
         };
         Ok(store.lock_and_write(find, removes).await?.len())
     }
@@ -257,11 +256,6 @@ impl Flows for Mysql {
         });
         marked.await
     }
-}
-
-/// What follows the first text of a statement, each with its binds.
-fn rest(text: &Text, binds: impl Fn(usize) -> Binds) -> Vec<Statement<Mysql>> {
-    (1..text.steps().len()).map(|at| Statement::step(text, at, binds(at))).collect()
 }
 
 /// The writes that put rows into the history, from where they still are.

@@ -9,6 +9,7 @@ use super::PostgresStore;
 use super::bind::{Own, look};
 use crate::message::MessageId;
 use crate::store::session::Sessions;
+use crate::store::sql::binds::Binds as _;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::flows::{Flows, Voiding, Written};
 use crate::store::sql::rows::FromRow;
@@ -103,7 +104,7 @@ impl Flows for Pg {
         letter: MessageId,
         by: Binds,
     ) -> Result<bool, StoreError> {
-        let binds: Binds = [Own::Uuid(*letter.as_uuid()).into()].into_iter().chain(by).collect();
+        let binds: Binds = [Self::id(letter.as_uuid())].into_iter().chain(by).collect();
         Ok(store.execute(&store.texts.letters.replace, binds).await? > 0)
     }
 
@@ -126,8 +127,7 @@ impl Flows for Pg {
         store: &PostgresStore<P>,
         messages: &[MessageId],
     ) -> Result<Vec<(MessageId, Marking)>, StoreError> {
-        let group = Own::Uuids(messages.iter().map(|id| *id.as_uuid()).collect());
-        store.read(&store.texts.sent.mark, [group.into()]).await
+        store.read(&store.texts.sent.mark, [Self::messages(messages)]).await
     }
 
     async fn lane_entries<P: Sessions<Self>>(

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 
 use super::SqlStore;
 use super::flows::{Flows, Written};
+use super::group::each_once;
 use super::rows::{FromRow, Read};
 use super::search::Search;
 use crate::lane::lane_column;
@@ -83,10 +84,7 @@ impl<DB: Flows, P: Sessions<DB>> AdminStore for SqlStore<DB, P> {
         if messages.is_empty() {
             return Ok(0);
         }
-        // In one order, for rows are locked in it.
-        let mut messages = messages.to_vec();
-        messages.sort_unstable();
-        self.execute(&self.texts.letters.purge, [DB::messages(&messages)]).await
+        self.execute(&self.texts.letters.purge, [DB::messages(&each_once(messages.iter().copied()))]).await
     }
 
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {

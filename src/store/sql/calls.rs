@@ -16,6 +16,7 @@ pub(crate) type OpenLease<DB, P> = Lease<DB, <P as Sessions<DB>>::Session>;
 /// Runs calls, and waits for them no longer than the deadline.
 pub(crate) struct Calls<DB: Dialect, P: Sessions<DB>> {
     pub(crate) connections: Arc<Connections<DB, P>>,
+    /// Of a call in a task of its own. Any other has that of the connections.
     pub(crate) deadline: Duration,
 }
 

@@ -134,11 +134,10 @@ pub trait Flows: Columns + Binds {
         binds: Vec<BindOf<Self>>,
     ) -> impl Future<Output = Result<usize, StoreError>> + Send {
         async move {
-            let steps = 0..text.steps().len();
-            let removes: Vec<_> = steps.map(|at| Statement::step(text, at, binds.clone())).collect();
-            if removes.len() == 1 {
+            if text.steps().len() == 1 {
                 return store.execute(text, binds).await;
             }
+            let removes = Statement::steps_from(text, 0, |_| binds.clone());
             let removed = store.transact(|lease| {
                 Box::pin(async move {
                     let mut removed = 0;
@@ -249,8 +248,7 @@ impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
     where
         T: FromRow + Send + 'static,
     {
-        let steps = text.steps().iter().enumerate();
-        self.load_last(steps.map(|(at, step)| Statement::step(text, at, binds(step))).collect()).await
+        self.load_last(Statement::steps_from(text, 0, binds)).await
     }
 
     /// Runs statements in one transaction, and reads the rows of the last. A single statement is its own transaction.

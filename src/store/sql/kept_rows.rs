@@ -17,7 +17,7 @@ impl FromRow for Keyed {
             message_id: DB::message_id(row, 0)?,
             topic: DB::text(row, 1)?.into(),
             key: DB::optional_text(row, 3)?,
-            lane: u16::try_from(DB::lane(row, 2)?).ok(),
+            lane: lane(row, 2)?,
         })
     }
 }
@@ -44,15 +44,15 @@ impl FromRow for DeadLetter {
         Ok(Self {
             message_id: DB::message_id(row, 0)?,
             topic: DB::text(row, 1)?.into(),
-            lane: u16::try_from(DB::lane(row, 2)?).ok(),
+            lane: lane(row, 2)?,
             key: DB::optional_text(row, 3)?,
             kind: DB::text(row, 4)?,
             headers_json: DB::text(row, 5)?,
             payload: DB::bytes(row, 6)?,
             created_at: DB::instant(row, 7)?,
             dead_at: DB::instant(row, 8)?,
-            attempts: u32::try_from(DB::int(row, 9)?).unwrap_or(0),
-            failures: u32::try_from(DB::int(row, 10)?).unwrap_or(0),
+            attempts: tries(row, 9)?,
+            failures: tries(row, 10)?,
             errors: failure_notes(&DB::text(row, 11)?),
             reason: DB::text(row, 12)?,
         })
@@ -68,15 +68,15 @@ impl FromRow for SentMessage {
         Ok(Self {
             message_id: DB::message_id(row, 0)?,
             topic: DB::text(row, 1)?.into(),
-            lane: u16::try_from(DB::lane(row, 2)?).ok(),
+            lane: lane(row, 2)?,
             key: DB::optional_text(row, 3)?,
             kind: DB::text(row, 4)?,
             headers_json: DB::text(row, 5)?,
             payload: DB::bytes(row, 6)?,
             created_at: DB::instant(row, 7)?,
             sent_at: DB::instant(row, 8)?,
-            attempts: u32::try_from(DB::int(row, 9)?).unwrap_or(0),
-            failures: u32::try_from(DB::int(row, 10)?).unwrap_or(0),
+            attempts: tries(row, 9)?,
+            failures: tries(row, 10)?,
             awaits_processing: awaits != 0,
             processed_at,
         })
@@ -107,4 +107,14 @@ impl FromRow for (MessageId, Marking) {
         };
         Ok((DB::message_id(row, 0)?, marking))
     }
+}
+
+/// None outside of lanes.
+fn lane<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<Option<u16>> {
+    Ok(u16::try_from(DB::lane(row, column)?).ok())
+}
+
+/// Attempts, or failures.
+fn tries<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<u32> {
+    Ok(u32::try_from(DB::int(row, column)?).unwrap_or(0))
 }

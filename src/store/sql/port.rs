@@ -59,9 +59,8 @@ impl<DB: Flows, P: Sessions<DB>> Store for SqlStore<DB, P> {
             Locking::Skip => &self.texts.live.settle,
             Locking::Wait => &self.texts.live.settle_waiting,
         };
-        let mut rows = rows.to_vec();
-        rows.sort_by_key(|row| row.id);
-        self.write(text, Group::keys(rows), []).await
+        let rows = ascending(rows, |row| *row);
+        self.write(text, Group::keys(rows.into_iter().copied()), []).await
     }
 
     async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
@@ -144,9 +143,11 @@ struct Wanted {
 impl Wanted {
     fn of<DB: Flows>(refs: &[RowRef]) -> Self {
         let keys: HashSet<RowKey> = refs.iter().filter_map(RowRef::key).collect();
+        if DB::FINDS_BY_ID {
+            return Self { keys, messages: Vec::new(), known: HashSet::new() };
+        }
         let known = keys.iter().map(|key| key.message_id).collect();
-        let by_message = refs.iter().filter(|_| !DB::FINDS_BY_ID);
-        Self { messages: by_message.map(|row| row.message_id).collect(), known, keys }
+        Self { messages: refs.iter().map(|row| row.message_id).collect(), known, keys }
     }
 
     fn is_empty(&self) -> bool {

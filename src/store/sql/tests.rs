@@ -40,7 +40,9 @@ fn no_text_is_left_unfinished() {
             "{now}", "{ids}", "{rows}", "{back}", "{epoch}", "{keep", "{held}", "{owned}", "{page}", "{sent", "{late}",
         ];
         for part in unfinished.into_iter().chain([
+            "{bury}",
             "{errors}",
+            "{failure}",
             "{failed_at}",
             "{is_",
             "{from",

@@ -56,7 +56,7 @@ impl Binds for Sqlite {
     }
 
     fn rows(ids: &[i64]) -> BindOf<Self> {
-        json(ids.iter().map(|id| Value::from(*id)))
+        Bind::json(ids.iter().map(|id| Value::from(*id)))
     }
 
     /// `[[id, column, ..], ..]` and the message ids.
@@ -71,7 +71,7 @@ impl Binds for Sqlite {
 
     /// The message ids and `[lane, ..]` of what comes back.
     fn back(back: &[Return], _step: &Step) -> Vec<BindOf<Self>> {
-        let lanes = json(back.iter().map(|back| back.lane_column().into()));
+        let lanes = Bind::json(back.iter().map(|back| back.lane_column().into()));
         vec![ids(back.iter().map(|back| back.message_id.as_uuid())), lanes]
     }
 
@@ -88,15 +88,11 @@ fn ids<'i>(ids: impl Iterator<Item = &'i Uuid>) -> BindOf<Sqlite> {
     Bind::Own(Ids(ids.flat_map(|id| id.into_bytes()).collect()))
 }
 
-fn json(group: impl Iterator<Item = Value>) -> BindOf<Sqlite> {
-    Bind::Text(Value::Array(group.collect()).to_string().into())
-}
-
 /// `[[topic, the first mark, or how many ms ago], ..]`, and how many ms ahead.
 pub(super) fn look(spec: &LookSpec) -> [BindOf<Sqlite>; 2] {
     let topics = spec.topics.iter().map(|at| {
         let (first, past) = at.from.bounds();
         json!([at.topic.as_ref(), first, past.map(millis)])
     });
-    [json(topics), Bind::Number(millis(spec.bounded_ahead()))]
+    [Bind::json(topics), Bind::Number(millis(spec.bounded_ahead()))]
 }

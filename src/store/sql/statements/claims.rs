@@ -14,11 +14,11 @@ statements! {
     // PostgreSQL: one statement reads the rows and looks for the watermark, without a lock, at what others hold; the first row says what
     // it found. statement_timestamp(), because clock_timestamp() is no index condition and walks every delayed row.
     //
-    // What is locked begins at that first visible row, and not at $2 again: below it stand only the traces of rows that are gone, and
-    // while somebody's old snapshot keeps them from vacuum, both walks over them made a claim 3.5 times as large in place of 2.2.
+    // What is locked begins at that first visible row, and not at $2 again. Below it stand only the traces of rows that are gone. While
+    // somebody's old snapshot keeps them from vacuum, a claim that walked over them twice read 3.5 times the pages, and now 2.2 times.
     //
-    // A payload comes along up to $4, so that all of them are within the claim's bytes whatever they are, and a larger one is read
-    // apart once it is known which fit. A window that sums them up to the bytes, in this statement, costs every claim what few need:
+    // A payload comes along up to $4, so that all together are within the claim's bytes. A larger one is read apart, once it is known
+    // which fit. A window that sums them up to the bytes, in this statement, costs every claim what few need:
     // 2,000 rows of 500 bytes take 16 ms of the server's processor with it and 11 ms without; sorted for it, more than twice.
     //
     // MySQL: without the payloads, of which only so many bytes are wanted: a window that adds them up would not lock the rows.

@@ -69,23 +69,17 @@ statements! {
               ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
             )
             UPDATE outbox_messages m SET
-              epoch = m.epoch % 2147483647 + 1, failures = least(m.failures, 2147483646) + 1, attempts = least(m.attempts, 2147483646) + l.spends,
-              errors = {errors} || jsonb_build_object('at', {failed_at}, 'class', l.class, 'error', l.error)
+              {failure}
             FROM l WHERE m.id = l.id RETURNING m.id, m.message_id";
         mysql: SHARE_LANES, LOCK_OWNED, "
             UPDATE JSON_TABLE(?1, '$[*]' COLUMNS (
               id bigint unsigned PATH '$[0]', spends int PATH '$[4]',
               class varchar(64) CHARACTER SET utf8mb4 PATH '$[5]', error varchar(1024) CHARACTER SET utf8mb4 PATH '$[6]'
             )) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
-            SET m.epoch = m.epoch % 2147483647 + 1, m.failures = LEAST(m.failures, 2147483646) + 1,
-              m.attempts = LEAST(m.attempts, 2147483646) + k.spends,
-              m.errors = JSON_ARRAY_APPEND({errors}, '$', JSON_OBJECT('at', {failed_at}, 'class', k.class, 'error', k.error))";
+            SET {failure}";
         sqlite: "
             UPDATE outbox_messages AS m SET
-              epoch = m.epoch % 2147483647 + 1, failures = min(m.failures, 2147483646) + 1,
-              attempts = min(m.attempts, 2147483646) + json_extract(k.value, '$[3]'),
-              errors = json_insert({errors}, '$[#]', json_object('at', {failed_at},
-                'class', json_extract(k.value, '$[4]'), 'error', json_extract(k.value, '$[5]')))
+              {failure}
             FROM json_each(?1) k WHERE {owned} RETURNING id, message_id";
     }
 
@@ -99,23 +93,11 @@ statements! {
               JOIN outbox_messages m ON m.id = k.id AND m.message_id = k.message_id AND m.epoch = k.epoch
               JOIN owned o ON o.lane = m.lane AND o.fence = k.fence
               ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
-            ), gone AS (
-              DELETE FROM outbox_messages m USING l WHERE m.id = l.id
-              RETURNING m.id, m.message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, attempts, failures,
-                errors, created_at, l.reason
-            ), kept AS (
-              INSERT INTO outbox_dead_letters (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch,
-                attempts, failures, errors, created_at, reason)
-              SELECT * FROM gone ON CONFLICT (message_id) DO NOTHING
-            )
-            SELECT id, message_id FROM gone";
+            ), {bury}";
         mysql: SHARE_LANES, LOCK_OWNED, BURY.replace("{reason}", "4"), DELETE;
         // CROSS JOIN keeps SQLite from reading the table first: the group is what is short.
         sqlite: "
-            INSERT INTO outbox_dead_letters (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch,
-              attempts, failures, errors, created_at, reason)
-            SELECT m.id, m.message_id, m.topic, m.lane, m.key, m.kind, m.headers, m.payload, m.due_at, m.deliver_at, m.epoch,
-              m.attempts, m.failures, m.errors, m.created_at, json_extract(k.value, '$[3]')
+            {bury}, json_extract(k.value, '$[3]')
             FROM json_each(?1) k CROSS JOIN outbox_messages m WHERE {owned} ON CONFLICT (message_id) DO NOTHING", "
             DELETE FROM outbox_messages WHERE id IN (
               SELECT m.id FROM json_each(?1) k CROSS JOIN outbox_messages m WHERE {owned}

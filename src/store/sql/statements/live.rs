@@ -94,8 +94,7 @@ statements! {
             )
             UPDATE outbox_messages m SET
               due_at = clock_timestamp() + l.wait_ms * interval '1 millisecond',
-              epoch = m.epoch % 2147483647 + 1, failures = least(m.failures, 2147483646) + 1, attempts = least(m.attempts, 2147483646) + l.spends,
-              errors = {errors} || jsonb_build_object('at', {failed_at}, 'class', l.class, 'error', l.error)
+              {failure}
             FROM l WHERE m.id = l.id RETURNING m.id, m.message_id";
         // Texts name their character set: a column of JSON_TABLE has the database's, and MariaDB then breaks the JSON.
         mysql: LOCK_HELD, "
@@ -104,16 +103,11 @@ statements! {
               class varchar(64) CHARACTER SET utf8mb4 PATH '$[5]', error varchar(1024) CHARACTER SET utf8mb4 PATH '$[6]'
             )) k STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
             SET m.due_at = TIMESTAMPADD(MICROSECOND, k.wait_micros, UTC_TIMESTAMP(6)),
-              m.epoch = m.epoch % 2147483647 + 1, m.failures = LEAST(m.failures, 2147483646) + 1,
-              m.attempts = LEAST(m.attempts, 2147483646) + k.spends,
-              m.errors = JSON_ARRAY_APPEND({errors}, '$', JSON_OBJECT('at', {failed_at}, 'class', k.class, 'error', k.error))";
+              {failure}";
         sqlite: "
             UPDATE outbox_messages AS m SET
               due_at = {now} + json_extract(k.value, '$[2]'),
-              epoch = m.epoch % 2147483647 + 1, failures = min(m.failures, 2147483646) + 1,
-              attempts = min(m.attempts, 2147483646) + json_extract(k.value, '$[3]'),
-              errors = json_insert({errors}, '$[#]', json_object('at', {failed_at},
-                'class', json_extract(k.value, '$[4]'), 'error', json_extract(k.value, '$[5]')))
+              {failure}
             FROM json_each(?1) k
             WHERE m.id = json_extract(k.value, '$[0]') AND m.message_id = substr(?2, 16 * k.key + 1, 16)
               AND m.epoch = json_extract(k.value, '$[1]')
@@ -129,23 +123,11 @@ statements! {
               SELECT m.id, k.reason FROM outbox_messages m JOIN unnest($1, $2, $3, $4) AS k(id, message_id, epoch, reason)
                 ON m.id = k.id AND m.message_id = k.message_id AND m.epoch = k.epoch
               ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
-            ), gone AS (
-              DELETE FROM outbox_messages m USING l WHERE m.id = l.id
-              RETURNING m.id, m.message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, attempts, failures,
-                errors, created_at, l.reason
-            ), kept AS (
-              INSERT INTO outbox_dead_letters (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch,
-                attempts, failures, errors, created_at, reason)
-              SELECT * FROM gone ON CONFLICT (message_id) DO NOTHING
-            )
-            SELECT id, message_id FROM gone";
+            ), {bury}";
         mysql: LOCK_HELD, BURY.replace("{reason}", "3"), DELETE;
         // WHERE, because without one ON CONFLICT would be read as the ON of the join.
         sqlite: "
-            INSERT INTO outbox_dead_letters (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch,
-              attempts, failures, errors, created_at, reason)
-            SELECT m.id, m.message_id, m.topic, m.lane, m.key, m.kind, m.headers, m.payload, m.due_at, m.deliver_at, m.epoch,
-              m.attempts, m.failures, m.errors, m.created_at, json_extract(k.value, '$[2]')
+            {bury}, json_extract(k.value, '$[2]')
             FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_extract(k.value, '$[0]')
             WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) AND m.epoch = json_extract(k.value, '$[1]')
             ON CONFLICT (message_id) DO NOTHING",

@@ -23,6 +23,37 @@ parts! {
             ELSE coalesce(json_extract(m.errors, '$[#-1].class') = 'record_refused', 0) END";
     }
 
+    // Moves rows to the dead letters. PostgreSQL: those that `l` has locked, with their reasons. SQLite: those of a join, whose reason follows.
+    bury {
+        postgres: "gone AS (
+              DELETE FROM outbox_messages m USING l WHERE m.id = l.id
+              RETURNING m.id, m.message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, attempts, failures,
+                errors, created_at, l.reason
+            ), kept AS (
+              INSERT INTO outbox_dead_letters (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch,
+                attempts, failures, errors, created_at, reason)
+              SELECT * FROM gone ON CONFLICT (message_id) DO NOTHING
+            )
+            SELECT id, message_id FROM gone";
+        sqlite: "INSERT INTO outbox_dead_letters (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch,
+              attempts, failures, errors, created_at, reason)
+            SELECT m.id, m.message_id, m.topic, m.lane, m.key, m.kind, m.headers, m.payload, m.due_at, m.deliver_at, m.epoch,
+              m.attempts, m.failures, m.errors, m.created_at";
+    }
+
+    // What a failure changes in a row, but for when it is due.
+    failure {
+        postgres: "epoch = m.epoch % 2147483647 + 1, failures = least(m.failures, 2147483646) + 1, attempts = least(m.attempts, 2147483646) + l.spends,
+              errors = {errors} || jsonb_build_object('at', {failed_at}, 'class', l.class, 'error', l.error)";
+        mysql: "m.epoch = m.epoch % 2147483647 + 1, m.failures = LEAST(m.failures, 2147483646) + 1,
+              m.attempts = LEAST(m.attempts, 2147483646) + k.spends,
+              m.errors = JSON_ARRAY_APPEND({errors}, '$', JSON_OBJECT('at', {failed_at}, 'class', k.class, 'error', k.error))";
+        sqlite: "epoch = m.epoch % 2147483647 + 1, failures = min(m.failures, 2147483646) + 1,
+              attempts = min(m.attempts, 2147483646) + json_extract(k.value, '$[3]'),
+              errors = json_insert({errors}, '$[#]', json_object('at', {failed_at},
+                'class', json_extract(k.value, '$[4]'), 'error', json_extract(k.value, '$[5]')))";
+    }
+
     // The errors that another one is added to: at most 10, which is `limits::ERRORS_KEPT_MAX`, with it. What is no array, by somebody's own
     // hand, would fail the statement and with it the whole group: they start anew.
     errors {
