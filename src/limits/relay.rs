@@ -154,24 +154,24 @@ pub const RUN_QUEUE_SHORT: Duration = Duration::from_micros(25);
 /// How long the processors must be busy before the long rest is tried: a pause of the broker is shorter.
 pub const REST_TRIAL_DELAY: Duration = Duration::from_secs(1);
 
-/// How long groups rest, or not, before the other is tried. Only its second half counts: whoever was held up in the window before is late
+/// How long groups rest long, or short, before the other is tried. Only its second half counts: whoever was held up in the window before is late
 /// in the first.
 pub const REST_TRIAL_WINDOW: Duration = Duration::from_millis(150);
 
-/// How many windows with rests are compared with as many without: two seconds in all.
+/// How many windows with long rests are compared with as many with short ones: 2.4 seconds in all, or half of that where it is plain.
 pub const REST_TRIAL_PAIRS: u32 = 8;
 
-/// How many of them must have brought more rows: by chance 8 of 10 do once in 18 times.
+/// How many of them must have brought more rows: by chance 6 of 8 do once in 7 times. [`REST_TRIAL_GAIN_MIN`] has to be met, too.
 pub const REST_TRIAL_WINS_MIN: u32 = 6;
 
-/// How many times as many rows must arrive with rests. They brought 14 % beside a Kafka on the same processors; rows on a schedule of
+/// How many times as many rows must arrive with long rests. They brought 14 % beside a Kafka on the same processors; rows on a schedule of
 /// their own differ by less than 2 %.
 pub const REST_TRIAL_GAIN_MIN: f64 = 1.10;
 
 /// How long a finding counts at first, ..
 pub const REST_TRIAL_HOLD_MIN: Duration = Duration::from_secs(10);
 
-/// .. and in the end, when it has been the same each time: a trial then takes 3 % of the time.
+/// .. and in the end, when it has been the same each time: a trial then takes 2 to 4 % of the time.
 pub const REST_TRIAL_HOLD_MAX: Duration = Duration::from_secs(60);
 
 /// How often a relay that found no table of paused topics looks for it again: a statement a minute is nothing, and whoever has

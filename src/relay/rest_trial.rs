@@ -1,4 +1,4 @@
-//! Tries out whether more rows arrive when groups rest.
+//! Tries out whether more rows arrive when groups rest for longer.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use crate::limits::{
     REST_TRIAL_WINDOW, REST_TRIAL_WINS_MIN,
 };
 
-/// Rests in every other window for a while, and then as the windows with rests did better or not.
+/// Rests long in every other window for a while. Then it keeps to what did better.
 ///
 /// Clients that share the processors with the relay and wait for their own answers commit more when the relay takes less. Rows that come
 /// on a schedule come anyway; they are spared the wait.
 #[derive(Debug)]
 pub(super) struct RestTrial {
-    rests: bool,
+    rests_long: bool,
     stage: Stage,
     /// How long the last finding counts: twice as long each time that it is the same.
     hold: Duration,
@@ -28,7 +28,7 @@ enum Stage {
     Holding { until: Instant },
 }
 
-/// A stretch of time with rests, or without.
+/// A stretch of time with long rests, or with short ones.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     began_at: Instant,
@@ -39,38 +39,39 @@ struct Window {
 /// Rows a second, of the windows so far.
 #[derive(Debug, Default)]
 struct Pairs {
-    without: Option<f64>,
-    sum_without: f64,
-    sum_with: f64,
+    /// Of the first window of a pair, whose rests are short.
+    short: Option<f64>,
+    sum_short: f64,
+    sum_long: f64,
     count: u32,
-    /// In how many pairs the rest brought more.
+    /// In how many pairs the long rests brought more.
     wins: u32,
 }
 
 impl RestTrial {
     pub(super) fn new(now: Instant) -> Self {
         let stage = Stage::Holding { until: now + REST_TRIAL_DELAY };
-        Self { rests: false, stage, hold: REST_TRIAL_HOLD_MIN, found: None }
+        Self { rests_long: false, stage, hold: REST_TRIAL_HOLD_MIN, found: None }
     }
 
-    /// Whether a group rests now.
+    /// Whether groups rest long now.
     pub(super) fn rests_long(&self) -> bool {
-        self.rests
+        self.rests_long
     }
 
     /// Notes how many rows had arrived by now.
     pub(super) fn note(&mut self, now: Instant, arrived: u64) {
         match &mut self.stage {
             Stage::Holding { until } if now >= *until => {
-                self.rests = false;
+                self.rests_long = false;
                 self.stage = Stage::Trying(Window::new(now), Pairs::default());
             }
             Stage::Holding { .. } => {}
             Stage::Trying(window, pairs) => {
                 let Some(rate) = window.rate(now, arrived) else { return };
                 *window = Window::new(now);
-                pairs.add(rate, self.rests);
-                self.rests = !self.rests;
+                pairs.add(rate, self.rests_long);
+                self.rests_long = !self.rests_long;
                 if let Some(helps) = pairs.finding() {
                     self.hold(helps, now);
                 }
@@ -82,7 +83,7 @@ impl RestTrial {
         let is_known = self.found == Some(helps);
         self.hold = if is_known { (self.hold * 2).min(REST_TRIAL_HOLD_MAX) } else { REST_TRIAL_HOLD_MIN };
         self.found = Some(helps);
-        self.rests = helps;
+        self.rests_long = helps;
         self.stage = Stage::Holding { until: now + self.hold };
     }
 }
@@ -104,21 +105,21 @@ impl Window {
 }
 
 impl Pairs {
-    fn add(&mut self, rate: f64, rests: bool) {
-        if !rests {
-            self.without = Some(rate);
-        } else if let Some(without) = self.without.take() {
-            self.sum_without += without;
-            self.sum_with += rate;
+    fn add(&mut self, rate: f64, rests_long: bool) {
+        if !rests_long {
+            self.short = Some(rate);
+        } else if let Some(short) = self.short.take() {
+            self.sum_short += short;
+            self.sum_long += rate;
             self.count += 1;
-            self.wins += u32::from(rate > without);
+            self.wins += u32::from(rate > short);
         }
     }
 
-    /// Whether rests help, once that is known: at half time where it is plain. Not by the sums alone: a checkpoint or a pause of the
-    /// broker falls into one window and says nothing of rests.
+    /// Whether long rests help, once that is known: at half time where it is plain. Not by the sums alone: a checkpoint or a pause of
+    /// the broker falls into one window and says nothing of rests.
     fn finding(&self) -> Option<bool> {
-        let brings_more = self.sum_with >= self.sum_without * REST_TRIAL_GAIN_MIN;
+        let brings_more = self.sum_long >= self.sum_short * REST_TRIAL_GAIN_MIN;
         match self.count {
             REST_TRIAL_PAIRS.. => Some(brings_more && self.wins >= REST_TRIAL_WINS_MIN),
             HALF if self.wins == HALF && brings_more => Some(true),
