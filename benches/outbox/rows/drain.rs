@@ -100,7 +100,7 @@ pub(crate) async fn run(
         let topic = format!("drain-{rows}-{round}");
         broker::make_topics(&place.kafka, &[&topic]).await?;
         let before = floors(place, journal, &topic, rows)?;
-        let mut rates = [0.0; 2];
+        let mut rates = Client::ALL.map(|_| 0.0);
         // Each is first as often as the other: what comes second finds a warmer broker.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for number in order {
