@@ -27,7 +27,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use self::schema::orders;
-use self::support::{Failure, PATIENCE, addresses};
+use self::support::{Failure, TIMEOUT, addresses};
 use self::topic::{Received, delete_topic, read_topic};
 
 mod schema {
@@ -144,7 +144,7 @@ async fn run(postgres: String, kafka: String, topic: String) -> Result<(), Failu
         .build()?;
     let relay = shop.outbox.relay().store(PostgresStore::new(pool(&postgres, 6)?)).transport(transport).start().await?;
 
-    let placed = place_side_by_side(&shop).await?;
+    let placed = place_concurrently(&shop).await?;
     println!("8 tasks placed 200 orders: {} committed, the payment of the others was refused.", placed.len());
     let mut conn = shop.pool.get().await?;
     let ids: Vec<i64> = (1_001..=2_000).collect();
@@ -153,7 +153,7 @@ async fn run(postgres: String, kafka: String, topic: String) -> Result<(), Failu
     let erased = shop.erase(&mut conn, 1_001).await?;
     println!("1 order was erased: a tombstone for its key.");
 
-    let report = relay.shutdown(PATIENCE).await;
+    let report = relay.shutdown(TIMEOUT).await;
     assert!(report.is_clean(), "{report:?}");
     let received = tokio::task::spawn_blocking(move || read_topic(&kafka, &topic)).await??;
     let committed = placed.iter().chain(&imported).chain([&erased]).map(MessageId::to_string);
@@ -170,7 +170,7 @@ async fn run(postgres: String, kafka: String, topic: String) -> Result<(), Failu
 }
 
 /// 8 tasks with 25 orders each, of which every tenth is too expensive.
-async fn place_side_by_side(shop: &Shop) -> Result<Vec<MessageId>, Failure> {
+async fn place_concurrently(shop: &Shop) -> Result<Vec<MessageId>, Failure> {
     let mut tasks = JoinSet::new();
     for task in 0..8 {
         let shop = shop.clone();

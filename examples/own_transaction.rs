@@ -30,7 +30,7 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde::Serialize;
 
 use self::schema::orders;
-use self::support::{Failure, PATIENCE, addresses};
+use self::support::{Failure, TIMEOUT, addresses};
 
 mod schema {
     diesel::table! {
@@ -86,7 +86,7 @@ async fn place_with_gifts(conn: &mut AsyncPgConnection, outbox: &Outbox, ids: Ve
 
 /// An order whose number is taken, by somebody who overlooks the error. PostgreSQL rolls such a transaction back and
 /// answers its COMMIT as if nothing were wrong, and Diesel's own `transaction` passes that on.
-async fn overlook_an_error(conn: &mut AsyncPgConnection, outbox: &Outbox) -> [QueryResult<()>; 2] {
+async fn ignore_an_error(conn: &mut AsyncPgConnection, outbox: &Outbox) -> [QueryResult<()>; 2] {
     let taken = (orders::id.eq(1), orders::total_cents.eq(1));
     let diesels = conn
         .transaction(async |conn| {
@@ -127,7 +127,7 @@ async fn run(postgres: String) -> Result<(), Failure> {
     let figures = recorder.snapshotter();
     recorder.install()?;
     // Longer than by default, so that on a slow machine, too, nothing is left to the sweeper.
-    let [orders, mails] = ["orders", "mails"].map(|name| Topic::new(name).staleness(PATIENCE));
+    let [orders, mails] = ["orders", "mails"].map(|name| Topic::new(name).staleness(TIMEOUT));
     let outbox = Outbox::builder().topic(orders).topic(mails).build()?;
     let pools = (pool(&postgres)?, pool(&postgres)?);
     let conn = pools.0.get().await?;
@@ -139,14 +139,14 @@ async fn run(postgres: String) -> Result<(), Failure> {
 
     place_with_gifts(&mut conn, &outbox, (1..=100).collect()).await?;
     println!("100 orders were placed with two messages each, and a gift each whose savepoint rolled back.");
-    let [diesels, outboxs] = overlook_an_error(&mut conn, &outbox).await;
+    let [diesels, outboxs] = ignore_an_error(&mut conn, &outbox).await;
     let told = matches!(outboxs, Err(QueryError::DatabaseError(DatabaseErrorKind::Unknown, _)));
     assert!(diesels.is_ok() && told, "{diesels:?}, {outboxs:?}");
     println!(
         "An overlooked error: Diesel's transaction said Ok for what was rolled back, the outbox's said what was wrong."
     );
 
-    let report = relay.shutdown(PATIENCE).await;
+    let report = relay.shutdown(TIMEOUT).await;
     assert!(report.is_clean(), "{report:?}");
     let placed = orders::table.count().get_result::<i64>(&mut conn).await?;
     let [orders, mails] = ["orders", "mails"].map(|topic| broker.delivered_to(topic).len());

@@ -23,7 +23,7 @@ use diesel_outbox::{MessageId, Outbox, OutboxMessage, Topic};
 use serde::Serialize;
 use xtask::servers::rocketmq::request;
 
-use self::support::{Failure, PATIENCE, addresses};
+use self::support::{Failure, TIMEOUT, addresses};
 
 const QUEUES: u32 = 4;
 
@@ -71,8 +71,8 @@ fn main() -> Result<(), Failure> {
 
     let began_at = Instant::now();
     let held = loop {
-        let held = held(&name_server, &topic)?;
-        if held >= 3 || began_at.elapsed() > PATIENCE {
+        let held = stored_count(&name_server, &topic)?;
+        if held >= 3 || began_at.elapsed() > TIMEOUT {
             break held;
         }
     };
@@ -84,7 +84,7 @@ fn main() -> Result<(), Failure> {
 }
 
 /// How many messages the broker holds of a topic.
-fn held(name_server: &str, topic: &str) -> Result<u64, Failure> {
+fn stored_count(name_server: &str, topic: &str) -> Result<u64, Failure> {
     const GET_ROUTE: u16 = 105;
     const GET_MAX_OFFSET: u16 = 30;
     let route = String::from_utf8(request(name_server, GET_ROUTE, &[("topic", topic)])?.body)?;

@@ -30,7 +30,7 @@ use diesel_outbox::{EnqueueError, Message, MessageId, Outbox, OutboxMessage, Top
 use serde::Serialize;
 
 use self::schema::orders;
-use self::support::{Failure, PATIENCE, addresses};
+use self::support::{Failure, TIMEOUT, addresses};
 use self::topic::{delete_topic, read_topic};
 
 mod schema {
@@ -100,7 +100,7 @@ impl Shop {
     }
 
     /// Four threads with 25 orders each.
-    fn place_side_by_side(&self) -> Result<Vec<MessageId>, Failure> {
+    fn place_concurrently(&self) -> Result<Vec<MessageId>, Failure> {
         let threads: Vec<_> = (0..4)
             .map(|thread| {
                 let shop = self.clone();
@@ -150,7 +150,7 @@ fn run(mariadb: &str, kafka: &str, topic: &str) -> Result<(), Failure> {
     let transport = KafkaTransport::builder(KafkaConfig::new(kafka)).create_topic(created).build()?;
     let relay = shop.outbox.relay().store(MysqlStore::new(relay_pool)).transport(transport).start_blocking()?;
 
-    let placed = shop.place_side_by_side()?;
+    let placed = shop.place_concurrently()?;
     println!("4 threads placed {} orders, each with a gift whose savepoint rolled back.", placed.len());
     println!("The application's own instrumentation saw {} statements.", statements.load(Ordering::Relaxed));
     assert!(statements.load(Ordering::Relaxed) >= 400, "four statements and more for each order");
@@ -162,11 +162,11 @@ fn run(mariadb: &str, kafka: &str, topic: &str) -> Result<(), Failure> {
     println!("A message with a misspelt topic was refused before anything was written.");
 
     // What the hook did not see would be the sweeper's, and not waited for.
-    assert!(relay.flush(PATIENCE)?, "everything is sent in time");
+    assert!(relay.flush(TIMEOUT)?, "everything is sent in time");
     let left: i64 =
         diesel::dsl::sql::<diesel::sql_types::BigInt>("SELECT count(*) FROM outbox_messages").get_result(&mut conn)?;
     assert_eq!(left, 0, "the hook saw every commit");
-    let report = relay.shutdown(PATIENCE)?;
+    let report = relay.shutdown(TIMEOUT)?;
     assert!(report.is_clean(), "{report:?}");
 
     let received = read_topic(kafka, topic)?;

@@ -80,7 +80,7 @@ fn since_boot() -> Duration {
 
 /// The machine's date: for what people and brokers read, never for a term, because it can be set.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's date")]
-pub(crate) fn wall_now() -> SystemTime {
+pub(crate) fn system_now() -> SystemTime {
     SystemTime::now()
 }
 

@@ -26,9 +26,9 @@ crash_points! {
     ACKNOWLEDGED = "relay::acknowledged", "When an acknowledgement arrives, before anything notes it.";
     SETTLING = "relay::settling", "Before the statement that removes delivered rows.";
     SETTLED = "relay::settled", "After that statement, before the process notes it.";
-    EXTENDED = "relay::extended", "After leases were prolonged, before the process notes it.";
+    EXTENDED = "relay::extended", "After leases were extended, before the process notes it.";
     FAILING = "relay::failing", "Before a failure is written.";
-    DYING = "relay::dying", "Before a message is moved to the dead letters.";
+    DEAD_LETTERING = "relay::dead_lettering", "Before a message is moved to the dead letters.";
     CLAIMED = "sweeper::claimed", "After rows were claimed, before the first send.";
     CLOSING = "sweeper::closing", "Before a claim is closed.";
     HALF_SENT = "half::sent", "After the broker took a half message, before its transaction.";
@@ -37,7 +37,7 @@ crash_points! {
     HALF_DECIDED = "half::decided", "After the database said what became of it, before the broker is told.";
     HALF_FORGETTING = "half::forgetting", "After the broker was told, before the mark is removed.";
     CLOSED = "sweeper::closed", "After a claim was closed, before the process notes it.";
-    LANE_KEPT = "lane::kept", "After lanes were taken or prolonged, before the process notes it.";
+    LANE_RENEWED = "lane::renewed", "After lanes were taken or extended, before the process notes it.";
     LANE_FENCED = "lane::fenced", "After the broker fenced a lane, before the first message leaves by it.";
     LANE_LOADED = "lane::loaded", "After the rows of lanes whose turn it is were read, before the first send.";
     LANE_COMMITTING = "lane::committing", "After the broker took the messages of a fenced lane, before their transaction ends.";

@@ -111,10 +111,14 @@ mod crash_points;
 #[doc(hidden)]
 pub mod crash_points;
 mod enqueue;
-mod guarded;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod hook;
+#[cfg(not(feature = "_injected_bugs"))]
+mod injected_bugs;
+#[cfg(feature = "_injected_bugs")]
+#[doc(hidden)]
+pub mod injected_bugs;
 mod lane;
 pub mod limits;
 mod message;
@@ -123,11 +127,7 @@ pub mod metrics;
 pub mod migrations;
 mod naming;
 mod outbox;
-#[cfg(not(feature = "_planted"))]
-mod planted;
-#[cfg(feature = "_planted")]
-#[doc(hidden)]
-pub mod planted;
+mod panic_guard;
 pub mod relay;
 mod retention;
 pub mod retry;
@@ -159,9 +159,9 @@ pub use naming::{NameError, TableNames};
 #[cfg(feature = "async")]
 pub use outbox::{AsyncTransaction, TransactionConnection};
 pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder, TestOutbox, Transaction};
-#[cfg(feature = "rocketmq")]
-pub use outbox::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
-pub use outbox::{Tap, Tapped};
+pub use outbox::{CapturedRow, TestHook};
+#[cfg(feature = "rocketmq")]
+pub use outbox::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
 pub use topic::{OnFailedKey, Topic, TopicError};

@@ -33,7 +33,7 @@ use diesel::migration::{Migration, MigrationMetadata, MigrationName, MigrationSo
 
 use crate::lane::fnv1a;
 use crate::naming::TableNames;
-use crate::store::schema::{IndexNaming, named};
+use crate::store::schema::{IndexNaming, rename_tables};
 
 /// The migrations of an outbox under the default names; [`Migrations::new`] has those under others.
 pub const MIGRATIONS: Migrations = Migrations { names: None };
@@ -63,14 +63,14 @@ impl Migrations {
     }
 }
 
-impl<DB: Embedded> MigrationSource<DB> for Migrations {
+impl<DB: EmbeddedMigrations> MigrationSource<DB> for Migrations {
     fn migrations(&self) -> Result<Vec<Box<dyn Migration<DB>>>> {
         let names = self.names.clone().unwrap_or_default();
         let outbox_migrations = DB::FILES.iter().map(|files| {
             Box::new(OutboxMigration {
-                name: Name::of(files, &names),
-                up: named(files.up, &names, DB::INDEXES),
-                down: named(files.down, &names, DB::INDEXES),
+                name: OutboxMigrationName::of(files, &names),
+                up: rename_tables(files.up, &names, DB::INDEXES),
+                down: rename_tables(files.down, &names, DB::INDEXES),
             }) as Box<dyn Migration<DB>>
         });
         Ok(outbox_migrations.collect())
@@ -78,9 +78,9 @@ impl<DB: Embedded> MigrationSource<DB> for Migrations {
 }
 
 /// A database that the crate has migrations for.
-pub trait Embedded: Backend + sealed::Sealed {
+pub trait EmbeddedMigrations: Backend + sealed::Sealed {
     #[doc(hidden)]
-    const FILES: &'static [Files];
+    const FILES: &'static [MigrationFiles];
     #[doc(hidden)]
     const INDEXES: IndexNaming;
 }
@@ -91,7 +91,7 @@ mod sealed {
 
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Files {
+pub struct MigrationFiles {
     version: &'static str,
     title: &'static str,
     up: &'static str,
@@ -116,8 +116,8 @@ macro_rules! embedded {
     ($backend:ty, $folder:literal, $indexes:expr, [$(($version:literal, $title:literal)),+]) => {
         impl sealed::Sealed for $backend {}
 
-        impl Embedded for $backend {
-            const FILES: &'static [Files] = &[$(Files {
+        impl EmbeddedMigrations for $backend {
+            const FILES: &'static [MigrationFiles] = &[$(MigrationFiles {
                 version: $version,
                 title: $title,
                 up: include_str!(concat!("../migrations/", $folder, "/", $version, "_", $title, "/up.sql")),
@@ -136,7 +136,7 @@ embedded!(Mysql, "mysql", IndexNaming::ByTable);
 embedded!(Sqlite, "sqlite", IndexNaming::ByIndex);
 
 struct OutboxMigration {
-    name: Name,
+    name: OutboxMigrationName,
     up: String,
     down: String,
 }
@@ -163,13 +163,13 @@ struct InTransaction;
 
 impl MigrationMetadata for InTransaction {}
 
-struct Name {
+struct OutboxMigrationName {
     version: String,
     title: &'static str,
 }
 
-impl Name {
-    fn of(files: &Files, names: &TableNames) -> Self {
+impl OutboxMigrationName {
+    fn of(files: &MigrationFiles, names: &TableNames) -> Self {
         let version = if *names == TableNames::default() {
             files.version.to_owned()
         } else {
@@ -180,13 +180,13 @@ impl Name {
     }
 }
 
-impl MigrationName for Name {
+impl MigrationName for OutboxMigrationName {
     fn version(&self) -> MigrationVersion<'_> {
         MigrationVersion::from(&self.version)
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for OutboxMigrationName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}_{}", self.version, self.title)
     }

@@ -92,7 +92,7 @@ impl TableNames {
     }
 
     /// A table or index of the outbox, without its schema.
-    pub fn bare(&self, name: &str) -> String {
+    pub fn unqualified(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
@@ -100,7 +100,7 @@ impl TableNames {
     pub(crate) fn qualified(&self, name: &str) -> String {
         match &self.schema {
             Some(schema) => format!("{schema}.{}{name}", self.prefix),
-            None => self.bare(name),
+            None => self.unqualified(name),
         }
     }
 }

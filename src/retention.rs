@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_its_remedy() {
+    fn invalid_topics_are_refused_with_a_remedy() {
         let topic = || Topic::new("orders");
         let minute = Duration::from_secs(60);
         for (topic, setting, remedy) in [
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_sense_is_taken() {
+    fn valid_topics_are_accepted() {
         let topic = || Topic::new("orders");
         for topic in [
             topic(),

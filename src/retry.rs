@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use backoff::backoff::Backoff as _;
 
-use crate::guarded::guarded;
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{BACK_OFF_MAX, BACK_OFF_MIN, RETRY_WAIT_MAX};
-use crate::planted::{Mistake, planted};
+use crate::panic_guard::catch_panic;
 
 /// The wait before the next attempt, as a function of the failures so far.
 ///
@@ -38,11 +38,11 @@ pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
 }
 
 /// What the policy of a topic asks for, within [`RETRY_WAIT_MAX`]; of one that panics, what the default policy does.
-pub(crate) fn wait_by(policy: &dyn RetryPolicy, topic: &str, failures: u32) -> Duration {
-    if planted(Mistake::PolicyUnguarded) {
+pub(crate) fn retry_wait(policy: &dyn RetryPolicy, topic: &str, failures: u32) -> Duration {
+    if is_injected(InjectedBug::PolicyUnguarded) {
         return bounded(policy.wait(failures));
     }
-    let asked = guarded("retry_policy", topic, || policy.wait(failures));
+    let asked = catch_panic("retry_policy", topic, || policy.wait(failures));
     bounded(asked.unwrap_or_else(|| Exponential::default().wait(failures)))
 }
 
@@ -158,20 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn no_policy_asks_for_more_than_counts() {
+    fn policy_waits_are_bounded() {
         let for_ever = Exponential::new(Duration::MAX, Duration::MAX).jitter(1.0);
         for policy in [&Asks(|_| Duration::MAX) as &dyn RetryPolicy, &for_ever] {
-            assert!(wait_by(policy, "orders", u32::MAX) <= RETRY_WAIT_MAX, "{policy:?}");
+            assert!(retry_wait(policy, "orders", u32::MAX) <= RETRY_WAIT_MAX, "{policy:?}");
         }
-        assert_eq!(wait_by(&Asks(|_| RETRY_WAIT_MAX), "orders", 1), RETRY_WAIT_MAX);
-        assert_eq!(wait_by(&Fixed::seconds(&[7]), "orders", 1), Duration::from_secs(7));
+        assert_eq!(retry_wait(&Asks(|_| RETRY_WAIT_MAX), "orders", 1), RETRY_WAIT_MAX);
+        assert_eq!(retry_wait(&Fixed::seconds(&[7]), "orders", 1), Duration::from_secs(7));
     }
 
     #[test]
     fn a_policy_that_panics_is_the_default_one() {
         let doubles = Asks(|failures| Duration::from_secs_f64(2_f64.powi(failures.cast_signed())));
-        assert_eq!(wait_by(&doubles, "orders", 3), Duration::from_secs(8));
-        let wait = wait_by(&doubles, "orders", 64);
+        assert_eq!(retry_wait(&doubles, "orders", 3), Duration::from_secs(8));
+        let wait = retry_wait(&doubles, "orders", 64);
         assert!(wait >= BACK_OFF_MAX / 2 && wait <= BACK_OFF_MAX * 2, "{wait:?}");
     }
 }

@@ -24,7 +24,7 @@ use diesel_outbox::transport::{HttpTarget, HttpTransport};
 use crate::cpu::CpuMeter;
 use crate::raw::Headers;
 use crate::receiver::Receiver;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::transports::{PAYLOAD_BYTES, TOPIC, drain, fill, relays_in_flight_max, send_many};
 
 const MESSAGES: usize = 60_000;
@@ -40,12 +40,12 @@ fn main() -> Result<()> {
         println!("run by `cargo xtask bench --only http`, which starts the servers");
         return Ok(());
     };
-    let mut journal = Journal::start();
-    let figures = tokio::runtime::Runtime::new()?.block_on(measure(&postgres, root.parse()?, &mut journal))?;
-    journal.close("http", std::path::Path::new(&results), figures)
+    let mut leg_log = LegLog::start();
+    let figures = tokio::runtime::Runtime::new()?.block_on(measure(&postgres, root.parse()?, &mut leg_log))?;
+    leg_log.close("http", std::path::Path::new(&results), figures)
 }
 
-async fn measure(postgres: &str, root: u32, journal: &mut Journal) -> Result<Vec<Figure>> {
+async fn measure(postgres: &str, root: u32, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let receiver = Receiver::start()?;
     let url = receiver.url();
     database::make_tables(postgres).await?;
@@ -63,22 +63,22 @@ async fn measure(postgres: &str, root: u32, journal: &mut Journal) -> Result<Vec
         let drained = drain(postgres, MESSAGES, transport(&url)?).await?;
         let leg = serde_json::json!({ "with": with, "drained": drained, "bare_before": before,
             "bare_with_our_headers": with_ours, "bare_after": after });
-        journal.leg("messages a second", cpu.stop()?, leg)?;
-        let floor = f64::midpoint(before, after);
-        bare.push(floor);
+        leg_log.leg("messages a second", cpu.stop()?, leg)?;
+        let baseline = f64::midpoint(before, after);
+        bare.push(baseline);
         bare_with_ours.push(with_ours);
         shares_with_ours.push(with / with_ours);
-        shares.push(with / floor);
+        shares.push(with / baseline);
         sent.push(with);
         drains.push(drained);
     }
     Ok(vec![
-        Figure::new("bare reqwest, 64 in flight", "msg/s", bare, Floor::None),
-        Figure::new("the same, with our headers", "msg/s", bare_with_ours, Floor::None),
-        Figure::new("HTTP transport, 64 in flight", "msg/s", sent, Floor::None),
-        Figure::new("HTTP transport, share of bare reqwest", "", shares, Floor::AtLeast(0.8)),
-        Figure::new("HTTP transport, share of bare reqwest with our headers", "", shares_with_ours, Floor::None),
-        Figure::new("drain of 60,000 x 500 B by HTTP", "msg/s", drains, Floor::None),
+        Figure::new("bare reqwest, 64 in flight", "msg/s", bare, Target::None),
+        Figure::new("the same, with our headers", "msg/s", bare_with_ours, Target::None),
+        Figure::new("HTTP transport, 64 in flight", "msg/s", sent, Target::None),
+        Figure::new("HTTP transport, share of bare reqwest", "", shares, Target::AtLeast(0.8)),
+        Figure::new("HTTP transport, share of bare reqwest with our headers", "", shares_with_ours, Target::None),
+        Figure::new("drain of 60,000 x 500 B by HTTP", "msg/s", drains, Target::None),
     ])
 }
 

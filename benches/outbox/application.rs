@@ -57,7 +57,7 @@ pub(crate) fn outbox(topics: &[&str]) -> Result<Outbox> {
 }
 
 /// One whose topic keeps what was sent.
-pub(crate) fn outbox_that_keeps(topic: &str) -> Result<Outbox> {
+pub(crate) fn outbox_with_history(topic: &str) -> Result<Outbox> {
     Outbox::builder().topic(Topic::new(topic).keep_sent_days(7)).build().context("build the outbox")
 }
 
@@ -77,30 +77,30 @@ pub(crate) async fn start_relay_with(
 }
 
 pub(crate) fn kafka(bootstrap: &str) -> Result<KafkaTransport> {
-    kafka_by(KafkaConfig::new(bootstrap))
+    kafka_with(KafkaConfig::new(bootstrap))
 }
 
 /// One with a single request under way to each broker: the client gathers meanwhile.
 pub(crate) fn kafka_one_by_one(bootstrap: &str) -> Result<KafkaTransport> {
-    kafka_by(KafkaConfig::new(bootstrap).set("max.in.flight.requests.per.connection", "1"))
+    kafka_with(KafkaConfig::new(bootstrap).set("max.in.flight.requests.per.connection", "1"))
 }
 
 /// One that gives a message up after 5 s, so that whoever takes a lane over waits no longer either.
-pub(crate) fn impatient_kafka(bootstrap: &str) -> Result<KafkaTransport> {
-    kafka_by(KafkaConfig::new(bootstrap).set("message.timeout.ms", "5000"))
+pub(crate) fn kafka_with_short_timeout(bootstrap: &str) -> Result<KafkaTransport> {
+    kafka_with(KafkaConfig::new(bootstrap).set("message.timeout.ms", "5000"))
 }
 
-fn kafka_by(config: KafkaConfig) -> Result<KafkaTransport> {
+fn kafka_with(config: KafkaConfig) -> Result<KafkaTransport> {
     KafkaTransport::new(config).context("make the Kafka transport")
 }
 
 /// The limits beside such a transport: lanes are leased for 5 s.
-pub(crate) fn quick_to_take_over() -> Limits {
+pub(crate) fn fast_takeover_limits() -> Limits {
     Limits { lane_lease_duration: Duration::from_secs(5), ..Limits::default() }
 }
 
 /// Waits until the relay owns so many lanes: at its start it takes them.
-pub(crate) async fn owns(relay: &Relay, lanes: u16) -> Result<()> {
+pub(crate) async fn wait_for_lanes(relay: &Relay, lanes: u16) -> Result<()> {
     let owns = || {
         let status = relay.status();
         let owned = status.lanes.iter().filter(|lane| lane.owner == Some(status.node)).count();
@@ -110,10 +110,10 @@ pub(crate) async fn owns(relay: &Relay, lanes: u16) -> Result<()> {
 }
 
 /// Looks until there is something.
-pub(crate) async fn until<T>(within: Duration, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+pub(crate) async fn until<T>(within: Duration, mut poll: impl FnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + within;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return Ok(found);
         }
         ensure!(Instant::now() < end, "not within {within:?}");

@@ -127,7 +127,7 @@ impl Task {
 
 /// The servers, and where the results go.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct BenchEnv {
     pub(crate) postgres: String,
     /// Empty for a row that uses none.
     pub(crate) kafka: String,
@@ -135,32 +135,32 @@ pub(crate) struct Place {
     pub(crate) root: u32,
     pub(crate) results: PathBuf,
     /// Of the row that measures beside it.
-    pub(crate) debezium: Option<Beside>,
+    pub(crate) debezium: Option<DebeziumEnv>,
 }
 
 /// A Debezium beside us, and the first process of each side.
 #[derive(Debug, Clone)]
-pub(crate) struct Beside {
+pub(crate) struct DebeziumEnv {
     pub(crate) address: String,
     pub(crate) pid: u32,
     pub(crate) database_pid: u32,
     pub(crate) broker_pid: u32,
 }
 
-impl Place {
+impl BenchEnv {
     pub(crate) fn of_environment() -> Result<Self> {
         let variable = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
         let id = |name: &str| variable(name)?.parse().with_context(|| format!("{name} is a process id"));
-        let beside = |address: String| {
+        let debezium_env = |address: String| {
             let (database_pid, broker_pid) = (id("OUTBOX_BENCH_POSTGRES_PID")?, id("OUTBOX_BENCH_KAFKA_PID")?);
-            anyhow::Ok(Beside { address, pid: id("OUTBOX_BENCH_DEBEZIUM_PID")?, database_pid, broker_pid })
+            anyhow::Ok(DebeziumEnv { address, pid: id("OUTBOX_BENCH_DEBEZIUM_PID")?, database_pid, broker_pid })
         };
         Ok(Self {
             postgres: variable("OUTBOX_BENCH_POSTGRES_URL")?,
             kafka: variable("OUTBOX_BENCH_KAFKA").unwrap_or_default(),
             root: id("OUTBOX_BENCH_ROOT")?,
             results: variable("OUTBOX_BENCH_RESULTS")?.into(),
-            debezium: variable("OUTBOX_BENCH_DEBEZIUM").ok().map(beside).transpose()?,
+            debezium: variable("OUTBOX_BENCH_DEBEZIUM").ok().map(debezium_env).transpose()?,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The broker's side: topics, and a bare producer as the floor.
+//! The broker's side: topics, and a bare producer as the baseline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,9 +23,9 @@ use crate::reader::Reader;
 
 /// Partitions of every topic here.
 pub(crate) const PARTITIONS: i32 = 3;
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long one look for leaders waits: it connects and asks.
-const LOOK: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 const WARM_UP: Duration = Duration::from_secs(40);
 const WARM_UP_MESSAGES: usize = 1_000_000;
 const WARM_UP_BURST: usize = 20;
@@ -34,7 +34,7 @@ const WARM_UP_BURST: usize = 20;
 pub(crate) async fn make_topics(bootstrap: &str, names: &[&str]) -> Result<()> {
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
     let topics: Vec<_> = names.iter().map(|name| NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1))).collect();
-    for made in admin.create_topics(&topics, &AdminOptions::new().operation_timeout(Some(WITHIN))).await? {
+    for made in admin.create_topics(&topics, &AdminOptions::new().operation_timeout(Some(TIMEOUT))).await? {
         match made {
             Ok(_) | Err((_, Code::TopicAlreadyExists)) => {}
             Err((name, code)) => bail!("the topic {name} cannot be made: {code}"),
@@ -46,7 +46,7 @@ pub(crate) async fn make_topics(bootstrap: &str, names: &[&str]) -> Result<()> {
 /// Deletes a topic, so that the disk does not fill.
 pub(crate) async fn delete_topic(bootstrap: &str, name: &str) -> Result<()> {
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
-    for deleted in admin.delete_topics(&[name], &AdminOptions::new().operation_timeout(Some(WITHIN))).await? {
+    for deleted in admin.delete_topics(&[name], &AdminOptions::new().operation_timeout(Some(TIMEOUT))).await? {
         deleted.map_err(|(name, code)| anyhow::anyhow!("the topic {name} cannot be deleted: {code}"))?;
     }
     Ok(())
@@ -64,7 +64,7 @@ pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
     // That there is nobody yet is what it is for.
     config.set_log_level(RDKafkaLogLevel::Emerg);
     let consumer = config.create();
-    let answer = consumer.and_then(|consumer: BaseConsumer| consumer.fetch_metadata(Some(topic), LOOK));
+    let answer = consumer.and_then(|consumer: BaseConsumer| consumer.fetch_metadata(Some(topic), POLL_INTERVAL));
     let topics = answer.as_ref().map(|metadata| metadata.topics()).unwrap_or_default();
     topics.iter().any(|found| {
         let partitions = found.partitions();
@@ -78,7 +78,7 @@ pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
 pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
     const TOPIC: &str = "warm-up";
     make_topics(bootstrap, &[TOPIC]).await?;
-    let (raw, mut envelope) = (Raw::new(bootstrap, TOPIC, WARM_UP_MESSAGES)?, application::envelope(TOPIC));
+    let (bare, mut envelope) = (BareProducer::new(bootstrap, TOPIC, WARM_UP_MESSAGES)?, application::envelope(TOPIC));
     let end = Instant::now() + WARM_UP;
     for burst in (0..WARM_UP_MESSAGES).step_by(WARM_UP_BURST) {
         if Instant::now() > end {
@@ -87,13 +87,13 @@ pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
         for number in burst..burst + WARM_UP_BURST {
             let key = number.to_string();
             if number.is_multiple_of(2) {
-                raw.send(TOPIC, number, &key, &[b'x'; PAYLOAD_BYTES])?;
+                bare.send(TOPIC, number, &key, &[b'x'; PAYLOAD_BYTES])?;
             } else {
                 envelope.key = Some(key);
-                raw.send_as_relayed(number, &envelope)?;
+                bare.send_as_relayed(number, &envelope)?;
             }
         }
-        raw.until_delivered(burst + WARM_UP_BURST)?;
+        bare.until_delivered(burst + WARM_UP_BURST)?;
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
 ///
 /// Its queue keeps librdkafka's bound of 100,000 messages, five times what a relay has in flight: nobody who uses rdkafka
 /// alone would lower it, and the wider queue is the faster one.
-pub(crate) struct Raw {
+pub(crate) struct BareProducer {
     producer: ThreadedProducer<Callbacks>,
     delivered: Arc<Delivered>,
 }
@@ -134,7 +134,7 @@ impl ProducerContext for Callbacks {
     }
 }
 
-impl Raw {
+impl BareProducer {
     /// A producer for at most `messages` messages, which has sent one more: it is connected and has its producer id.
     pub(crate) fn new(bootstrap: &str, topic: &str, messages: usize) -> Result<Self> {
         let delivered = Arc::new(Delivered {
@@ -201,7 +201,7 @@ impl Raw {
     /// The same for who sends in bursts: to copy the instants of all that were before would cost more with each.
     #[expect(clippy::disallowed_methods, reason = "an atomic is watched by polling, with a deadline")]
     fn until_delivered(&self, messages: usize) -> Result<()> {
-        let end = Instant::now() + WITHIN;
+        let end = Instant::now() + TIMEOUT;
         while self.delivered.count.load(Ordering::Acquire) < messages {
             if Instant::now() > end {
                 bail!("{} of {messages} delivered", self.delivered.count.load(Ordering::Acquire));

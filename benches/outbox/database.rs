@@ -27,7 +27,7 @@ pub(crate) async fn connect(url: &str) -> Result<AsyncPgConnection> {
 }
 
 /// The same database, reached by another address.
-pub(crate) fn by_way_of(url: &str, address: SocketAddr) -> Result<String> {
+pub(crate) fn with_address(url: &str, address: SocketAddr) -> Result<String> {
     let (login, rest) = url.rsplit_once('@').context("the URL holds a login")?;
     let (_, database) = rest.split_once('/').context("the URL names a database")?;
     Ok(format!("{login}@{address}/{database}"))
@@ -161,7 +161,7 @@ pub(crate) async fn rows_left(url: &str) -> Result<i64> {
 }
 
 /// Waits until no message is left.
-pub(crate) async fn all_gone(url: &str, within: Duration) -> Result<()> {
+pub(crate) async fn wait_until_empty(url: &str, within: Duration) -> Result<()> {
     let (mut conn, end) = (connect(url).await?, Instant::now() + within);
     while count(&mut conn, "SELECT count(*) AS count FROM (SELECT 1 FROM outbox_messages LIMIT 1) m").await? > 0 {
         ensure!(Instant::now() < end, "rows are still there after {within:?}");

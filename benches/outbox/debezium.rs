@@ -8,10 +8,10 @@ use tokio::task::block_in_place;
 use xtask::servers::debezium::{Connector, PUBLICATION, SLOT};
 
 use crate::application::PAYLOAD_BYTES;
-use crate::arguments::{Beside, Place};
+use crate::arguments::{BenchEnv, DebeziumEnv};
 use crate::cpu::{CpuMeter, CpuShare};
+use crate::cpu_breakdown::{CpuBreakdown, CpuBreakdownMeter, SidePids};
 use crate::reader::Reader;
-use crate::sides::{SideMeter, SideTimes, Sides};
 use crate::{broker, database};
 
 const TABLE: &str = "debezium_messages";
@@ -22,38 +22,38 @@ const WARM_UP: usize = 200_000;
 const WARM_UP_TOPIC: &str = "debezium-warm-up";
 
 /// Between two looks at the end of a topic. A shorter time takes its share of the processors from Debezium.
-const LOOK: Duration = Duration::from_millis(25);
-const WITHIN: Duration = Duration::from_secs(600);
+const POLL_INTERVAL: Duration = Duration::from_millis(25);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// One drain.
 pub(crate) struct Drain {
     pub(crate) seconds: f64,
-    pub(crate) sides: SideTimes,
+    pub(crate) sides: CpuBreakdown,
     pub(crate) cpu: CpuShare,
     pub(crate) second_copies: u64,
 }
 
 pub(crate) struct Debezium<'a> {
-    place: &'a Place,
-    beside: &'a Beside,
+    env: &'a BenchEnv,
+    debezium_env: &'a DebeziumEnv,
     connector: Connector,
 }
 
 impl<'a> Debezium<'a> {
     /// Makes the table, the publication and the connector, which then reads.
-    pub(crate) async fn prepare(place: &'a Place) -> Result<Self> {
-        let beside = place.debezium.as_ref().context("a Debezium beside us")?;
-        let mut conn = database::connect(&place.postgres).await?;
+    pub(crate) async fn prepare(env: &'a BenchEnv) -> Result<Self> {
+        let debezium_env = env.debezium.as_ref().context("a Debezium beside us")?;
+        let mut conn = database::connect(&env.postgres).await?;
         // No vacuum in the middle of a leg.
         let table =
             format!("CREATE TABLE {TABLE} (LIKE outbox_messages INCLUDING ALL) WITH (autovacuum_enabled = off)");
         conn.batch_execute(&table).await?;
         let publication = format!("CREATE PUBLICATION {PUBLICATION} FOR TABLE {TABLE} WITH (publish = 'insert')");
         conn.batch_execute(&publication).await?;
-        broker::make_topics(&place.kafka, &[WARM_UP_TOPIC]).await?;
+        broker::make_topics(&env.kafka, &[WARM_UP_TOPIC]).await?;
         let table = format!("public.{TABLE}");
-        let connector = block_in_place(|| Connector::create(&beside.address, &place.postgres, &table))?;
-        Ok(Self { place, beside, connector })
+        let connector = block_in_place(|| Connector::create(&debezium_env.address, &env.postgres, &table))?;
+        Ok(Self { env, debezium_env, connector })
     }
 
     /// Sends a backlog of `rows` that were written while the connector was stopped, `per_transaction` in each transaction.
@@ -63,11 +63,11 @@ impl<'a> Debezium<'a> {
     pub(crate) async fn drain(&self, topic: &str, rows: usize, per_transaction: usize) -> Result<Drain> {
         self.warm_up(per_transaction).await?;
         self.fill(topic, rows, per_transaction).await?;
-        let reader = Reader::new(&self.place.kafka, topic)?;
+        let reader = Reader::new(&self.env.kafka, topic)?;
         block_in_place(|| self.connector.resume())?;
         self.until_there(&reader, 1).await?;
         let (started, cpu, sides) =
-            (Instant::now(), CpuMeter::start(self.place.root)?, SideMeter::start(self.sides())?);
+            (Instant::now(), CpuMeter::start(self.env.root)?, CpuBreakdownMeter::start(self.sides())?);
         self.until_there(&reader, rows as u64).await?;
         let (seconds, cpu, sides) = (started.elapsed().as_secs_f64(), cpu.stop()?, sides.stop(rows)?);
         self.stop().await?;
@@ -80,7 +80,7 @@ impl<'a> Debezium<'a> {
         block_in_place(|| self.connector.resume())?;
         // What is written before it has a slot it never sends.
         self.until_slot("active").await?;
-        let reader = Reader::new(&self.place.kafka, WARM_UP_TOPIC)?;
+        let reader = Reader::new(&self.env.kafka, WARM_UP_TOPIC)?;
         let wanted = reader.count()? + WARM_UP as u64;
         self.fill(WARM_UP_TOPIC, WARM_UP, per_transaction).await?;
         self.until_there(&reader, wanted).await?;
@@ -95,12 +95,12 @@ impl<'a> Debezium<'a> {
 
     /// A table with nothing else than these rows.
     async fn fill(&self, topic: &str, rows: usize, per_transaction: usize) -> Result<()> {
-        database::connect(&self.place.postgres).await?.batch_execute(&format!("TRUNCATE {TABLE}")).await?;
-        database::fill_by_transactions(&self.place.postgres, TABLE, topic, rows, PAYLOAD_BYTES, per_transaction).await
+        database::connect(&self.env.postgres).await?.batch_execute(&format!("TRUNCATE {TABLE}")).await?;
+        database::fill_by_transactions(&self.env.postgres, TABLE, topic, rows, PAYLOAD_BYTES, per_transaction).await
     }
 
     async fn until_slot(&self, state: &str) -> Result<()> {
-        let (mut conn, end) = (database::connect(&self.place.postgres).await?, Instant::now() + WITHIN);
+        let (mut conn, end) = (database::connect(&self.env.postgres).await?, Instant::now() + TIMEOUT);
         let query =
             format!("SELECT count(*) AS count FROM pg_replication_slots WHERE slot_name = '{SLOT}' AND {state}");
         while database::count(&mut conn, &query).await? == 0 {
@@ -110,7 +110,7 @@ impl<'a> Debezium<'a> {
     }
 
     async fn until_there(&self, reader: &Reader, count: u64) -> Result<()> {
-        let end = Instant::now() + WITHIN;
+        let end = Instant::now() + TIMEOUT;
         while block_in_place(|| reader.count())? < count {
             self.wait(end, "not everything is in the topic").await?;
         }
@@ -121,13 +121,13 @@ impl<'a> Debezium<'a> {
         if Instant::now() > end {
             block_in_place(|| self.connector.check()).context(what.to_owned())?;
         }
-        ensure!(Instant::now() <= end, "{what} after {WITHIN:?}");
-        tokio::time::sleep(LOOK).await;
+        ensure!(Instant::now() <= end, "{what} after {TIMEOUT:?}");
+        tokio::time::sleep(POLL_INTERVAL).await;
         Ok(())
     }
 
-    fn sides(&self) -> Sides {
-        let Beside { pid, database_pid, broker_pid, .. } = *self.beside;
-        Sides { database: database_pid, broker: broker_pid, client: pid }
+    fn sides(&self) -> SidePids {
+        let DebeziumEnv { pid, database_pid, broker_pid, .. } = *self.debezium_env;
+        SidePids { database: database_pid, broker: broker_pid, client: pid }
     }
 }

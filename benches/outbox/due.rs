@@ -11,7 +11,7 @@ use crate::database;
 use crate::timed::Instants;
 
 /// How often the two clocks are compared; the quickest answer says most.
-const LOOKS: usize = 100;
+const COMPARISONS: usize = 100;
 
 #[derive(QueryableByName)]
 struct Due {
@@ -37,7 +37,7 @@ pub(crate) async fn instants(conn: &mut AsyncPgConnection) -> Result<Instants> {
 /// One moment, as our clock and as the database's tell it.
 async fn compared(conn: &mut AsyncPgConnection) -> Result<(Instant, i64)> {
     let mut best: Option<(Duration, Instant, i64)> = None;
-    for _ in 0..LOOKS {
+    for _ in 0..COMPARISONS {
         let asked_at = Instant::now();
         let query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS count";
         let micros = database::count(conn, query).await?;

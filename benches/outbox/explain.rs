@@ -17,20 +17,20 @@ use futures_util::FutureExt as _;
 
 use crate::{application, database};
 
-const WITHIN: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Runs of which the last counts: the first ones set hint bits and fill caches.
 const RUNS: usize = 3;
 
 /// The texts of a claim: the BEGIN with its settings, and what locks due rows.
 #[derive(Debug, Clone)]
-pub(crate) struct Claim {
+pub(crate) struct ClaimSql {
     begin: String,
     text: String,
 }
 
-/// The text of a look.
+/// The text of a poll.
 #[derive(Debug, Clone)]
-pub(crate) struct Look(String);
+pub(crate) struct PollSql(String);
 
 /// What one took.
 #[derive(Debug, Clone, Copy)]
@@ -41,35 +41,36 @@ pub(crate) struct Pages {
 }
 
 /// Looks over a relay's shoulder while it claims something: a text written down here would soon be another one.
-pub(crate) async fn seen(url: &str) -> Result<(Claim, Look)> {
+pub(crate) async fn capture_statements(url: &str) -> Result<(ClaimSql, PollSql)> {
     const TOPIC: &str = "seen";
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let captured = Arc::new(Mutex::new(CapturedStatements::default()));
     let outbox = application::outbox(&[TOPIC])?;
     database::reset(url).await?;
     database::fill(url, TOPIC, 1, 1, 0).await?;
-    let relay = outbox.relay().store(PostgresStore::new(watched(url, &seen)?)).transport(MemoryTransport::new());
+    let relay =
+        outbox.relay().store(PostgresStore::new(capturing_pool(url, &captured)?)).transport(MemoryTransport::new());
     let relay = relay.start().await.context("start the relay")?;
     let both = || {
-        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        Some((seen.claim.clone()?, seen.look.clone()?))
+        let captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((captured.claim.clone()?, captured.poll.clone()?))
     };
-    let both = application::until(WITHIN, both).await;
+    let both = application::until(TIMEOUT, both).await;
     application::stop_relay(relay).await;
     both.context("the relay looks for what is due and claims it")
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    claim: Option<Claim>,
-    look: Option<Look>,
+struct CapturedStatements {
+    claim: Option<ClaimSql>,
+    poll: Option<PollSql>,
 }
 
-/// A pool whose connections note the look, the statement that locks due rows, and the BEGIN before it.
-fn watched(url: &str, seen: &Arc<Mutex<Seen>>) -> Result<Pool<AsyncPgConnection>> {
+/// A pool whose connections note the poll, the statement that locks due rows, and the BEGIN before it.
+fn capturing_pool(url: &str, captured: &Arc<Mutex<CapturedStatements>>) -> Result<Pool<AsyncPgConnection>> {
     let mut config = ManagerConfig::<AsyncPgConnection>::default();
-    let seen = Arc::clone(seen);
+    let captured = Arc::clone(captured);
     config.custom_setup = Box::new(move |url| {
-        let (url, seen) = (url.to_owned(), Arc::clone(&seen));
+        let (url, captured) = (url.to_owned(), Arc::clone(&captured));
         async move {
             let mut conn = AsyncPgConnection::establish(&url).await?;
             let mut begin = String::new();
@@ -80,10 +81,10 @@ fn watched(url: &str, seen: &Arc<Mutex<Seen>>) -> Result<Pool<AsyncPgConnection>
                 if text.starts_with("BEGIN") {
                     begin = text;
                 } else if text.contains("due_at <= statement_timestamp()") && text.contains("SKIP LOCKED") {
-                    let claim = Claim { begin: begin.clone(), text: without_binds() };
-                    seen.lock().unwrap_or_else(PoisonError::into_inner).claim = Some(claim);
+                    let claim = ClaimSql { begin: begin.clone(), text: without_binds() };
+                    captured.lock().unwrap_or_else(PoisonError::into_inner).claim = Some(claim);
                 } else if text.contains("LEFT JOIN LATERAL") && text.contains("due_at > coalesce") {
-                    seen.lock().unwrap_or_else(PoisonError::into_inner).look = Some(Look(without_binds()));
+                    captured.lock().unwrap_or_else(PoisonError::into_inner).poll = Some(PollSql(without_binds()));
                 }
             });
             Ok::<_, ConnectionError>(conn)
@@ -111,7 +112,7 @@ async fn first_due(conn: &mut AsyncPgConnection, topic: &str) -> Result<String> 
     Ok(sql_query(query).bind::<Text, _>(topic).get_result::<First>(conn).await?.due_at)
 }
 
-impl Claim {
+impl ClaimSql {
     /// Runs it, with its own settings and the bounds of a relay by default, and takes it back. From the watermark on as it
     /// stands in a relay at work, or of everything.
     pub(crate) async fn explain(&self, conn: &mut AsyncPgConnection, topic: &str, is_at_work: bool) -> Result<Pages> {
@@ -136,7 +137,7 @@ impl Claim {
     }
 }
 
-impl Look {
+impl PollSql {
     /// Runs it from the watermark as it stands in a relay at work, or from the beginning.
     pub(crate) async fn explain(&self, conn: &mut AsyncPgConnection, topic: &str, is_at_work: bool) -> Result<Pages> {
         let limits = Limits::default();

@@ -9,7 +9,7 @@ use diesel_outbox::transport::MemoryTransport;
 use serde::Serialize;
 
 use crate::application;
-use crate::arguments::Place;
+use crate::arguments::BenchEnv;
 use crate::clients::Clients;
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::database;
@@ -26,7 +26,7 @@ pub(crate) const BATCH: i64 = 100;
 /// How a message is enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Enqueue {
-    /// Not at all: the floor.
+    /// Not at all: the baseline.
     Never,
     /// By `enqueue_async` in Diesel's transaction.
     Hook,
@@ -41,13 +41,13 @@ pub(crate) enum Enqueue {
 
 /// What takes the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Relayed {
+pub(crate) enum RelayTo {
     /// No relay runs.
     Nowhere,
-    ToMemory,
-    ToKafka,
+    Memory,
+    Kafka,
     /// And what was sent stays in the history.
-    ToKafkaAndKept,
+    KafkaAndKept,
 }
 
 /// For how long messages may lie at the end of a leg whose relay keeps up.
@@ -60,11 +60,11 @@ const WARM_UP: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) enqueue: Enqueue,
-    pub(crate) relayed: Relayed,
+    pub(crate) relay_to: RelayTo,
 }
 
 impl Load {
-    pub(crate) const FLOOR: Self = Self { enqueue: Enqueue::Never, relayed: Relayed::Nowhere };
+    pub(crate) const BASELINE: Self = Self { enqueue: Enqueue::Never, relay_to: RelayTo::Nowhere };
 
     fn messages_per_tx(self) -> f64 {
         match self.enqueue {
@@ -75,20 +75,20 @@ impl Load {
     }
 
     pub(crate) fn name(self) -> &'static str {
-        match (self.enqueue, self.relayed) {
+        match (self.enqueue, self.relay_to) {
             (Enqueue::Never, _) => "without outbox",
-            (Enqueue::Hook, Relayed::Nowhere) => "hook, no relay",
-            (Enqueue::Hook, Relayed::ToMemory) => "hook, memory",
-            (Enqueue::Hook, Relayed::ToKafka) => "hook, Kafka",
-            (Enqueue::Hook, Relayed::ToKafkaAndKept) => "hook, Kafka, kept",
-            (Enqueue::Transaction, Relayed::Nowhere) => "outbox.transaction, no relay",
-            (Enqueue::Transaction, Relayed::ToMemory) => "outbox.transaction, memory",
-            (Enqueue::Transaction, Relayed::ToKafka) => "outbox.transaction, Kafka",
-            (Enqueue::Transaction, Relayed::ToKafkaAndKept) => "outbox.transaction, Kafka, kept",
-            (Enqueue::Batch, Relayed::Nowhere) => "100 in a transaction, no relay",
-            (Enqueue::Batch, Relayed::ToMemory) => "100 in a transaction, memory",
-            (Enqueue::Batch, Relayed::ToKafka) => "100 in a transaction, Kafka",
-            (Enqueue::Batch, Relayed::ToKafkaAndKept) => "100 in a transaction, Kafka, kept",
+            (Enqueue::Hook, RelayTo::Nowhere) => "hook, no relay",
+            (Enqueue::Hook, RelayTo::Memory) => "hook, memory",
+            (Enqueue::Hook, RelayTo::Kafka) => "hook, Kafka",
+            (Enqueue::Hook, RelayTo::KafkaAndKept) => "hook, Kafka, kept",
+            (Enqueue::Transaction, RelayTo::Nowhere) => "outbox.transaction, no relay",
+            (Enqueue::Transaction, RelayTo::Memory) => "outbox.transaction, memory",
+            (Enqueue::Transaction, RelayTo::Kafka) => "outbox.transaction, Kafka",
+            (Enqueue::Transaction, RelayTo::KafkaAndKept) => "outbox.transaction, Kafka, kept",
+            (Enqueue::Batch, RelayTo::Nowhere) => "100 in a transaction, no relay",
+            (Enqueue::Batch, RelayTo::Memory) => "100 in a transaction, memory",
+            (Enqueue::Batch, RelayTo::Kafka) => "100 in a transaction, Kafka",
+            (Enqueue::Batch, RelayTo::KafkaAndKept) => "100 in a transaction, Kafka, kept",
             (Enqueue::ByHand, _) => "by hand",
         }
     }
@@ -113,9 +113,9 @@ pub(crate) struct Throughput {
 
 /// Runs both ways to enqueue for a while, and forgets what they gave: a process and a broker do much once, and whichever leg came
 /// first would pay for it.
-pub(crate) async fn warm_up(place: &Place, recorder: &Recorder) -> Result<()> {
+pub(crate) async fn warm_up(env: &BenchEnv, recorder: &Recorder) -> Result<()> {
     for enqueue in [Enqueue::Hook, Enqueue::Transaction] {
-        run(Load { enqueue, relayed: Relayed::ToKafka }, &place.postgres, place, recorder, WARM_UP).await?;
+        run(Load { enqueue, relay_to: RelayTo::Kafka }, &env.postgres, env, recorder, WARM_UP).await?;
     }
     Ok(())
 }
@@ -124,39 +124,39 @@ pub(crate) async fn warm_up(place: &Place, recorder: &Recorder) -> Result<()> {
 pub(crate) async fn run(
     load: Load,
     url: &str,
-    place: &Place,
+    env: &BenchEnv,
     recorder: &Recorder,
     duration: Duration,
 ) -> Result<(Throughput, CpuShare)> {
-    database::reset(&place.postgres).await?;
-    run_in_emptied(load, url, place, recorder, duration).await
+    database::reset(&env.postgres).await?;
+    run_in_emptied(load, url, env, recorder, duration).await
 }
 
 /// The same in tables that the caller has emptied: others may be at them since.
 pub(crate) async fn run_in_emptied(
     load: Load,
     url: &str,
-    place: &Place,
+    env: &BenchEnv,
     recorder: &Recorder,
     duration: Duration,
 ) -> Result<(Throughput, CpuShare)> {
     recorder.reset();
-    let is_kept = load.relayed == Relayed::ToKafkaAndKept;
-    let outbox = if is_kept { application::outbox_that_keeps(TOPIC)? } else { application::outbox(&[TOPIC])? };
-    let relay = match load.relayed {
-        Relayed::Nowhere => None,
-        Relayed::ToMemory => Some(application::start_relay(&outbox, url, MemoryTransport::new()).await?),
-        Relayed::ToKafka | Relayed::ToKafkaAndKept => {
-            Some(application::start_relay(&outbox, url, application::kafka(&place.kafka)?).await?)
+    let is_kept = load.relay_to == RelayTo::KafkaAndKept;
+    let outbox = if is_kept { application::outbox_with_history(TOPIC)? } else { application::outbox(&[TOPIC])? };
+    let relay = match load.relay_to {
+        RelayTo::Nowhere => None,
+        RelayTo::Memory => Some(application::start_relay(&outbox, url, MemoryTransport::new()).await?),
+        RelayTo::Kafka | RelayTo::KafkaAndKept => {
+            Some(application::start_relay(&outbox, url, application::kafka(&env.kafka)?).await?)
         }
     };
     let clients = Clients::start::<AsyncPgConnection>(CONNECTIONS, load.enqueue, url, &outbox).await?;
     tokio::time::sleep(duration / 5).await; // statements are prepared, pools are full
-    let (cpu, started, before) = (CpuMeter::start(place.root)?, Instant::now(), clients.committed());
+    let (cpu, started, before) = (CpuMeter::start(env.root)?, Instant::now(), clients.committed());
     tokio::time::sleep(duration).await;
     let (committed, elapsed, cpu) = (clients.committed() - before, started.elapsed(), cpu.stop()?);
     let transactions = clients.stop().await?;
-    let rows_left = database::rows_left(&place.postgres).await?;
+    let rows_left = database::rows_left(&env.postgres).await?;
     if let Some(relay) = relay {
         application::stop_relay(relay).await;
     }
@@ -167,7 +167,7 @@ pub(crate) async fn run_in_emptied(
         cpu_us_per_tx: cpu.own_us / committed.max(1) as f64,
         rows_left,
         transactions,
-        rows_kept: database::rows_kept(&place.postgres).await?,
+        rows_kept: database::rows_kept(&env.postgres).await?,
         rows_per_confirm: mean(&recorder.values(CONFIRM_ROWS)),
         rows_per_settle: mean(&recorder.values(SETTLE_ROWS)),
         counters: recorder.counts(),
@@ -179,7 +179,7 @@ pub(crate) async fn run_in_emptied(
 pub(crate) fn ensure_kept_up(load: Load, rows_left: i64, tx_per_second: f64) -> Result<()> {
     let rows_left_max = BEHIND_MAX.as_secs_f64() * tx_per_second * load.messages_per_tx();
     ensure!(
-        load.relayed == Relayed::Nowhere || rows_left as f64 <= rows_left_max,
+        load.relay_to == RelayTo::Nowhere || rows_left as f64 <= rows_left_max,
         "{}: the relay fell behind, {rows_left} rows are left at {tx_per_second:.0} transactions a second",
         load.name()
     );

@@ -14,15 +14,15 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::application::{self, OrderPlaced, PAYLOAD_BYTES};
-use crate::arguments::Place;
-use crate::broker::Raw;
+use crate::arguments::BenchEnv;
+use crate::broker::BareProducer;
 use crate::clients::place_order;
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::database;
 use crate::load::{CONNECTIONS, TOPIC};
 use crate::recorder::Recorder;
 use crate::stats::Waits;
-use crate::timed::{Committed, Instants, Timed};
+use crate::timed::{CommitTimer, Instants, Timed};
 
 /// For how long messages come before the measured ones: connections, statements and the producer are warm then.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -150,7 +150,8 @@ pub(crate) async fn clients(
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
         let mut conn = database::connect(url).await?;
-        let (outbox, ticks, committed, end) = (outbox.clone(), ticks.clone(), committed.clone(), Committed::default());
+        let (outbox, ticks, committed, end) =
+            (outbox.clone(), ticks.clone(), committed.clone(), CommitTimer::default());
         conn.set_instrumentation(outbox.commit_hook().chain(end.instrumentation()));
         clients.push(tokio::spawn(async move {
             let mut begun = Vec::new();
@@ -175,17 +176,17 @@ pub(crate) async fn clients(
 }
 
 /// Business transactions with a message in each, relayed to Kafka.
-pub(crate) async fn outbox(place: &Place, recorder: &Recorder, of: OpenLoop, topic: Topic) -> Result<(Leg, CpuShare)> {
-    database::reset(&place.postgres).await?;
+pub(crate) async fn outbox(env: &BenchEnv, recorder: &Recorder, of: OpenLoop, topic: Topic) -> Result<(Leg, CpuShare)> {
+    database::reset(&env.postgres).await?;
     let outbox = Outbox::builder().topic(topic).build().context("build the outbox")?;
     let (committed, delivered) = (Instants::default(), Instants::default());
-    let transport = Timed { inner: application::kafka(&place.kafka)?, delivered: delivered.clone() };
-    let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
-    application::owns(&relay, of.lanes).await?;
+    let transport = Timed { inner: application::kafka(&env.kafka)?, delivered: delivered.clone() };
+    let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
+    application::wait_for_lanes(&relay, of.lanes).await?;
     let ticks = Ticks::start(of.messages(), of.per_second);
     recorder.reset();
-    let (cpu, mut begun) = (CpuMeter::start(place.root)?, Vec::new());
-    for client in clients(&place.postgres, &outbox, (TOPIC, of.keys, of.warm_up()), &ticks, &committed).await? {
+    let (cpu, mut begun) = (CpuMeter::start(env.root)?, Vec::new());
+    for client in clients(&env.postgres, &outbox, (TOPIC, of.keys, of.warm_up()), &ticks, &committed).await? {
         begun.extend(client.await??);
     }
     let late_us_p99 = of.late_us_p99(&begun)?;
@@ -199,20 +200,20 @@ pub(crate) async fn outbox(place: &Place, recorder: &Recorder, of: OpenLoop, top
 }
 
 /// A bare producer, called from the same kind of tasks.
-pub(crate) async fn bare(place: &Place, of: OpenLoop) -> Result<(Leg, CpuShare)> {
-    let raw = Arc::new(Raw::new(&place.kafka, TOPIC, of.messages())?);
+pub(crate) async fn bare(env: &BenchEnv, of: OpenLoop) -> Result<(Leg, CpuShare)> {
+    let bare = Arc::new(BareProducer::new(&env.kafka, TOPIC, of.messages())?);
     let ticks = Ticks::start(of.messages(), of.per_second);
-    let cpu = CpuMeter::start(place.root)?;
+    let cpu = CpuMeter::start(env.root)?;
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
-        let (raw, ticks) = (Arc::clone(&raw), ticks.clone());
+        let (bare, ticks) = (Arc::clone(&bare), ticks.clone());
         clients.push(tokio::spawn(async move {
             let (mut sent, mut begun) = (Vec::new(), Vec::new());
             while let Some(tick) = ticks.next().await {
                 let (number, payload) = (tick.number, vec![b'x'; PAYLOAD_BYTES]);
                 begun.push(tick.begin());
-                sent.push((number, raw.now()));
-                raw.send(TOPIC, number, &number.to_string(), &payload)?;
+                sent.push((number, bare.now()));
+                bare.send(TOPIC, number, &number.to_string(), &payload)?;
             }
             anyhow::Ok((sent, begun))
         }));
@@ -224,7 +225,7 @@ pub(crate) async fn bare(place: &Place, of: OpenLoop) -> Result<(Leg, CpuShare)>
         begun.extend(begun_by_it);
     }
     let late_us_p99 = of.late_us_p99(&begun)?;
-    let delivered = raw.wait(of.messages())?;
+    let delivered = bare.wait(of.messages())?;
     let measured = sent.iter().filter(|(number, _)| *number >= of.warm_up());
     let waits: Vec<f64> = measured.map(|(number, at)| (delivered[*number] - at) as f64 / 1e3).collect();
     Ok((leg(&waits, late_us_p99, None, Default::default())?, cpu.stop()?))

@@ -19,7 +19,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
 /// The longest wait, after which the thread looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How soon a socket that took nothing is tried again.
 const RETRY: Duration = Duration::from_micros(50);
 
@@ -118,7 +118,7 @@ impl Wires {
                 timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
             }
             events.clear();
-            let look = Timespec::try_from(LOOK)?;
+            let look = Timespec::try_from(POLL_INTERVAL)?;
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&look)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("wait for sockets"),

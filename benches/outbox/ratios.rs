@@ -1,7 +1,7 @@
-//! Legs against the floor of their own round.
+//! Legs against the baseline of their own round.
 
-use crate::load::{Load, Relayed, Throughput};
-use crate::report::{Figure, Floor};
+use crate::load::{Load, RelayTo, Throughput};
+use crate::report::{Figure, Target};
 
 /// Transactions a second, of each leg in the order they ran.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl Rounds {
     /// The same, with what the leg's relay had still to do at its end.
     pub(crate) fn push_leg(&mut self, load: Load, leg: &Throughput) {
         self.push(load, leg.tx_per_second);
-        if load.relayed != Relayed::Nowhere {
+        if load.relay_to != RelayTo::Nowhere {
             self.rows_left.push((load, leg.rows_left as f64));
         }
     }
@@ -27,37 +27,37 @@ impl Rounds {
     /// What the leg's relay had still to do at its end: a business beside one that falls behind would be fast.
     pub(crate) fn left(&self, what: &str, load: Load) -> Figure {
         let rows = self.rows_left.iter().filter(|(of, _)| *of == load).map(|(_, rows)| *rows).collect();
-        Figure::new(format!("{what}, {}, rows left at the end", load.name()), "rows", rows, Floor::None)
+        Figure::new(format!("{what}, {}, rows left at the end", load.name()), "rows", rows, Target::None)
     }
 
-    /// The leg as a share of the floor.
-    pub(crate) fn figure(&self, what: &str, load: Load, floor: Floor) -> Figure {
-        Figure::new(format!("{what}, {}", load.name()), "", self.shares(load), floor)
+    /// The leg as a share of the baseline.
+    pub(crate) fn figure(&self, what: &str, load: Load, target: Target) -> Figure {
+        Figure::new(format!("{what}, {}", load.name()), "", self.shares(load), target)
     }
 
     /// The leg in transactions a second.
     pub(crate) fn absolute(&self, what: &str, load: Load) -> Figure {
         let rates = self.legs.iter().filter(|(of, _)| *of == load).map(|(_, rate)| *rate).collect();
-        Figure::new(format!("{what}, {}", load.name()), "tx/s", rates, Floor::None)
+        Figure::new(format!("{what}, {}", load.name()), "tx/s", rates, Target::None)
     }
 
-    /// One share for each run of the leg: against the mean of the floor's runs right before and right after it, because
+    /// One share for each run of the leg: against the mean of the baseline's runs right before and right after it, because
     /// a machine is not equally fast all the time.
     pub(crate) fn shares(&self, load: Load) -> Vec<f64> {
         let runs = self.legs.iter().enumerate().filter(|(_, (of, _))| *of == load);
-        runs.filter_map(|(at, (_, rate))| Some(rate / self.floor_around(at)?)).collect()
+        runs.filter_map(|(at, (_, rate))| Some(rate / self.baseline_around(at)?)).collect()
     }
 
-    /// By how much more of the floor the one reaches than the other, round by round.
-    pub(crate) fn less(&self, what: &str, (one, other): (Load, Load), floor: Floor) -> Figure {
+    /// By how much more of the baseline the one reaches than the other, round by round.
+    pub(crate) fn less(&self, what: &str, (one, other): (Load, Load), target: Target) -> Figure {
         let differences = self.shares(one).into_iter().zip(self.shares(other)).map(|(one, other)| one - other);
-        Figure::new(format!("{what}, {} less {}", one.name(), other.name()), "", differences.collect(), floor)
+        Figure::new(format!("{what}, {} less {}", one.name(), other.name()), "", differences.collect(), target)
     }
 
-    fn floor_around(&self, at: usize) -> Option<f64> {
-        let is_floor = |leg: &&(Load, f64)| leg.0 == Load::FLOOR;
-        let before = self.legs[..at].iter().rev().find(is_floor).map(|(_, rate)| *rate);
-        let after = self.legs[at..].iter().find(is_floor).map(|(_, rate)| *rate);
+    fn baseline_around(&self, at: usize) -> Option<f64> {
+        let is_baseline = |leg: &&(Load, f64)| leg.0 == Load::BASELINE;
+        let before = self.legs[..at].iter().rev().find(is_baseline).map(|(_, rate)| *rate);
+        let after = self.legs[at..].iter().find(is_baseline).map(|(_, rate)| *rate);
         match (before, after) {
             (Some(before), Some(after)) => Some(f64::midpoint(before, after)),
             (one, other) => one.or(other),

@@ -9,7 +9,7 @@ use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 
 use crate::broker::PARTITIONS;
 
-const WITHIN: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Reader {
     consumer: BaseConsumer,
@@ -26,7 +26,7 @@ impl Reader {
 
     /// How many messages are in the topic, by its offsets: three requests.
     pub(crate) fn count(&self) -> Result<u64> {
-        let ends = (0..PARTITIONS).map(|partition| self.consumer.fetch_watermarks(&self.topic, partition, WITHIN));
+        let ends = (0..PARTITIONS).map(|partition| self.consumer.fetch_watermarks(&self.topic, partition, TIMEOUT));
         let counts = ends.map(|ends| ends.map(|(low, high)| u64::try_from(high - low).unwrap_or_default()));
         Ok(counts.sum::<Result<u64, KafkaError>>()?)
     }
@@ -57,13 +57,13 @@ impl Reader {
     }
 
     fn next(&self) -> Result<rdkafka::message::BorrowedMessage<'_>> {
-        let end = Instant::now() + WITHIN;
+        let end = Instant::now() + TIMEOUT;
         loop {
             // Errors here are those of a connection, which the client makes anew.
             if let Some(Ok(message)) = self.consumer.poll(Duration::from_millis(200)) {
                 return Ok(message);
             }
-            ensure!(Instant::now() < end, "nothing comes for {WITHIN:?}");
+            ensure!(Instant::now() < end, "nothing comes for {TIMEOUT:?}");
         }
     }
 }

@@ -9,30 +9,30 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::application;
-use crate::arguments::Place;
+use crate::arguments::BenchEnv;
 use crate::recorder::Recorder;
 
 /// Lanes of an ordered topic here.
 pub(crate) const LANES: u16 = 16;
 
-const WITHIN: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What the process relays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A topic without order, by the default limits.
     Plain,
-    /// A topic of [`LANES`], by [`application::quick_to_take_over`].
-    OrderedAndQuick,
+    /// A topic of [`LANES`], by [`application::fast_takeover_limits`].
+    OrderedFastTakeover,
     /// The same, fenced.
-    FencedAndQuick,
+    FencedFastTakeover,
 }
 
 impl Role {
     const NAMES: [(&str, Self); 3] = [
         ("plain", Self::Plain),
-        ("ordered-and-quick", Self::OrderedAndQuick),
-        ("fenced-and-quick", Self::FencedAndQuick),
+        ("ordered-fast-takeover", Self::OrderedFastTakeover),
+        ("fenced-fast-takeover", Self::FencedFastTakeover),
     ];
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
@@ -47,8 +47,8 @@ impl Role {
     pub(crate) fn topic(self, name: &str) -> Topic {
         match self {
             Self::Plain => Topic::new(name),
-            Self::OrderedAndQuick => Topic::new(name).ordered_by_key().lanes(LANES),
-            Self::FencedAndQuick => Topic::new(name).ordered_by_key().lanes(LANES).fenced(),
+            Self::OrderedFastTakeover => Topic::new(name).ordered_by_key().lanes(LANES),
+            Self::FencedFastTakeover => Topic::new(name).ordered_by_key().lanes(LANES).fenced(),
         }
     }
 }
@@ -96,7 +96,7 @@ impl RelayProcess {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(WITHIN, waiting).await.context("the relay process did not deliver in time")?
+        tokio::time::timeout(TIMEOUT, waiting).await.context("the relay process did not deliver in time")?
     }
 
     /// The end of its input is its end.
@@ -113,15 +113,15 @@ impl RelayProcess {
 }
 
 /// The far side.
-pub(crate) async fn be_relay(place: &Place, recorder: &Recorder, topic: &str, role: Role) -> Result<()> {
+pub(crate) async fn run_relay(env: &BenchEnv, recorder: &Recorder, topic: &str, role: Role) -> Result<()> {
     let (kafka, limits) = match role {
-        Role::Plain => (application::kafka(&place.kafka)?, Limits::default()),
-        Role::OrderedAndQuick | Role::FencedAndQuick => {
-            (application::impatient_kafka(&place.kafka)?, application::quick_to_take_over())
+        Role::Plain => (application::kafka(&env.kafka)?, Limits::default()),
+        Role::OrderedFastTakeover | Role::FencedFastTakeover => {
+            (application::kafka_with_short_timeout(&env.kafka)?, application::fast_takeover_limits())
         }
     };
     let outbox = Outbox::builder().topic(role.topic(topic)).build().context("build the outbox")?;
-    let relay = application::start_relay_with(&outbox, &place.postgres, kafka, limits).await?;
+    let relay = application::start_relay_with(&outbox, &env.postgres, kafka, limits).await?;
     let mut questions = BufReader::new(tokio::io::stdin()).lines();
     while questions.next_line().await?.is_some() {
         let delivered = recorder.count(diesel_outbox::metrics::DELIVERED);

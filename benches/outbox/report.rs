@@ -1,4 +1,4 @@
-//! What a row gives: figures against their floors, and every leg they come from.
+//! What a row gives: figures against their targets, and every leg they come from.
 
 use std::path::Path;
 use std::time::Instant;
@@ -6,20 +6,20 @@ use std::time::Instant;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
-pub(crate) use xtask::results::{Figure, Floor};
-use xtask::results::{Machine, Origin, RowResult, Spread, short};
+pub(crate) use xtask::bench_results::{Figure, Target};
+use xtask::bench_results::{Machine, Origin, RowResult, Spread, short};
 
 use crate::cpu::CpuShare;
 
 /// The legs of a row, in the order they ran.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct LegLog {
     started: Instant,
     legs: Vec<Value>,
     others: Vec<f64>,
 }
 
-impl Journal {
+impl LegLog {
     pub(crate) fn start() -> Self {
         Self { started: Instant::now(), legs: Vec::new(), others: Vec::new() }
     }

@@ -64,28 +64,28 @@ struct TimedLane {
 
 /// The receipt that was given to us, behind the one that we gave.
 #[derive(Debug)]
-struct Noting {
+struct TimedReceipt {
     receipt: Mutex<Option<Receipt>>,
     delivered: Instants,
 }
 
 impl Instants {
     /// A receipt that notes here when its message is delivered, and hands every outcome on to `receipt`.
-    fn noting(&self, message_id: MessageId, receipt: Receipt) -> Receipt {
-        let noting = Noting { receipt: Mutex::new(Some(receipt)), delivered: self.clone() };
-        Receipt::new(RowKey { id: 0, message_id }, Arc::new(noting))
+    fn timed_receipt(&self, message_id: MessageId, receipt: Receipt) -> Receipt {
+        let timed = TimedReceipt { receipt: Mutex::new(Some(receipt)), delivered: self.clone() };
+        Receipt::new(RowKey { id: 0, message_id }, Arc::new(timed))
     }
 }
 
-impl ReceiptSink for Noting {
-    fn settle(&self, row: RowKey, outcome: Outcome) {
+impl ReceiptSink for TimedReceipt {
+    fn complete(&self, row: RowKey, outcome: Outcome) {
         let now = Instant::now();
         if matches!(outcome, Outcome::Delivered) {
             self.delivered.note(row.message_id, now);
         }
         let receipt = self.receipt.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(receipt) = receipt {
-            receipt.settle(outcome);
+            receipt.complete(outcome);
         }
     }
 }
@@ -99,15 +99,15 @@ impl<T: Transport> Transport for Timed<T> {
         self.inner.prepare(topics).await
     }
     fn send(&self, envelope: Envelope, receipt: Receipt) {
-        let receipt = self.delivered.noting(envelope.message_id, receipt);
+        let receipt = self.delivered.timed_receipt(envelope.message_id, receipt);
         self.inner.send(envelope, receipt);
     }
     fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
-        let noting = messages.into_iter().map(|(envelope, receipt)| {
-            let receipt = self.delivered.noting(envelope.message_id, receipt);
+        let timed = messages.into_iter().map(|(envelope, receipt)| {
+            let receipt = self.delivered.timed_receipt(envelope.message_id, receipt);
             (envelope, receipt)
         });
-        self.inner.send_all(noting.collect());
+        self.inner.send_all(timed.collect());
     }
     async fn probe(&self) -> Result<(), TransportError> {
         self.inner.probe().await
@@ -118,11 +118,11 @@ impl<T: Transport> Transport for Timed<T> {
     fn in_flight_max(&self) -> usize {
         self.inner.in_flight_max()
     }
-    fn sends_one_by_one(&self) -> bool {
-        self.inner.sends_one_by_one()
+    fn sends_individually(&self) -> bool {
+        self.inner.sends_individually()
     }
-    fn can_fence(&self) -> bool {
-        self.inner.can_fence()
+    fn supports_fencing(&self) -> bool {
+        self.inner.supports_fencing()
     }
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         let inner = self.inner.fence(lane).await?;
@@ -135,11 +135,11 @@ impl<T: Transport> Transport for Timed<T> {
 
 impl FencedLane for TimedLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        let noting = messages.into_iter().map(|FencedMessage { envelope, receipt, run }| {
-            let receipt = self.delivered.noting(envelope.message_id, receipt);
-            FencedMessage { envelope, receipt, run }
+        let timed = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence: run }| {
+            let receipt = self.delivered.timed_receipt(envelope.message_id, receipt);
+            FencedMessage { envelope, receipt, sequence: run }
         });
-        self.inner.send_all(noting.collect());
+        self.inner.send_all(timed.collect());
     }
     fn is_open(&self) -> bool {
         self.inner.is_open()
@@ -148,9 +148,9 @@ impl FencedLane for TimedLane {
 
 /// When the last transaction of a connection had committed.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Committed(Arc<Mutex<(bool, Option<Instant>)>>);
+pub(crate) struct CommitTimer(Arc<Mutex<(bool, Option<Instant>)>>);
 
-impl Committed {
+impl CommitTimer {
     /// The instrumentation that finds out: the end of the statement that follows the announcement of a COMMIT.
     pub(crate) fn instrumentation(&self) -> impl FnMut(InstrumentationEvent<'_>) + Send + use<> {
         let this = self.clone();

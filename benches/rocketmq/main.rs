@@ -31,10 +31,10 @@ use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::cpu::CpuMeter;
-use crate::raw::{Properties, Raw};
-use crate::report::{Figure, Floor, Journal};
+use crate::raw::{BareClient, Properties};
+use crate::report::{Figure, LegLog, Target};
 use crate::stats::Waits;
-use crate::transports::{Hands, PAYLOAD_BYTES, TOPIC, drain, fill, relays_in_flight_max, send_many};
+use crate::transports::{PAYLOAD_BYTES, TOPIC, TestSender, drain, fill, relays_in_flight_max, send_many};
 
 const ROWS: usize = 200_000;
 const SINGLES: usize = 3_000;
@@ -51,14 +51,14 @@ async fn main() -> Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     database::make_tables(&postgres).await?;
-    let raw = Raw::start(&rocketmq, TOPIC).await?;
+    let raw = BareClient::start(&rocketmq, TOPIC).await?;
     // A JVM that has compiled nothing yet is several times slower.
     raw.drain(ROWS, PAYLOAD_BYTES, Properties::Few).await?;
     raw.drain(ROWS, PAYLOAD_BYTES, Properties::Ours).await?;
-    let (mut journal, root) = (Journal::start(), root.parse()?);
-    let mut figures = drains(&postgres, &rocketmq, &raw, root, &mut journal).await?;
-    figures.extend(singles(&rocketmq, &raw, root, &mut journal).await?);
-    journal.close("rocketmq", std::path::Path::new(&results), figures)
+    let (mut leg_log, root) = (LegLog::start(), root.parse()?);
+    let mut figures = drains(&postgres, &rocketmq, &raw, root, &mut leg_log).await?;
+    figures.extend(singles(&rocketmq, &raw, root, &mut leg_log).await?);
+    leg_log.close("rocketmq", std::path::Path::new(&results), figures)
 }
 
 /// Messages a second of one round.
@@ -71,11 +71,17 @@ struct Round {
     drained: f64,
 }
 
-async fn drains(postgres: &str, rocketmq: &str, raw: &Raw, root: u32, journal: &mut Journal) -> Result<Vec<Figure>> {
+async fn drains(
+    postgres: &str,
+    rocketmq: &str,
+    raw: &BareClient,
+    root: u32,
+    leg_log: &mut LegLog,
+) -> Result<Vec<Figure>> {
     let (mut rounds, mut shares) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let cpu = CpuMeter::start(root)?;
-        let before = floors(raw).await?;
+        let before = baselines(raw).await?;
         let sending = send_many(connect(rocketmq)?, ROWS, relays_in_flight_max());
         let transport = tokio::spawn(sending).await??;
         let sending = send_many(connect(rocketmq)?, ROWS, claims_in_flight_max());
@@ -85,23 +91,23 @@ async fn drains(postgres: &str, rocketmq: &str, raw: &Raw, root: u32, journal: &
         let cpu = CpuMeter::start(root)?;
         let drained = drain(postgres, ROWS, connect(rocketmq)?).await?;
         let draining = cpu.stop()?;
-        let after = floors(raw).await?;
+        let after = baselines(raw).await?;
         let [bare, bare_with_our_properties] = [0, 1].map(|which| f64::midpoint(before[which], after[which]));
         let round = Round { bare, bare_with_our_properties, transport, transport_by_claims, drained };
-        journal.leg("messages a second", between, &round)?;
+        leg_log.leg("messages a second", between, &round)?;
         let [database, broker] = [draining.database, draining.java].map(|of| of / draining.own);
         let of_own = serde_json::json!({ "drained": drained, "database": database, "broker": broker });
-        journal.leg("drain, shares of its processor time", draining, of_own)?;
+        leg_log.leg("drain, shares of its processor time", draining, of_own)?;
         rounds.push(round);
         shares.push([database, broker]);
     }
     let all = |of: fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<_>>();
     let [database, broker] = [0, 1].map(|which| shares.iter().map(|shares| shares[which]).collect::<Vec<_>>());
-    let wanted = Floor::AtLeast(0.7);
+    let wanted = Target::AtLeast(0.7);
     Ok(vec![
-        Figure::new("bare RocketMQ client, batches of 1,000", "msg/s", all(|of| of.bare), Floor::None),
-        Figure::new("the same, with our properties", "msg/s", all(|of| of.bare_with_our_properties), Floor::None),
-        Figure::new("transport alone, 200,000 x 500 B", "msg/s", all(|of| of.transport), Floor::None),
+        Figure::new("bare RocketMQ client, batches of 1,000", "msg/s", all(|of| of.bare), Target::None),
+        Figure::new("the same, with our properties", "msg/s", all(|of| of.bare_with_our_properties), Target::None),
+        Figure::new("transport alone, 200,000 x 500 B", "msg/s", all(|of| of.transport), Target::None),
         Figure::new("transport alone, share of the bare client", "", all(|of| of.transport / of.bare), wanted),
         Figure::new(
             "transport alone, share of the bare client with our properties",
@@ -113,37 +119,37 @@ async fn drains(postgres: &str, rocketmq: &str, raw: &Raw, root: u32, journal: &
             "transport alone, no more in flight than a drain has, share of the bare client",
             "",
             all(|of| of.transport_by_claims / of.bare),
-            Floor::None,
+            Target::None,
         ),
-        Figure::new("drain from PostgreSQL, 200,000 x 500 B", "msg/s", all(|of| of.drained), Floor::None),
-        Figure::new("drain, share of the bare client", "", all(|of| of.drained / of.bare), Floor::None),
-        Figure::new("drain, PostgreSQL's share of its processor time", "", database, Floor::None),
-        Figure::new("drain, the broker's share of its processor time", "", broker, Floor::None),
+        Figure::new("drain from PostgreSQL, 200,000 x 500 B", "msg/s", all(|of| of.drained), Target::None),
+        Figure::new("drain, share of the bare client", "", all(|of| of.drained / of.bare), Target::None),
+        Figure::new("drain, PostgreSQL's share of its processor time", "", database, Target::None),
+        Figure::new("drain, the broker's share of its processor time", "", broker, Target::None),
     ])
 }
 
 /// Of the bare client: with few properties, and with ours.
-async fn floors(raw: &Raw) -> Result<[f64; 2]> {
+async fn baselines(raw: &BareClient) -> Result<[f64; 2]> {
     let few = raw.drain(ROWS, PAYLOAD_BYTES, Properties::Few).await?;
     Ok([few, raw.drain(ROWS, PAYLOAD_BYTES, Properties::Ours).await?])
 }
 
-async fn singles(rocketmq: &str, raw: &Raw, root: u32, journal: &mut Journal) -> Result<Vec<Figure>> {
+async fn singles(rocketmq: &str, raw: &BareClient, root: u32, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let (mut singles, mut bare_singles, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let cpu = CpuMeter::start(root)?;
         let without = waits(raw.singles(SINGLES_BEFORE + SINGLES, PAYLOAD_BYTES).await?)?;
         let with = waits(tokio::spawn(send_singles(connect(rocketmq)?)).await??)?;
         let leg = serde_json::json!({ "p50_us": with.p50, "bare_p50_us": without.p50, "with": with, "bare": without });
-        journal.leg("single messages", cpu.stop()?, leg)?;
+        leg_log.leg("single messages", cpu.stop()?, leg)?;
         ratios.push(with.p50 / without.p50);
         singles.push(with.p50);
         bare_singles.push(without.p50);
     }
     Ok(vec![
-        Figure::new("bare RocketMQ client, single sends, p50", "us", bare_singles, Floor::None),
-        Figure::new("transport, single sends, p50", "us", singles, Floor::None),
-        Figure::new("p50 of single sends, by the bare client's", "", ratios, Floor::AtMost(1.3)),
+        Figure::new("bare RocketMQ client, single sends, p50", "us", bare_singles, Target::None),
+        Figure::new("transport, single sends, p50", "us", singles, Target::None),
+        Figure::new("p50 of single sends, by the bare client's", "", ratios, Target::AtMost(1.3)),
     ])
 }
 
@@ -160,12 +166,12 @@ fn connect(name_server: &str) -> Result<RocketMqTransport> {
 /// One message after the other, by the transport: microseconds each. In a task, as a relay is.
 async fn send_singles(transport: RocketMqTransport) -> Result<Vec<f64>> {
     transport.prepare(&[Topic::new(TOPIC)]).await?;
-    let hands = Hands::new();
+    let sender = TestSender::new();
     let mut waits = Vec::new();
     for number in 0..SINGLES_BEFORE + SINGLES {
         let started = Instant::now();
-        hands.send(&transport, number);
-        hands.delivered(number + 1).await?;
+        sender.send(&transport, number);
+        sender.delivered(number + 1).await?;
         waits.push(started.elapsed().as_secs_f64() * 1e6);
     }
     Ok(waits)

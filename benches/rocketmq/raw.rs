@@ -25,7 +25,7 @@ pub(crate) enum Properties {
     Ours,
 }
 
-pub(crate) struct Raw {
+pub(crate) struct BareClient {
     producer: DefaultMQProducer,
     queues: Vec<MessageQueue>,
     topic: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Raw {
     _owner: RuntimeOwner,
 }
 
-impl Raw {
+impl BareClient {
     pub(crate) async fn start(name_server: &str, topic: &'static str) -> Result<Self> {
         let owner =
             RuntimeOwner::plan(RuntimeConfig::for_parallelism("bare", 2)).map_err(|error| anyhow!("{error}"))?;

@@ -8,7 +8,7 @@ use anyhow::{Result, bail, ensure};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
-use diesel_outbox::limits::{Limits, SEND_GROUP_ROWS_MAX};
+use diesel_outbox::limits::{Limits, SEND_BATCH_ROWS_MAX};
 use diesel_outbox::store::{PostgresStore, RowKey};
 use diesel_outbox::transport::{Outcome, Receipt, ReceiptSink, Transport};
 use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
@@ -22,33 +22,33 @@ pub(crate) const TOPIC: &str = "bench";
 /// Bytes of a message of ordinary size.
 pub(crate) const PAYLOAD_BYTES: usize = 500;
 
-const WITHIN: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Hands messages to a transport, and hears what became of them.
-pub(crate) struct Hands(Arc<Heard>);
+pub(crate) struct TestSender(Arc<DeliveryCounter>);
 
-/// As cheap as a relay's own ear: whoever waits for many is not woken for each.
+/// As cheap as a relay's own receipts: whoever waits for many is not woken for each.
 #[derive(Default)]
-struct Heard {
+struct DeliveryCounter {
     outcomes: AtomicUsize,
     wanted: AtomicUsize,
     enough: Notify,
     failure: Mutex<Option<String>>,
 }
 
-impl ReceiptSink for Heard {
-    fn settle(&self, _row: RowKey, outcome: Outcome) {
+impl ReceiptSink for DeliveryCounter {
+    fn complete(&self, _row: RowKey, outcome: Outcome) {
         if !matches!(outcome, Outcome::Delivered) {
             *self.failure.lock().expect("not poisoned") = Some(format!("{outcome:?}"));
         }
-        let heard = self.outcomes.fetch_add(1, Ordering::SeqCst) + 1;
-        if heard == self.wanted.load(Ordering::SeqCst) {
+        let count = self.outcomes.fetch_add(1, Ordering::SeqCst) + 1;
+        if count == self.wanted.load(Ordering::SeqCst) {
             self.enough.notify_one();
         }
     }
 }
 
-impl Hands {
+impl TestSender {
     pub(crate) fn new() -> Self {
         Self(Arc::default())
     }
@@ -90,20 +90,20 @@ pub(crate) fn relays_in_flight_max() -> usize {
 pub(crate) async fn send_many(transport: impl Transport, messages: usize, in_flight_max: usize) -> Result<f64> {
     let in_flight_max = transport.in_flight_max().min(in_flight_max);
     transport.prepare(&[Topic::new(TOPIC)]).await?;
-    let hands = Hands::new();
+    let sender = TestSender::new();
     // Connects.
-    hands.send(&transport, 0);
-    hands.delivered(1).await?;
+    sender.send(&transport, 0);
+    sender.delivered(1).await?;
     let started = Instant::now();
     let mut sent = 0;
     while sent < messages {
-        let group = SEND_GROUP_ROWS_MAX.min(messages - sent).min(in_flight_max);
+        let group = SEND_BATCH_ROWS_MAX.min(messages - sent).min(in_flight_max);
         // Room for the group.
-        hands.delivered((1 + sent + group).saturating_sub(in_flight_max)).await?;
-        transport.send_all((sent..sent + group).map(|number| hands.message(number)).collect());
+        sender.delivered((1 + sent + group).saturating_sub(in_flight_max)).await?;
+        transport.send_all((sent..sent + group).map(|number| sender.message(number)).collect());
         sent += group;
     }
-    hands.delivered(1 + messages).await?;
+    sender.delivered(1 + messages).await?;
     Ok(messages as f64 / started.elapsed().as_secs_f64())
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn drain(postgres: &str, rows: usize, transport: impl Transport
     let relay = outbox.relay().store(PostgresStore::new(pool)).transport(transport).start().await?;
     let mut elapsed = started.elapsed();
     while database::rows_left(postgres).await? > 0 {
-        ensure!(elapsed < WITHIN, "not drained after {WITHIN:?}");
+        ensure!(elapsed < TIMEOUT, "not drained after {TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
         elapsed = started.elapsed();
     }

@@ -33,7 +33,7 @@ use self::receiver::{RETRY_AFTER, Receiver, Visit};
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Both sides know it, and nobody else: 24 to 64 random bytes in the real world.
 const SECRET: [u8; 32] = [7; 32];
@@ -75,10 +75,10 @@ fn main() -> Result<(), Failure> {
         assert_eq!(placed.is_ok(), order_id != 4);
     }
     // Three orders, one of them twice because the receiver was busy, one twice because an answer was lost.
-    let visits = (0..5).map(|_| receiver.visits.recv_timeout(PATIENCE)).collect::<Result<Vec<_>, _>>()?;
+    let visits = (0..5).map(|_| receiver.visits.recv_timeout(TIMEOUT)).collect::<Result<Vec<_>, _>>()?;
     check(&visits);
     forge(receiver.address)?;
-    assert_eq!(receiver.visits.recv_timeout(PATIENCE)?.status, 401);
+    assert_eq!(receiver.visits.recv_timeout(TIMEOUT)?.status, 401);
 
     let report = relay.shutdown(Duration::from_secs(5))?;
     assert!(report.is_clean(), "{report:?}");

@@ -45,11 +45,11 @@ pub(crate) struct Receiver {
 struct Shared {
     secret: hmac::Key,
     visits: Sender<Visit>,
-    book: Mutex<Book>,
+    book: Mutex<OrderBook>,
 }
 
 #[derive(Default)]
-struct Book {
+struct OrderBook {
     /// By idempotency key. A service keeps them in its database, in the transaction that does the work.
     orders: HashMap<String, Bytes>,
     was_busy: bool,
@@ -93,7 +93,7 @@ async fn take(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
     }
 }
 
-impl Book {
+impl OrderBook {
     /// Enters an order, unless it stands there already.
     fn enter(&mut self, key: &str, order: Bytes) -> StatusCode {
         if !std::mem::replace(&mut self.was_busy, true) {

@@ -13,7 +13,7 @@ const FLAG: &str = "--commit-and-hang";
 const COMMITTED: &str = "committed";
 
 /// In the parent: starts a process that commits `orders`, and kills it.
-pub(crate) fn commit_elsewhere_and_kill(file: &Path, kafka: &str, orders: RangeInclusive<i64>) -> Result<(), Failure> {
+pub(crate) fn commit_in_child_and_kill(file: &Path, kafka: &str, orders: RangeInclusive<i64>) -> Result<(), Failure> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg(FLAG)
         .args([file.as_os_str(), kafka.as_ref()])

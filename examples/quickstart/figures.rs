@@ -35,7 +35,7 @@ impl Metrics {
         &self.waits
     }
 
-    pub(crate) fn next_act(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.read();
         self.delivered = 0;
         self.waits.clear();

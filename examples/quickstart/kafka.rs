@@ -11,7 +11,7 @@ use rdkafka::producer::DefaultProducerContext;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::shop::TOPIC;
-use crate::{Failure, PATIENCE};
+use crate::{Failure, TIMEOUT};
 
 const PARTITIONS: i32 = 3;
 
@@ -76,7 +76,7 @@ impl Kafka {
     /// Reads until there is nothing left that was not seen.
     pub(crate) fn catch_up(&mut self) -> Result<(), Failure> {
         for partition in 0..PARTITIONS {
-            let (_, end) = self.consumer.fetch_watermarks(TOPIC, partition, PATIENCE)?;
+            let (_, end) = self.consumer.fetch_watermarks(TOPIC, partition, TIMEOUT)?;
             while self.read_to[&partition] < end {
                 self.listen();
             }

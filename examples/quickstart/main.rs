@@ -29,7 +29,7 @@ use self::shop::{Shop, write};
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// How long anything may take that is expected to happen.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Longer than `t`, so that the sweeper would take the orders of the outage if it were not for the outage.
 const OUTAGE: Duration = Duration::from_secs(4);
@@ -113,7 +113,7 @@ fn kafka_goes_away(story: &mut Story, orders: RangeInclusive<i64>) -> Result<Fig
 }
 
 fn a_process_is_killed(story: &mut Story, orders: RangeInclusive<i64>) -> Result<Figures, Failure> {
-    crash::commit_elsewhere_and_kill(&story.file, &story.kafka.address(), orders.clone())?;
+    crash::commit_in_child_and_kill(&story.file, &story.kafka.address(), orders.clone())?;
     let killed = Instant::now();
     story.kafka.catch_up()?;
     let sent = story.kafka.orders.range(orders).count();
@@ -171,7 +171,7 @@ impl Story {
         };
         assert_eq!(told, counted, "what is told of {title:?}, and what was counted");
         self.table.add(title, counted);
-        self.metrics.next_act();
+        self.metrics.reset();
         Ok(())
     }
 
@@ -195,16 +195,16 @@ impl Story {
         what: &str,
         mut reached: impl FnMut(&mut Self) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !reached(self)? {
-            assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+            assert!(Instant::now() < deadline, "{what}: not within {TIMEOUT:?}");
             self.kafka.listen();
         }
         Ok(())
     }
 
     fn end(mut self) -> Result<(), Failure> {
-        let report = self.relay.shutdown(PATIENCE)?;
+        let report = self.relay.shutdown(TIMEOUT)?;
         assert!(report.is_clean(), "{report:?}");
         self.kafka.catch_up()?;
         let received: Vec<i64> = self.kafka.orders.keys().copied().collect();

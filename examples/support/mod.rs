@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// How long a server may take for what it does at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The addresses of the servers, from the arguments or else from the variables; `None`, and a word about it, where one is
 /// missing.

@@ -9,7 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
-use crate::support::{Failure, PATIENCE};
+use crate::support::{Failure, TIMEOUT};
 
 /// A message as a consumer gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,11 +25,11 @@ pub(crate) struct Received {
 /// A message is there twice.
 pub(crate) fn read_topic(kafka: &str, topic: &str) -> Result<BTreeMap<String, Received>, Failure> {
     let consumer: BaseConsumer = client(kafka).set("group.id", "example").create()?;
-    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE)?;
+    let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT)?;
     let mut left = BTreeMap::new();
     let mut assignment = TopicPartitionList::new();
     for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
-        let (start, end) = consumer.fetch_watermarks(topic, partition.id(), PATIENCE)?;
+        let (start, end) = consumer.fetch_watermarks(topic, partition.id(), TIMEOUT)?;
         if end > start {
             left.insert(partition.id(), end);
             assignment.add_partition_offset(topic, partition.id(), Offset::Beginning)?;
@@ -38,7 +38,7 @@ pub(crate) fn read_topic(kafka: &str, topic: &str) -> Result<BTreeMap<String, Re
     consumer.assign(&assignment)?;
     let mut received = BTreeMap::new();
     while !left.is_empty() {
-        let message = consumer.poll(PATIENCE).expect("the rest of the topic comes in time")?;
+        let message = consumer.poll(TIMEOUT).expect("the rest of the topic comes in time")?;
         let id = header_of(&message, header::MESSAGE_ID).expect("every message has its id");
         let content = Received {
             kind: header_of(&message, header::KIND).unwrap_or_default(),
@@ -65,7 +65,7 @@ fn text(bytes: &[u8]) -> String {
 /// Removes the topic of an example. Not to be called on a runtime's own thread.
 pub(crate) fn delete_topic(kafka: &str, topic: &str) -> Result<(), Failure> {
     let admin: AdminClient<DefaultClientContext> = client(kafka).create()?;
-    let options = AdminOptions::new().request_timeout(Some(PATIENCE));
+    let options = AdminOptions::new().request_timeout(Some(TIMEOUT));
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     for deleted in runtime.block_on(admin.delete_topics(&[topic], &options))? {
         deleted.map_err(|(topic, code)| format!("{topic} is not deleted: {code}"))?;

@@ -1,43 +1,43 @@
 use std::time::Duration;
 
-use super::pace::RedrivePace;
+use super::redrive_pace::RedriveRate;
 use super::{Admin, AdminError};
 use crate::limits::REDRIVE_ROWS_MAX;
 use crate::message::MessageId;
 use crate::metrics;
-use crate::store::{AdminStore, DeadCount, DeadFilter, DeadLetter, DeadMark, StoreError};
+use crate::store::{AdminStore, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, StoreError};
 
 /// A page of dead letters. From [`Admin::dead_letters`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct DeadPage {
+pub struct DeadLetterPage {
     /// The letters, by topic, time of death and message id.
-    pub letters: Vec<DeadLetter>,
+    pub dead_letters: Vec<DeadLetter>,
     /// Behind which the next page begins; `None` where this was the last.
-    pub next: Option<DeadMark>,
+    pub next: Option<DeadLetterCursor>,
 }
 
 /// The clock of some databases ticks in milliseconds: what died in this one belongs to those that were dead before.
-const TICK: Duration = Duration::from_millis(1);
+const CLOCK_TICK: Duration = Duration::from_millis(1);
 
 /// Dead letters.
 impl Admin {
-    /// A page of dead letters, with their payloads: at most `letters_max`, behind `after`.
+    /// A page of dead letters, with their payloads: at most `dead_letters_max`, behind `after`.
     ///
     /// Pages begin behind a letter and not at a number, so that none is passed over or told twice while others come and go.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// use diesel_outbox::admin::DeadFilter;
+    /// use diesel_outbox::admin::DeadLetterFilter;
     /// # use diesel_outbox::store::MemoryStore;
     /// # use diesel_outbox::{Outbox, Topic};
     /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
     /// # let admin = outbox.admin(MemoryStore::new());
-    /// let refused = DeadFilter::new().topic("orders").reason("refused");
+    /// let refused = DeadLetterFilter::new().topic("orders").reason("refused");
     /// let mut after = None;
     /// loop {
     ///     let page = admin.dead_letters(&refused, after.as_ref(), 100).await?;
-    ///     for letter in &page.letters {
+    ///     for letter in &page.dead_letters {
     ///         println!("{} {:?}: {}, {} attempts", letter.message_id, letter.key, letter.reason, letter.attempts);
     ///     }
     ///     after = page.next;
@@ -54,29 +54,29 @@ impl Admin {
     /// Cancelling it changes nothing.
     pub async fn dead_letters(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadMark>,
-        letters_max: usize,
-    ) -> Result<DeadPage, AdminError> {
-        if letters_max == 0 {
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        dead_letters_max: usize,
+    ) -> Result<DeadLetterPage, AdminError> {
+        if dead_letters_max == 0 {
             return Err(AdminError::EmptyPage);
         }
         check_possible(filter)?;
-        let letters = self.port()?.dead_letters(filter, after, letters_max).await?;
-        let is_full = letters.len() == letters_max;
-        let next = letters.last().filter(|_| is_full).map(DeadLetter::mark);
-        Ok(DeadPage { letters, next })
+        let dead_letters = self.admin_store()?.dead_letters(filter, after, dead_letters_max).await?;
+        let is_full = dead_letters.len() == dead_letters_max;
+        let next = dead_letters.last().filter(|_| is_full).map(DeadLetter::cursor);
+        Ok(DeadLetterPage { dead_letters, next })
     }
 
     /// One dead letter with its attempts and their errors.
     ///
     /// # Errors
-    /// [`NotDead`](AdminError::NotDead), or what the database says.
+    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or what the database says.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn dead_letter(&self, message_id: MessageId) -> Result<DeadLetter, AdminError> {
-        self.port()?.dead_letter(message_id).await?.ok_or(AdminError::NotDead { message_id })
+        self.admin_store()?.find_dead_letter(message_id).await?.ok_or(AdminError::NotDeadLetter { message_id })
     }
 
     /// How many dead letters there are, by topic and by the word in front of their reason. Reads all of them.
@@ -86,8 +86,8 @@ impl Admin {
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
-    pub async fn count_dead(&self) -> Result<Vec<DeadCount>, AdminError> {
-        Ok(self.port()?.count_dead().await?)
+    pub async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, AdminError> {
+        Ok(self.admin_store()?.count_dead_letters().await?)
     }
 
     /// Sends one dead letter again: under the same message id, its attempts and failures at 0.
@@ -95,60 +95,60 @@ impl Admin {
     /// On an ordered topic it goes behind everything of its key that is there, in the lane that the key has by now.
     ///
     /// # Errors
-    /// [`NotDead`](AdminError::NotDead), or what the database says.
+    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or what the database says.
     ///
     /// # Cancel safety
     /// Dropped, the future may have moved the message or not; ask again.
     pub async fn redrive(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.redrive_these(self.port()?, &[message_id]).await? {
-            0 => Err(AdminError::NotDead { message_id }),
+        match self.redrive_batch(self.admin_store()?, &[message_id]).await? {
+            0 => Err(AdminError::NotDeadLetter { message_id }),
             _ => Ok(()),
         }
     }
 
     /// Sends dead letters again, those that are dead by now and match the filter: many in one transaction, no faster than the
-    /// pace, and by topic in the order in which they died. Tells `progress` after each step how many went so far; returns that.
+    /// rate, and by topic in the order in which they died. Tells `progress` after each step how many went so far; returns that.
     ///
     /// What dies again meanwhile stays dead, so that this ends. Letters that somebody else has in hand are passed over.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// use diesel_outbox::admin::{DeadFilter, RedrivePace};
+    /// use diesel_outbox::admin::{DeadLetterFilter, RedriveRate};
     /// # use diesel_outbox::store::MemoryStore;
     /// # use diesel_outbox::{Outbox, Topic};
     /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
     /// # let admin = outbox.admin(MemoryStore::new());
-    /// let of_orders = DeadFilter::new().topic("orders");
-    /// let pace = RedrivePace::default().per_second(200);
-    /// let sent_again = admin.redrive_all(&of_orders, pace, |so_far| println!("{so_far} sent again")).await?;
+    /// let of_orders = DeadLetterFilter::new().topic("orders");
+    /// let rate = RedriveRate::default().per_second(200);
+    /// let sent_again = admin.redrive_all(&of_orders, rate, |so_far| println!("{so_far} sent again")).await?;
     /// # assert_eq!(sent_again, 0);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
     ///
     /// # Errors
-    /// [`NoPace`](AdminError::NoPace), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says. What went
+    /// [`ZeroRate`](AdminError::ZeroRate), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says. What went
     /// before stays.
     ///
     /// # Cancel safety
     /// Dropped, the future leaves what went before, and perhaps one step more.
     pub async fn redrive_all(
         &self,
-        filter: &DeadFilter,
-        pace: RedrivePace,
+        filter: &DeadLetterFilter,
+        rate: RedriveRate,
         mut progress: impl FnMut(usize) + Send,
     ) -> Result<usize, AdminError> {
         check_possible(filter)?;
-        let (mut paced, port) = (pace.begin()?, self.port()?);
-        let filter = dead_by_now(port, filter).await?;
+        let (mut limiter, store) = (rate.begin()?, self.admin_store()?);
+        let filter = limit_to_now(store, filter).await?;
         let (mut after, mut moved) = (None, 0);
         loop {
-            paced.turn().await;
-            let marks = port.dead_marks(&filter, after.as_ref(), paced.rows_max).await?;
-            let Some(last) = marks.last().cloned() else { return Ok(moved) };
-            let messages: Vec<MessageId> = marks.iter().map(|mark| mark.message_id).collect();
-            let went = self.redrive_these(port, &messages).await?;
-            paced.went(went);
+            limiter.wait().await;
+            let cursors = store.dead_letter_cursors(&filter, after.as_ref(), limiter.rows_max).await?;
+            let Some(last) = cursors.last().cloned() else { return Ok(moved) };
+            let messages: Vec<MessageId> = cursors.iter().map(|cursor| cursor.message_id).collect();
+            let went = self.redrive_batch(store, &messages).await?;
+            limiter.record(went);
             moved += went;
             progress(moved);
             after = Some(last);
@@ -158,13 +158,13 @@ impl Admin {
     /// Throws one dead letter away.
     ///
     /// # Errors
-    /// [`NotDead`](AdminError::NotDead), or what the database says.
+    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or what the database says.
     ///
     /// # Cancel safety
     /// Dropped, the future may have removed the letter or not; ask again.
     pub async fn purge(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.purge_these(self.port()?, &[message_id]).await? {
-            0 => Err(AdminError::NotDead { message_id }),
+        match self.purge_batch(self.admin_store()?, &[message_id]).await? {
+            0 => Err(AdminError::NotDeadLetter { message_id }),
             _ => Ok(()),
         }
     }
@@ -173,7 +173,7 @@ impl Admin {
     /// how many went so far; returns that.
     ///
     /// What is gone is gone: a filter without a condition is refused, so that one that was forgotten does no harm. Whoever
-    /// means every letter says [`DeadFilter::everything`].
+    /// means every letter says [`DeadLetterFilter::everything`].
     ///
     /// # Errors
     /// [`NoFilter`](AdminError::NoFilter), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says. What
@@ -183,29 +183,29 @@ impl Admin {
     /// Dropped, the future leaves what is left, less perhaps one step more.
     pub async fn purge_all(
         &self,
-        filter: &DeadFilter,
+        filter: &DeadLetterFilter,
         mut progress: impl FnMut(usize) + Send,
     ) -> Result<usize, AdminError> {
-        if filter.says_nothing() {
+        if filter.has_no_condition() {
             return Err(AdminError::NoFilter);
         }
         check_possible(filter)?;
-        let port = self.port()?;
-        let filter = dead_by_now(port, filter).await?;
+        let store = self.admin_store()?;
+        let filter = limit_to_now(store, filter).await?;
         let (mut after, mut purged) = (None, 0);
         loop {
-            let marks = port.dead_marks(&filter, after.as_ref(), REDRIVE_ROWS_MAX).await?;
-            let Some(last) = marks.last().cloned() else { return Ok(purged) };
-            let messages: Vec<MessageId> = marks.iter().map(|mark| mark.message_id).collect();
-            purged += self.purge_these(port, &messages).await?;
+            let cursors = store.dead_letter_cursors(&filter, after.as_ref(), REDRIVE_ROWS_MAX).await?;
+            let Some(last) = cursors.last().cloned() else { return Ok(purged) };
+            let messages: Vec<MessageId> = cursors.iter().map(|cursor| cursor.message_id).collect();
+            purged += self.purge_batch(store, &messages).await?;
             progress(purged);
             after = Some(last);
         }
     }
 
-    async fn redrive_these(&self, port: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
-        let back = self.returns(port.dead_keys(messages).await?).await?;
-        let moved = port.redrive(&back).await?.len();
+    async fn redrive_batch(&self, store: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
+        let requeues = self.assign_lanes(store.dead_letter_keys(messages).await?).await?;
+        let moved = store.redrive(&requeues).await?.len();
         ::metrics::counter!(metrics::REDRIVEN).increment(moved as u64);
         if moved > 0 {
             self.wake();
@@ -213,20 +213,20 @@ impl Admin {
         Ok(moved)
     }
 
-    async fn purge_these(&self, port: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
-        let purged = port.purge(messages).await?;
+    async fn purge_batch(&self, store: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
+        let purged = store.purge(messages).await?;
         ::metrics::counter!(metrics::PURGED).increment(purged as u64);
         Ok(purged)
     }
 }
 
-fn check_possible(filter: &DeadFilter) -> Result<(), AdminError> {
+fn check_possible(filter: &DeadLetterFilter) -> Result<(), AdminError> {
     if filter.is_impossible() { Err(AdminError::ImpossibleFilter) } else { Ok(()) }
 }
 
 /// The filter, without what dies from now on.
-async fn dead_by_now(port: &dyn AdminStore, filter: &DeadFilter) -> Result<DeadFilter, StoreError> {
-    let end = port.now().await? + TICK;
+async fn limit_to_now(store: &dyn AdminStore, filter: &DeadLetterFilter) -> Result<DeadLetterFilter, StoreError> {
+    let end = store.now().await? + CLOCK_TICK;
     let end = filter.dead_before.map_or(end, |before| before.min(end));
     Ok(filter.clone().dead_before(end))
 }

@@ -19,7 +19,7 @@ pub enum AdminError {
     },
     /// A relay is sending the message, or tried to before.
     #[error("a relay has the message {message_id} in hand: it is being sent, or waits for its next attempt")]
-    AlreadyTaken {
+    AlreadyClaimed {
         /// The message.
         message_id: MessageId,
     },
@@ -31,7 +31,7 @@ pub enum AdminError {
     },
     /// The message is no dead letter.
     #[error("the message {message_id} is no dead letter: it was not given up, or was redriven or purged before")]
-    NotDead {
+    NotDeadLetter {
         /// The message.
         message_id: MessageId,
     },
@@ -43,7 +43,7 @@ pub enum AdminError {
          an ordered topic, whose owner tries the first message of each key by itself; pause that topic and resume it, and every \
          key is tried at once"
     )]
-    NotThere {
+    NotFound {
         /// The message.
         message_id: MessageId,
     },
@@ -58,7 +58,7 @@ pub enum AdminError {
     },
     /// Everything would be purged because nothing was said.
     #[error(
-        "the filter has no condition, and every dead letter would be gone: say `DeadFilter::everything()` if that is meant"
+        "the filter has no condition, and every dead letter would be gone: say `DeadLetterFilter::everything()` if that is meant"
     )]
     NoFilter,
     /// No letter can be found by the filter.
@@ -105,9 +105,9 @@ pub enum AdminError {
         /// The topic.
         topic: Arc<str>,
     },
-    /// A pace of nothing.
+    /// A rate of nothing.
     #[error("a redrive of 0 messages at once, or in a second, would never end: give at least 1 of each")]
-    NoPace,
+    ZeroRate,
     /// The store has no such operations.
     #[error("this store has no operations for single messages: implement `Store::admin` for it")]
     Unsupported,
@@ -125,21 +125,21 @@ impl AdminError {
         match self {
             Self::Store(error) => error.is_retriable(),
             Self::NotDelayed { .. }
-            | Self::NotThere { .. }
+            | Self::NotFound { .. }
             | Self::Refused(_)
             | Self::DelayedRedrive { .. }
             | Self::NoFilter
             | Self::ImpossibleFilter
             | Self::EmptyPage
-            | Self::AlreadyTaken { .. }
+            | Self::AlreadyClaimed { .. }
             | Self::NotWaiting { .. }
-            | Self::NotDead { .. }
+            | Self::NotDeadLetter { .. }
             | Self::UnknownTopic { .. }
             | Self::NotPaused { .. }
             | Self::NotInHistory { .. }
             | Self::NotUnprocessed { .. }
             | Self::NotConfirmed { .. }
-            | Self::NoPace
+            | Self::ZeroRate
             | Self::NoHistory
             | Self::Unsupported => false,
         }

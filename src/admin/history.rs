@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Admin, AdminError, RedrivePace};
+use super::{Admin, AdminError, RedriveRate};
 use crate::message::MessageId;
 use crate::metrics;
-use crate::store::{HistoryStore, Marking, SentCount, SentMark, SentMessage, StoreError};
+use crate::store::{HistoryStore, ProcessedOutcome, SentCount, SentCursor, SentMessage, StoreError};
 
 /// A page of sent messages. From [`Admin::sent_of_key`] and [`Admin::unprocessed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,13 +15,13 @@ pub struct SentPage {
     /// The messages, by time of sending and message id.
     pub messages: Vec<SentMessage>,
     /// Behind which the next page begins; `None` where this was the last.
-    pub next: Option<SentMark>,
+    pub next: Option<SentCursor>,
 }
 
 impl SentPage {
     fn of(messages: Vec<SentMessage>, messages_max: usize) -> Self {
         let is_full = messages.len() == messages_max;
-        let next = messages.last().filter(|_| is_full).map(SentMessage::mark);
+        let next = messages.last().filter(|_| is_full).map(SentMessage::cursor);
         Self { messages, next }
     }
 }
@@ -31,26 +31,26 @@ impl SentPage {
 ///
 /// ```
 /// use std::time::Duration;
-/// use diesel_outbox::admin::Unprocessed;
-/// let since_yesterday = Unprocessed::of("orders").past(Duration::from_secs(24 * 3_600));
-/// assert_ne!(since_yesterday, Unprocessed::of("orders"));
+/// use diesel_outbox::admin::UnprocessedFilter;
+/// let since_yesterday = UnprocessedFilter::of("orders").older_than(Duration::from_secs(24 * 3_600));
+/// assert_ne!(since_yesterday, UnprocessedFilter::of("orders"));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unprocessed {
+pub struct UnprocessedFilter {
     topic: Arc<str>,
-    past: Option<Duration>,
+    age_min: Option<Duration>,
 }
 
-impl Unprocessed {
+impl UnprocessedFilter {
     /// Of a topic with [`processed_within`](crate::Topic::processed_within).
     pub fn of(topic: impl Into<Arc<str>>) -> Self {
-        Self { topic: topic.into(), past: None }
+        Self { topic: topic.into(), age_min: None }
     }
 
     /// Sent longer ago than this.
     #[must_use]
-    pub fn past(mut self, past: Duration) -> Self {
-        self.past = Some(past);
+    pub fn older_than(mut self, age: Duration) -> Self {
+        self.age_min = Some(age);
         self
     }
 }
@@ -92,7 +92,7 @@ impl Admin {
         &self,
         topic: &str,
         key: &str,
-        after: Option<&SentMark>,
+        after: Option<&SentCursor>,
         messages_max: usize,
     ) -> Result<SentPage, AdminError> {
         let messages = self.history()?.sent_of_key(&topic.into(), &key.into(), after, messages_max).await?;
@@ -112,18 +112,18 @@ impl Admin {
     }
 
     /// Says that a message's consumer has processed it. May be said again, and by a consumer that is faster than the relay's settle:
-    /// [`Marking::Ahead`] is no error, and the mark waits a week for its message.
+    /// [`ProcessedOutcome::NotSettledYet`] is no error, and the mark waits a week for its message.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// use std::time::Duration;
-    /// use diesel_outbox::admin::Marking;
+    /// use diesel_outbox::admin::ProcessedOutcome;
     /// use diesel_outbox::store::MemoryStore;
     /// use diesel_outbox::{MessageId, Outbox, Topic};
     ///
     /// let orders = Topic::new("orders").keep_sent_days(30).processed_within(Duration::from_secs(600));
     /// let admin = Outbox::builder().topic(orders).build()?.admin(MemoryStore::new());
-    /// assert_eq!(admin.mark_processed(MessageId::new()).await?, Marking::Ahead);
+    /// assert_eq!(admin.mark_processed(MessageId::new()).await?, ProcessedOutcome::NotSettledYet);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
@@ -133,9 +133,9 @@ impl Admin {
     ///
     /// # Cancel safety
     /// Dropped, the future may have made the mark or not; make it again.
-    pub async fn mark_processed(&self, message_id: MessageId) -> Result<Marking, AdminError> {
+    pub async fn mark_processed(&self, message_id: MessageId) -> Result<ProcessedOutcome, AdminError> {
         let marked = self.mark_all_processed(&[message_id]).await?;
-        Ok(marked.first().map_or(Marking::Ahead, |(_, marking)| *marking))
+        Ok(marked.first().map_or(ProcessedOutcome::NotSettledYet, |(_, outcome)| *outcome))
     }
 
     /// As [`mark_processed`](Self::mark_processed), many in one transaction: a consumer that works in batches marks each of them at
@@ -146,11 +146,17 @@ impl Admin {
     ///
     /// # Cancel safety
     /// As [`mark_processed`](Self::mark_processed).
-    pub async fn mark_all_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, Marking)>, AdminError> {
+    pub async fn mark_all_processed(
+        &self,
+        messages: &[MessageId],
+    ) -> Result<Vec<(MessageId, ProcessedOutcome)>, AdminError> {
         let marked = self.history()?.mark_processed(messages).await?;
-        for (wanted, outcome) in [(Marking::Marked, "marked"), (Marking::Already, "already"), (Marking::Ahead, "ahead")]
-        {
-            let count = marked.iter().filter(|(_, marking)| *marking == wanted).count();
+        for (wanted, outcome) in [
+            (ProcessedOutcome::Processed, "marked"),
+            (ProcessedOutcome::AlreadyProcessed, "already"),
+            (ProcessedOutcome::NotSettledYet, "ahead"),
+        ] {
+            let count = marked.iter().filter(|(_, outcome)| *outcome == wanted).count();
             ::metrics::counter!(metrics::PROCESSED, "outcome" => outcome).increment(count as u64);
         }
         Ok(marked)
@@ -166,12 +172,12 @@ impl Admin {
     /// Cancelling it changes nothing.
     pub async fn unprocessed(
         &self,
-        which: &Unprocessed,
-        after: Option<&SentMark>,
+        filter: &UnprocessedFilter,
+        after: Option<&SentCursor>,
         messages_max: usize,
     ) -> Result<SentPage, AdminError> {
-        let past = self.past_of(which)?;
-        let messages = self.history()?.unprocessed(&which.topic, past, after, messages_max).await?;
+        let age_min = self.age_min(filter)?;
+        let messages = self.history()?.unprocessed(&filter.topic, age_min, after, messages_max).await?;
         Ok(SentPage::of(messages, messages_max))
     }
 
@@ -185,50 +191,50 @@ impl Admin {
     ///
     /// # Cancel safety
     /// Dropped, the future may have moved the message or not; ask again.
-    pub async fn send_again(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.send_these_again(self.history()?, &[message_id]).await? {
+    pub async fn resend(&self, message_id: MessageId) -> Result<(), AdminError> {
+        match self.resend_batch(self.history()?, &[message_id]).await? {
             0 => Err(AdminError::NotUnprocessed { message_id }),
             _ => Ok(()),
         }
     }
 
-    /// Sends all messages again that their consumer should have confirmed by now: many in one transaction, no faster than the pace.
+    /// Sends all messages again that their consumer should have confirmed by now: many in one transaction, no faster than the rate.
     /// Tells `progress` after each step how many went so far; returns that.
     ///
     /// It takes what is late when it begins, so that it ends. What somebody else has in hand is passed over.
     ///
     /// # Errors
-    /// [`NoPace`](AdminError::NoPace), [`NotConfirmed`](AdminError::NotConfirmed), or what the database says. What went before stays.
+    /// [`ZeroRate`](AdminError::ZeroRate), [`NotConfirmed`](AdminError::NotConfirmed), or what the database says. What went before stays.
     ///
     /// # Cancel safety
     /// Dropped, the future leaves what went before, and perhaps one step more.
-    pub async fn send_all_again(
+    pub async fn resend_all(
         &self,
-        which: &Unprocessed,
-        pace: RedrivePace,
+        filter: &UnprocessedFilter,
+        rate: RedriveRate,
         mut progress: impl FnMut(usize) + Send,
     ) -> Result<usize, AdminError> {
-        let (mut paced, port, past) = (pace.begin()?, self.history()?, self.past_of(which)?);
+        let (mut limiter, store, age_min) = (rate.begin()?, self.history()?, self.age_min(filter)?);
         let began = Instant::now();
         let (mut after, mut moved) = (None, 0);
         loop {
-            paced.turn().await;
+            limiter.wait().await;
             // What was settled since this began is not asked for, also where nothing is too young.
-            let past = past.saturating_add(began.elapsed());
-            let marks = port.unprocessed_marks(&which.topic, past, after.as_ref(), paced.rows_max).await?;
-            let Some(last) = marks.last().copied() else { return Ok(moved) };
-            let messages: Vec<MessageId> = marks.iter().map(|mark| mark.message_id).collect();
-            let went = self.send_these_again(port, &messages).await?;
-            paced.went(went);
+            let age_min = age_min.saturating_add(began.elapsed());
+            let cursors = store.unprocessed_cursors(&filter.topic, age_min, after.as_ref(), limiter.rows_max).await?;
+            let Some(last) = cursors.last().copied() else { return Ok(moved) };
+            let messages: Vec<MessageId> = cursors.iter().map(|cursor| cursor.message_id).collect();
+            let went = self.resend_batch(store, &messages).await?;
+            limiter.record(went);
             moved += went;
             progress(moved);
             after = Some(last);
         }
     }
 
-    async fn send_these_again(&self, port: &dyn HistoryStore, messages: &[MessageId]) -> Result<usize, StoreError> {
-        let back = self.returns(port.sent_keys(messages).await?).await?;
-        let moved = port.send_again(&back).await?.len();
+    async fn resend_batch(&self, store: &dyn HistoryStore, messages: &[MessageId]) -> Result<usize, StoreError> {
+        let requeues = self.assign_lanes(store.sent_keys(messages).await?).await?;
+        let moved = store.resend(&requeues).await?.len();
         ::metrics::counter!(metrics::SENT_AGAIN).increment(moved as u64);
         if moved > 0 {
             self.wake();
@@ -236,11 +242,11 @@ impl Admin {
         Ok(moved)
     }
 
-    fn past_of(&self, which: &Unprocessed) -> Result<Duration, AdminError> {
-        let topic = self.outbox.topics().iter().find(|topic| topic.name() == &*which.topic);
+    fn age_min(&self, filter: &UnprocessedFilter) -> Result<Duration, AdminError> {
+        let topic = self.outbox.topics().iter().find(|topic| topic.name() == &*filter.topic);
         let window = topic.and_then(|topic| topic.retention().processed_within);
-        let window = window.ok_or_else(|| AdminError::NotConfirmed { topic: Arc::clone(&which.topic) })?;
-        Ok(which.past.unwrap_or(window))
+        let window = window.ok_or_else(|| AdminError::NotConfirmed { topic: Arc::clone(&filter.topic) })?;
+        Ok(filter.age_min.unwrap_or(window))
     }
 
     fn history(&self) -> Result<&dyn HistoryStore, AdminError> {

@@ -1,27 +1,29 @@
 //! What people and jobs do to messages beside the running relays: one handle, async and blocking.
 
-mod again;
 mod blocking;
 mod dead_letters;
 mod error;
 mod history;
 mod lanes;
-mod pace;
 mod pauses;
 mod payload;
+mod redrive_pace;
+mod retry;
 #[cfg(test)]
 mod tests;
 
-pub use again::Retried;
 pub use blocking::BlockingAdmin;
-pub use dead_letters::DeadPage;
+pub use dead_letters::DeadLetterPage;
 pub use error::AdminError;
-pub use history::{SentPage, Unprocessed};
-pub use pace::RedrivePace;
+pub use history::{SentPage, UnprocessedFilter};
 pub use payload::PayloadText;
+pub use redrive_pace::RedriveRate;
+pub use retry::RetryOutcome;
 
-pub use crate::store::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote, Hastening, PausedTopic};
-pub use crate::store::{Marking, SentCount, SentMark, SentMessage};
+pub use crate::store::{
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote, PausedTopic, SendNowOutcome,
+};
+pub use crate::store::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +33,7 @@ use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::outbox::Outbox;
-use crate::store::{AdminStore, Cancellation, Store};
+use crate::store::{AdminStore, CancelOutcome, Store};
 
 /// Looks after the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, lists, redrives and purges
 /// dead letters, and looks up, confirms and sends again what is in the history. Made by [`Outbox::admin`].
@@ -82,23 +84,23 @@ impl Admin {
     /// Takes back a delayed message that is not sent yet. Once it is cancelled, no relay sends it any more.
     ///
     /// Beside running relays one of the two wins: the message is cancelled and not sent, or it is
-    /// [`AlreadyTaken`](AdminError::AlreadyTaken) and goes its way. A message whose time has come while no relay could send
+    /// [`AlreadyClaimed`](AdminError::AlreadyClaimed) and goes its way. A message whose time has come while no relay could send
     /// it, as in an outage, can still be cancelled; only where the claim of a relay ended by a crash may it have been sent
     /// before.
     ///
     /// # Errors
-    /// [`NotDelayed`](AdminError::NotDelayed), [`AlreadyTaken`](AdminError::AlreadyTaken), or what the database says.
+    /// [`NotDelayed`](AdminError::NotDelayed), [`AlreadyClaimed`](AdminError::AlreadyClaimed), or what the database says.
     ///
     /// # Cancel safety
     /// Dropped, the future may have cancelled the message or not; ask again.
     pub async fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.port()?.cancel(message_id).await? {
-            Cancellation::Cancelled { topic } => {
+        match self.admin_store()?.cancel(message_id).await? {
+            CancelOutcome::Cancelled { topic } => {
                 ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
                 Ok(())
             }
-            Cancellation::Taken => Err(AdminError::AlreadyTaken { message_id }),
-            Cancellation::NotThere => Err(AdminError::NotDelayed { message_id }),
+            CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
+            CancelOutcome::NotFound => Err(AdminError::NotDelayed { message_id }),
         }
     }
 
@@ -112,7 +114,7 @@ impl Admin {
 
     /// Sends a message now that waits for its delivery time, or for its next attempt.
     ///
-    /// A message that would be tried within a lease (30 s) anyhow is left as it is ([`Hastening::Soon`]): it may be in the hands of
+    /// A message that would be tried within a lease (30 s) anyhow is left as it is ([`SendNowOutcome::Soon`]): it may be in the hands of
     /// a relay, and to take it from there would send it twice. Messages of ordered topics are not found: the owner of their lane
     /// tries the first message of a key by itself, and every key at once when the topic was [paused](Self::pause) and is
     /// [resumed](Self::resume).
@@ -122,15 +124,15 @@ impl Admin {
     ///
     /// # Cancel safety
     /// Dropped, the future may have made the message due or not; ask again.
-    pub async fn send_now(&self, message_id: MessageId) -> Result<Hastening, AdminError> {
-        let hastening = self.port()?.send_now(message_id, self.lease_duration).await?;
-        match hastening {
-            Hastening::NotThere => Err(AdminError::NotWaiting { message_id }),
-            Hastening::Due => {
+    pub async fn send_now(&self, message_id: MessageId) -> Result<SendNowOutcome, AdminError> {
+        let outcome = self.admin_store()?.send_now(message_id, self.lease_duration).await?;
+        match outcome {
+            SendNowOutcome::NotFound => Err(AdminError::NotWaiting { message_id }),
+            SendNowOutcome::Due => {
                 self.wake();
-                Ok(hastening)
+                Ok(outcome)
             }
-            Hastening::Soon => Ok(hastening),
+            SendNowOutcome::Soon => Ok(outcome),
         }
     }
 
@@ -139,7 +141,7 @@ impl Admin {
         self.outbox.link().wake();
     }
 
-    fn port(&self) -> Result<&dyn AdminStore, AdminError> {
+    fn admin_store(&self) -> Result<&dyn AdminStore, AdminError> {
         self.store.admin().ok_or(AdminError::Unsupported)
     }
 }

@@ -36,7 +36,7 @@ impl Admin {
             let configured = self.outbox.topics().iter().map(|topic| topic.name().to_owned()).collect();
             return Err(AdminError::UnknownTopic { topic: topic.to_owned(), configured });
         };
-        self.port()?.pause(&known.shared_name()).await?;
+        self.admin_store()?.pause(&known.shared_name()).await?;
         self.wake();
         Ok(())
     }
@@ -53,7 +53,7 @@ impl Admin {
     /// # Cancel safety
     /// Dropped, the future may have resumed the topic or not; ask again.
     pub async fn resume(&self, topic: &str) -> Result<(), AdminError> {
-        if !self.port()?.resume(&Arc::from(topic)).await? {
+        if !self.admin_store()?.resume(&Arc::from(topic)).await? {
             return Err(AdminError::NotPaused { topic: topic.to_owned() });
         }
         self.wake();
@@ -68,6 +68,6 @@ impl Admin {
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn paused(&self) -> Result<Vec<PausedTopic>, AdminError> {
-        Ok(self.port()?.paused().await?)
+        Ok(self.admin_store()?.paused().await?)
     }
 }

@@ -31,7 +31,7 @@ impl Admin {
     /// The payload of a dead letter as text, decoded by the codec of the message type that was registered for its topic and kind.
     ///
     /// ```
-    /// # use diesel_outbox::store::{Dead, Held, InsertOptions, MemoryStore, Store};
+    /// # use diesel_outbox::store::{NewDeadLetter, Held, InsertOptions, MemoryStore, Store};
     /// # use diesel_outbox::{Envelope, MessageId};
     /// use diesel_outbox::{Outbox, OutboxMessage, Topic};
     ///
@@ -45,7 +45,7 @@ impl Admin {
     /// # let mut envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
     /// # (envelope.kind, envelope.payload) = ("order.placed".to_owned(), Some(br#"{"order_id":42}"#.to_vec()));
     /// # let key = store.insert(envelope, InsertOptions::default());
-    /// # store.dead(&[Dead { held: Held { key, epoch: 0 }, reason: "refused".into() }]).await?;
+    /// # store.dead_letter(&[NewDeadLetter { held: Held { key, epoch: 0 }, reason: "refused".into() }]).await?;
     /// # let (admin, message_id) = (outbox.admin(store), key.message_id);
     /// let letter = admin.dead_letter(message_id).await?;
     /// assert_eq!(admin.payload_text(&letter).to_string(), r#"{"order_id":42}"#);

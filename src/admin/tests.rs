@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::{Admin, AdminError, DeadFilter, Marking, RedrivePace, Retried, Unprocessed};
+use super::{Admin, AdminError, DeadLetterFilter, ProcessedOutcome, RedriveRate, RetryOutcome, UnprocessedFilter};
 use crate::codec::{Codec, CodecError, Json, Raw};
 use crate::enqueue::EnqueueError;
 use crate::lane::lane_of;
@@ -13,8 +13,8 @@ use crate::limits::REDRIVE_ROWS_MAX;
 use crate::message::{Envelope, Message, MessageId, OutboxMessage};
 use crate::outbox::Outbox;
 use crate::store::{
-    Dead, Held, HistoryStore as _, InsertOptions, Keep, Kept, LaneCount, LaneScan, LaneStore as _, Locking,
-    MemoryStore, Store as _,
+    Held, HistoryRow, HistoryStore as _, InsertOptions, Keep, LaneCount, LaneScan, LaneStore as _, Locking,
+    MemoryStore, NewDeadLetter, Store as _,
 };
 use crate::topic::Topic;
 
@@ -22,28 +22,28 @@ fn admin(store: &MemoryStore) -> Admin {
     Outbox::builder().topic(Topic::new("orders")).build().unwrap().admin(store.clone())
 }
 
-async fn bury(store: &MemoryStore) -> MessageId {
+async fn dead_letter(store: &MemoryStore) -> MessageId {
     let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
     let key = store.insert(envelope, InsertOptions::default());
-    let dead = Dead { held: Held { key, epoch: 0 }, reason: "refused: no".into() };
-    store.dead(&[dead]).await.unwrap();
+    let dead = NewDeadLetter { held: Held { key, epoch: 0 }, reason: "refused: no".into() };
+    store.dead_letter(&[dead]).await.unwrap();
     key.message_id
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_redrive_keeps_its_pace_and_tells_how_far_it_is() {
+async fn a_redrive_keeps_its_rate_and_reports_progress() {
     let store = MemoryStore::new();
     for _ in 0..250 {
-        bury(&store).await;
+        dead_letter(&store).await;
     }
     let (began, told) = (Instant::now(), Arc::new(std::sync::Mutex::new(Vec::new())));
-    let pace = RedrivePace::default().rows_max(1_000).per_second(100);
+    let rate = RedriveRate::default().rows_max(1_000).per_second(100);
     let telling = Arc::clone(&told);
     let progress = move |so_far| telling.lock().unwrap().push((so_far, began.elapsed().as_secs()));
-    let moved = admin(&store).redrive_all(&DeadFilter::new(), pace, progress).await.unwrap();
+    let moved = admin(&store).redrive_all(&DeadLetterFilter::new(), rate, progress).await.unwrap();
     assert_eq!(moved, 250);
     assert_eq!(*told.lock().unwrap(), [(100, 0), (200, 1), (250, 2)]);
-    assert_eq!((store.live_rows().len(), store.dead_rows().len()), (250, 0));
+    assert_eq!((store.live_rows().len(), store.dead_letter_rows().len()), (250, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,81 +52,82 @@ async fn one_transaction_moves_no_more_than_it_may_whatever_is_asked_for() {
     let tell = |so_far| told.lock().unwrap().push(so_far);
     let steps = || std::mem::take(&mut *told.lock().unwrap());
     for _ in 0..=most {
-        bury(&store).await;
+        dead_letter(&store).await;
         send(&store).await;
     }
-    let (admin, pace) = (admin_of_confirmed(&store), RedrivePace::default().rows_max(usize::MAX).per_second(u32::MAX));
-    let unprocessed = Unprocessed::of("orders").past(Duration::ZERO);
+    let (admin, rate) = (admin_of_confirmed(&store), RedriveRate::default().rows_max(usize::MAX).per_second(u32::MAX));
+    let unprocessed = UnprocessedFilter::of("orders").older_than(Duration::ZERO);
     tokio::time::advance(Duration::from_secs(1)).await;
-    admin.send_all_again(&unprocessed, pace, tell).await.unwrap();
+    admin.resend_all(&unprocessed, rate, tell).await.unwrap();
     assert_eq!(steps(), [most, most + 1]);
-    admin.redrive_all(&DeadFilter::everything(), pace, tell).await.unwrap();
+    admin.redrive_all(&DeadLetterFilter::everything(), rate, tell).await.unwrap();
     assert_eq!(steps(), [most, most + 1]);
     for _ in 0..=most {
-        bury(&store).await;
+        dead_letter(&store).await;
     }
-    admin.purge_all(&DeadFilter::everything(), tell).await.unwrap();
+    admin.purge_all(&DeadLetterFilter::everything(), tell).await.unwrap();
     assert_eq!(steps(), [most, most + 1]);
 }
 
 /// Each is given up again as soon as it is back, as while the receiver still refuses it.
 #[tokio::test(start_paused = true)]
-async fn a_redrive_of_what_dies_again_ends() {
+async fn a_redrive_ends_when_messages_are_dead_lettered_again() {
     let store = MemoryStore::new();
     for _ in 0..30 {
-        bury(&store).await;
+        dead_letter(&store).await;
     }
     tokio::time::advance(Duration::from_secs(1)).await;
-    let die_again = async {
+    let dead_letter_again = async {
         loop {
             // Behind the millisecond that still counts as before.
             tokio::time::sleep(Duration::from_millis(5)).await;
             let rows = store.live_rows();
-            let dead =
-                rows.iter().map(|row| Dead { held: Held { key: row.key, epoch: row.epoch }, reason: "again".into() });
-            store.dead(&dead.collect::<Vec<_>>()).await.unwrap();
+            let dead = rows
+                .iter()
+                .map(|row| NewDeadLetter { held: Held { key: row.key, epoch: row.epoch }, reason: "again".into() });
+            store.dead_letter(&dead.collect::<Vec<_>>()).await.unwrap();
         }
     };
-    let pace = RedrivePace::default().rows_max(10).per_second(10);
-    let (admin, all) = (admin(&store), DeadFilter::new());
+    let rate = RedriveRate::default().rows_max(10).per_second(10);
+    let (admin, all) = (admin(&store), DeadLetterFilter::new());
     let moved = tokio::select! {
-        moved = admin.redrive_all(&all, pace, |_| ()) => moved.unwrap(),
-        () = die_again => unreachable!("it goes on for ever"),
+        moved = admin.redrive_all(&all, rate, |_| ()) => moved.unwrap(),
+        () = dead_letter_again => unreachable!("it goes on for ever"),
     };
     assert_eq!(moved, 30, "each once");
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_said() {
+async fn impossible_operations_are_errors() {
     let store = MemoryStore::new();
     let (admin, live) = (admin(&store), MessageId::new());
     let envelope = Envelope::new(live, "orders".into(), SystemTime::UNIX_EPOCH);
     store.insert(envelope, InsertOptions::default());
     for message_id in [live, MessageId::new()] {
-        assert!(matches!(admin.redrive(message_id).await, Err(AdminError::NotDead { .. })));
-        assert!(matches!(admin.purge(message_id).await, Err(AdminError::NotDead { .. })));
-        assert!(matches!(admin.dead_letter(message_id).await, Err(AdminError::NotDead { .. })));
+        assert!(matches!(admin.redrive(message_id).await, Err(AdminError::NotDeadLetter { .. })));
+        assert!(matches!(admin.purge(message_id).await, Err(AdminError::NotDeadLetter { .. })));
+        assert!(matches!(admin.dead_letter(message_id).await, Err(AdminError::NotDeadLetter { .. })));
     }
     assert!(matches!(admin.send_now(MessageId::new()).await, Err(AdminError::NotWaiting { .. })));
-    let standing = RedrivePace::default().per_second(0);
-    let error = admin.redrive_all(&DeadFilter::new(), standing, |_| ()).await.unwrap_err();
-    assert!(matches!(error, AdminError::NoPace) && !error.is_retriable());
+    let standing = RedriveRate::default().per_second(0);
+    let error = admin.redrive_all(&DeadLetterFilter::new(), standing, |_| ()).await.unwrap_err();
+    assert!(matches!(error, AdminError::ZeroRate) && !error.is_retriable());
 }
 
 #[tokio::test]
 async fn pages_and_purges_take_what_the_filter_says() {
     let store = MemoryStore::new();
     for _ in 0..5 {
-        bury(&store).await;
+        dead_letter(&store).await;
     }
-    let (admin, everything) = (admin(&store), DeadFilter::everything());
+    let (admin, everything) = (admin(&store), DeadLetterFilter::everything());
     let first = admin.dead_letters(&everything, None, 3).await.unwrap();
     let second = admin.dead_letters(&everything, first.next.as_ref(), 3).await.unwrap();
-    assert_eq!((first.letters.len(), second.letters.len(), second.next), (3, 2, None));
-    admin.purge(first.letters[0].message_id).await.unwrap();
-    assert_eq!(admin.purge_all(&DeadFilter::new().topic("invoices"), |_| ()).await.unwrap(), 0);
+    assert_eq!((first.dead_letters.len(), second.dead_letters.len(), second.next), (3, 2, None));
+    admin.purge(first.dead_letters[0].message_id).await.unwrap();
+    assert_eq!(admin.purge_all(&DeadLetterFilter::new().topic("invoices"), |_| ()).await.unwrap(), 0);
     assert_eq!(admin.purge_all(&everything, |_| ()).await.unwrap(), 4);
-    assert_eq!(store.dead_rows().len(), 0);
+    assert_eq!(store.dead_letter_rows().len(), 0);
 }
 
 #[tokio::test]
@@ -163,38 +164,38 @@ async fn send(store: &MemoryStore) -> MessageId {
 
 async fn settle(store: &MemoryStore, key: crate::store::RowKey) {
     let keep = Keep { days: 30, awaits_processing: true };
-    store.settle_kept(&[Kept { key, keep }], Locking::Skip).await.unwrap();
+    store.settle_into_history(&[HistoryRow { key, keep }], Locking::Skip).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_late_is_listed_and_sent_again() {
+async fn late_messages_are_listed_and_resent() {
     let store = MemoryStore::new();
     let admin = admin_of_confirmed(&store);
     let (late, marked) = (send(&store).await, send(&store).await);
-    let which = Unprocessed::of("orders");
+    let which = UnprocessedFilter::of("orders");
     assert_eq!(admin.unprocessed(&which, None, 10).await.unwrap().messages, [], "its consumer has a minute");
-    assert_eq!(admin.mark_processed(marked).await.unwrap(), Marking::Marked);
-    assert_eq!(admin.mark_processed(marked).await.unwrap(), Marking::Already);
+    assert_eq!(admin.mark_processed(marked).await.unwrap(), ProcessedOutcome::Processed);
+    assert_eq!(admin.mark_processed(marked).await.unwrap(), ProcessedOutcome::AlreadyProcessed);
     tokio::time::advance(Duration::from_secs(61)).await;
     let page = admin.unprocessed(&which, None, 1).await.unwrap();
     assert_eq!(page.messages.iter().map(|sent| sent.message_id).collect::<Vec<_>>(), [late]);
     assert!(admin.unprocessed(&which, page.next.as_ref(), 1).await.unwrap().messages.is_empty());
-    admin.send_again(late).await.unwrap();
+    admin.resend(late).await.unwrap();
     assert_eq!(store.live_rows()[0].key.message_id, late);
     for message_id in [late, marked, MessageId::new()] {
-        let refused = admin.send_again(message_id).await.unwrap_err();
+        let refused = admin.resend(message_id).await.unwrap_err();
         assert!(matches!(refused, AdminError::NotUnprocessed { .. }), "{refused}");
     }
     assert!(matches!(admin.sent(late).await, Err(AdminError::NotInHistory { .. })), "it is live again");
     assert!(admin.sent(marked).await.unwrap().processed_at.is_some());
-    let unconfirmed = admin.unprocessed(&Unprocessed::of("invoices"), None, 1).await.unwrap_err();
+    let unconfirmed = admin.unprocessed(&UnprocessedFilter::of("invoices"), None, 1).await.unwrap_err();
     assert!(matches!(unconfirmed, AdminError::NotConfirmed { .. }), "{unconfirmed}");
     assert!(!unconfirmed.is_retriable());
 }
 
 /// Each is sent at once, and unprocessed again from then on.
 #[tokio::test(start_paused = true)]
-async fn sending_again_what_stays_unprocessed_ends() {
+async fn resending_ends_when_messages_stay_unprocessed() {
     let store = MemoryStore::new();
     for _ in 0..30 {
         send(&store).await;
@@ -209,10 +210,10 @@ async fn sending_again_what_stays_unprocessed_ends() {
         }
     };
     let admin = admin_of_confirmed(&store);
-    let pace = RedrivePace::default().rows_max(10).per_second(10);
-    let everything = Unprocessed::of("orders").past(Duration::ZERO);
+    let rate = RedriveRate::default().rows_max(10).per_second(10);
+    let everything = UnprocessedFilter::of("orders").older_than(Duration::ZERO);
     let sent_again = tokio::select! {
-        moved = admin.send_all_again(&everything, pace, |_| ()) => moved.unwrap(),
+        moved = admin.resend_all(&everything, rate, |_| ()) => moved.unwrap(),
         () = send_at_once => unreachable!("it goes on for ever"),
         () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it does not end"),
     };
@@ -220,31 +221,33 @@ async fn sending_again_what_stays_unprocessed_ends() {
 }
 
 #[tokio::test]
-async fn a_message_is_tried_again_wherever_it_is() {
+async fn retry_send_finds_waiting_and_dead_lettered_messages() {
     let store = MemoryStore::new();
     let admin = admin(&store);
     let envelope = || Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
     let far = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
     let waits = store.insert(envelope(), far).message_id;
     let due = store.insert(envelope(), InsertOptions::default()).message_id;
-    let dead = bury(&store).await;
-    for (message_id, expected) in [(waits, Retried::Due), (due, Retried::Soon), (dead, Retried::Redriven)] {
+    let dead = dead_letter(&store).await;
+    for (message_id, expected) in
+        [(waits, RetryOutcome::Due), (due, RetryOutcome::Soon), (dead, RetryOutcome::Redriven)]
+    {
         assert_eq!(admin.retry_send(message_id).await.unwrap(), expected);
-        assert_eq!(admin.retry_send(message_id).await.unwrap(), Retried::Soon, "once is enough");
+        assert_eq!(admin.retry_send(message_id).await.unwrap(), RetryOutcome::Soon, "once is enough");
     }
-    assert_eq!((store.live_rows().len(), store.dead_rows().len()), (3, 0));
+    assert_eq!((store.live_rows().len(), store.dead_letter_rows().len()), (3, 0));
     let error = admin.retry_send(MessageId::new()).await.unwrap_err();
-    assert!(matches!(error, AdminError::NotThere { .. }), "{error}");
+    assert!(matches!(error, AdminError::NotFound { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn an_edited_letter_is_checked_as_at_enqueue() {
+async fn an_edited_message_is_checked_as_at_enqueue() {
     let store = MemoryStore::new();
     let outbox = Outbox::builder()
         .topic(Topic::new("orders").message_bytes_max(10))
         .topic(Topic::new("payments").ordered_by_key());
     let admin = outbox.build().unwrap().admin(store.clone());
-    let dead = bury(&store).await;
+    let dead = dead_letter(&store).await;
     let letter = || Message::to("orders");
     for (edited, refusal) in [
         (letter().payload_bytes([0; 11]), "11 bytes"),
@@ -262,36 +265,36 @@ async fn an_edited_letter_is_checked_as_at_enqueue() {
         admin.redrive_edited(dead, &letter().redirect("payments").key("a").delay(Duration::from_secs(1))).await,
         Err(AdminError::Refused(EnqueueError::DelayedOnOrderedTopic { .. }))
     ));
-    assert_eq!(store.dead_rows().len(), 1, "it is still there");
+    assert_eq!(store.dead_letter_rows().len(), 1, "it is still there");
     let unknown = admin.redrive_edited(MessageId::new(), &letter()).await;
-    assert!(matches!(unknown, Err(AdminError::NotDead { .. })));
+    assert!(matches!(unknown, Err(AdminError::NotDeadLetter { .. })));
 
     let edited = admin.dead_letter(dead).await.unwrap().to_message().unwrap().redirect("payments").key("a");
     let new_id = admin.redrive_edited(dead, &edited).await.unwrap();
     assert_ne!(new_id, dead);
     let rows = store.live_rows();
     assert_eq!(rows.iter().map(|row| (row.key.message_id, &*row.topic)).collect::<Vec<_>>(), [(new_id, "payments")]);
-    assert_eq!(store.dead_rows().len(), 0);
+    assert_eq!(store.dead_letter_rows().len(), 0);
 }
 
 #[tokio::test]
-async fn what_was_forgotten_to_be_said_purges_nothing() {
+async fn an_empty_filter_purges_nothing() {
     let store = MemoryStore::new();
-    let dead = bury(&store).await;
+    let dead = dead_letter(&store).await;
     let admin = admin(&store);
-    assert!(matches!(admin.purge_all(&DeadFilter::new(), |_| ()).await, Err(AdminError::NoFilter)));
-    assert!(matches!(admin.dead_letters(&DeadFilter::new(), None, 0).await, Err(AdminError::EmptyPage)));
-    let turned_round = DeadFilter::new().dead_from(store.now()).dead_before(SystemTime::UNIX_EPOCH);
-    let (pace, none) = (RedrivePace::default(), |_| ());
+    assert!(matches!(admin.purge_all(&DeadLetterFilter::new(), |_| ()).await, Err(AdminError::NoFilter)));
+    assert!(matches!(admin.dead_letters(&DeadLetterFilter::new(), None, 0).await, Err(AdminError::EmptyPage)));
+    let reversed = DeadLetterFilter::new().dead_from(store.now()).dead_before(SystemTime::UNIX_EPOCH);
+    let (rate, none) = (RedriveRate::default(), |_| ());
     for error in [
-        admin.purge_all(&turned_round, none).await.map(drop),
-        admin.redrive_all(&turned_round, pace, none).await.map(drop),
-        admin.dead_letters(&turned_round, None, 1).await.map(drop),
+        admin.purge_all(&reversed, none).await.map(drop),
+        admin.redrive_all(&reversed, rate, none).await.map(drop),
+        admin.dead_letters(&reversed, None, 1).await.map(drop),
     ] {
         assert!(matches!(error, Err(AdminError::ImpossibleFilter)));
     }
-    assert_eq!(store.dead_rows()[0].key.message_id, dead);
-    assert_eq!(admin.purge_all(&DeadFilter::everything(), none).await.unwrap(), 1);
+    assert_eq!(store.dead_letter_rows()[0].key.message_id, dead);
+    assert_eq!(admin.purge_all(&DeadLetterFilter::everything(), none).await.unwrap(), 1);
 }
 
 /// Fixed in width, and shown as what it says.
@@ -338,7 +341,7 @@ async fn a_payload_is_shown_by_the_codec_of_its_type() {
         let mut envelope = Envelope::new(MessageId::new(), topic.into(), SystemTime::UNIX_EPOCH);
         (envelope.kind, envelope.payload) = (kind.to_owned(), payload.map(<[u8]>::to_vec));
         let key = store.insert(envelope, InsertOptions::default());
-        store.dead(&[Dead { held: Held { key, epoch: 0 }, reason: "refused".into() }]).await.unwrap();
+        store.dead_letter(&[NewDeadLetter { held: Held { key, epoch: 0 }, reason: "refused".into() }]).await.unwrap();
         let letter = admin.dead_letter(key.message_id).await.unwrap();
         assert_eq!(admin.payload_text(&letter).to_string(), shown);
     }
@@ -358,7 +361,7 @@ async fn lanes_of(store: &MemoryStore, keys: &[&str]) -> Vec<Option<u16>> {
 
 /// The lanes that a letter and a sent message were in are nobody's by now, or have an order of their own.
 #[tokio::test]
-async fn what_comes_back_comes_to_the_lane_that_its_key_has_by_now() {
+async fn requeued_messages_go_to_the_current_lane_of_their_key() {
     let with = |topic: Topic| Outbox::builder().topic(topic).build().unwrap();
     let cases = [
         (with(Topic::new("orders").ordered_by_key().lanes(8)), Some(8)),
@@ -376,17 +379,17 @@ async fn what_comes_back_comes_to_the_lane_that_its_key_has_by_now() {
             envelope.key = Some(key.to_owned());
             rows.push(store.insert(envelope, InsertOptions::default().in_lane(lane_of(key, 16))));
         }
-        let dead = |key| Dead { held: Held { key, epoch: 0 }, reason: "refused: no".into() };
-        store.dead(&[dead(rows[0]), dead(rows[1])]).await.unwrap();
+        let dead = |key| NewDeadLetter { held: Held { key, epoch: 0 }, reason: "refused: no".into() };
+        store.dead_letter(&[dead(rows[0]), dead(rows[1])]).await.unwrap();
         for key in &rows[2..] {
             settle(&store, *key).await;
         }
         let admin = outbox.admin(store.clone());
         admin.redrive(rows[0].message_id).await.unwrap();
-        let moved = admin.redrive_all(&DeadFilter::everything(), RedrivePace::default(), |_| ()).await.unwrap();
+        let moved = admin.redrive_all(&DeadLetterFilter::everything(), RedriveRate::default(), |_| ()).await.unwrap();
         assert_eq!(moved, 1);
         for row in &rows[2..] {
-            admin.send_again(row.message_id).await.unwrap();
+            admin.resend(row.message_id).await.unwrap();
         }
         assert_eq!(lanes_of(&store, &keys).await, keys.map(|key| lanes.map(|lanes| lane_of(key, lanes))));
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::error::{EnqueueError, HeaderProblem};
-use crate::clock::wall_now;
+use crate::clock::system_now;
 use crate::lane::{fnv1a, lane_of};
 use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, HEADER_NAME_SHOWN_CHARS_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
 use crate::message::{Delivery, Envelope, Headers, MessageId, OutboxMessage};
@@ -110,7 +110,7 @@ fn delivery(topic: &Topic, wanted: Delivery) -> Result<Delivery, EnqueueError> {
     let ahead = match wanted {
         Delivery::Now | Delivery::After(Duration::ZERO) => return Ok(Delivery::Now),
         Delivery::After(delay) => delay,
-        Delivery::At(at) => at.duration_since(wall_now()).unwrap_or_default(),
+        Delivery::At(at) => at.duration_since(system_now()).unwrap_or_default(),
     };
     let topic_name = || topic.name().to_owned();
     if topic.lane_count().is_some() {

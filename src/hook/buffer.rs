@@ -1,41 +1,41 @@
 use super::pending::{Pending, deliver};
-use crate::limits::{CARRIED_ROWS_MAX, HOOK_REFS_MAX};
-use crate::planted::{Mistake, planted};
-use crate::relay::queue::lost;
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::{HOOK_REFS_MAX, INLINE_ROWS_MAX};
+use crate::relay::direct::queue::count_lost;
 
 /// What one connection enqueued in its open transaction, and how deep each row stands in it.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     pub(super) pending: Vec<Pending>,
     /// For each open savepoint, from depth 2 on: how many rows there were when it began.
-    marks: Vec<usize>,
+    savepoints: Vec<usize>,
     /// The COMMIT or RELEASE that was announced and has not ended yet.
-    committing: Option<Announced>,
+    committing: Option<AnnouncedCommit>,
     /// How many statements began, but for COMMITs that were announced.
     statements: u64,
     /// How many had begun when the last rows were written.
     written_at: u64,
     /// Statements sent together with the announced COMMIT and before it: their ends come first.
-    ends_before_commit: usize,
+    statements_before_commit: usize,
     /// Whether the outermost transaction is one of `begin_test_transaction`, which never commits.
     in_test_transaction: bool,
     /// Whether the open transaction met a deadlock.
     deadlocked: bool,
-    begun: Begun,
+    begun: TransactionState,
 }
 
 /// Whether the transaction manager has begun a transaction.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Begun {
+enum TransactionState {
     #[default]
-    No,
+    None,
     /// BEGIN was announced and has not ended yet.
     Announced,
-    Yes,
+    Open,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Announced {
+struct AnnouncedCommit {
     depth: u32,
     /// Whether a statement began behind it that is a COMMIT and nothing else.
     has_begun: bool,
@@ -43,11 +43,11 @@ struct Announced {
 
 /// How a statement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum StatementResult {
     /// Without an error, which alone proves nothing.
-    NoError,
+    Success,
     /// Nobody knows, as when the connection broke.
-    Doubtful,
+    Unknown,
     /// It was not done.
     Failed,
 }
@@ -59,44 +59,44 @@ impl Buffer {
         self.in_test_transaction = in_test_transaction;
         let alone = self.statements == before + 1;
         if !alone || before != self.written_at {
-            self.withdraw();
+            self.discard_inline();
         }
         self.written_at = self.statements;
-        let room = if alone { CARRIED_ROWS_MAX.saturating_sub(self.pending.len()) } else { 0 };
-        have_read(rows.iter_mut().skip(room));
+        let room = if alone { INLINE_ROWS_MAX.saturating_sub(self.pending.len()) } else { 0 };
+        clear_inline(rows.iter_mut().skip(room));
         // Installed inside a transaction, the hook has not seen its savepoints begin; there was nothing then.
         let savepoints = depth.saturating_sub(1) as usize;
-        if self.marks.len() < savepoints {
-            self.marks.resize(savepoints, self.pending.len());
+        if self.savepoints.len() < savepoints {
+            self.savepoints.resize(savepoints, self.pending.len());
         }
         let room = HOOK_REFS_MAX.saturating_sub(self.pending.len());
-        lost(rows.len().saturating_sub(room), "too_many");
+        count_lost(rows.len().saturating_sub(room), "too_many");
         self.pending.extend(rows.into_iter().take(room));
     }
 
     pub(super) fn begin(&mut self, depth: u32) {
-        self.resolve_doubt();
+        self.resolve_unknown_commit();
         if depth <= 1 {
-            self.forget();
-            self.begun = Begun::Announced;
+            self.reset();
+            self.begun = TransactionState::Announced;
         } else {
-            self.marks.resize(depth as usize - 2, self.pending.len());
-            self.marks.push(self.pending.len());
+            self.savepoints.resize(depth as usize - 2, self.pending.len());
+            self.savepoints.push(self.pending.len());
         }
     }
 
     pub(super) fn commit(&mut self, depth: u32) {
-        self.resolve_doubt();
+        self.resolve_unknown_commit();
         if depth <= 1 {
-            self.begun = Begun::No;
+            self.begun = TransactionState::None;
         }
-        self.committing = Some(Announced { depth, has_begun: false });
+        self.committing = Some(AnnouncedCommit { depth, has_begun: false });
     }
 
     /// The beginning of any statement; `is_commit` says whether it is a COMMIT and nothing else.
     pub(super) fn start(&mut self, is_commit: impl FnOnce() -> bool) {
         match &mut self.committing {
-            Some(announced) if self.ends_before_commit == 0 && !announced.has_begun && is_commit() => {
+            Some(announced) if self.statements_before_commit == 0 && !announced.has_begun && is_commit() => {
                 announced.has_begun = true;
                 if announced.depth <= 1 && self.statements == self.written_at {
                     self.announce();
@@ -108,7 +108,7 @@ impl Buffer {
 
     /// COMMIT is on its way: what stands before its rows can be read meanwhile.
     fn announce(&mut self) {
-        for Pending { row, link, .. } in self.pending.iter_mut().take(CARRIED_ROWS_MAX) {
+        for Pending { row, link, .. } in self.pending.iter_mut().take(INLINE_ROWS_MAX) {
             if let Some(link) = link.as_ref().filter(|_| row.lane.is_some()) {
                 link.announce(row);
             }
@@ -122,43 +122,44 @@ impl Buffer {
 
     /// Says that the COMMIT announced next is sent together with `statements` before it.
     #[cfg(any(test, all(feature = "async", feature = "postgres")))]
-    pub(super) fn expect_before_commit(&mut self, statements: usize) {
-        self.ends_before_commit = statements;
+    pub(super) fn expect_statements_before_commit(&mut self, statements: usize) {
+        self.statements_before_commit = statements;
     }
 
     pub(super) fn roll_back(&mut self, depth: u32) {
-        self.resolve_doubt();
+        self.resolve_unknown_commit();
         if depth <= 1 {
-            self.forget();
-        } else if let Some(mark) = self.marks.get(depth as usize - 2) {
-            self.pending.truncate(*mark);
-            self.marks.truncate(depth as usize - 2);
+            self.reset();
+        } else if let Some(savepoint) = self.savepoints.get(depth as usize - 2) {
+            self.pending.truncate(*savepoint);
+            self.savepoints.truncate(depth as usize - 2);
         }
     }
 
     /// The end of any statement; of interest is the one behind an announced COMMIT or RELEASE.
-    pub(super) fn finish(&mut self, ending: Ending) {
-        if self.begun == Begun::Announced {
-            self.begun = if ending == Ending::NoError { Begun::Yes } else { Begun::No };
+    pub(super) fn finish(&mut self, ending: StatementResult) {
+        if self.begun == TransactionState::Announced {
+            self.begun =
+                if ending == StatementResult::Success { TransactionState::Open } else { TransactionState::None };
         }
-        let Some(Announced { depth, has_begun }) = self.committing else { return };
-        if self.ends_before_commit > 0 {
-            self.ends_before_commit -= 1;
+        let Some(AnnouncedCommit { depth, has_begun }) = self.committing else { return };
+        if self.statements_before_commit > 0 {
+            self.statements_before_commit -= 1;
             return;
         }
         self.committing = None;
-        let perhaps_done = ending != Ending::Failed;
+        let may_be_done = ending != StatementResult::Failed;
         if depth <= 1 {
             // Where the INSERT succeeded the transaction was not aborted, and where nothing came between, COMMIT did commit.
-            if !(has_begun && ending == Ending::NoError && self.statements == self.written_at) {
-                self.withdraw();
+            if !(has_begun && ending == StatementResult::Success && self.statements == self.written_at) {
+                self.discard_inline();
             }
-            if perhaps_done {
+            if may_be_done {
                 deliver(std::mem::take(&mut self.pending));
             }
-            self.forget();
-        } else if perhaps_done {
-            self.marks.truncate(depth as usize - 2);
+            self.reset();
+        } else if may_be_done {
+            self.savepoints.truncate(depth as usize - 2);
             if self.in_test_transaction && depth == 2 {
                 deliver(std::mem::take(&mut self.pending));
             }
@@ -166,8 +167,8 @@ impl Buffer {
     }
 
     /// The commit of what is here will not be proven: the relay has to read it.
-    fn withdraw(&mut self) {
-        have_read(self.pending.iter_mut().take(CARRIED_ROWS_MAX));
+    fn discard_inline(&mut self) {
+        clear_inline(self.pending.iter_mut().take(INLINE_ROWS_MAX));
     }
 
     pub(super) fn deadlock(&mut self) {
@@ -179,38 +180,38 @@ impl Buffer {
     }
 
     pub(super) fn has_begun(&self) -> bool {
-        self.begun == Begun::Yes
+        self.begun == TransactionState::Open
     }
 
     /// An announced outermost COMMIT whose end was never seen (its future was dropped) may have happened.
-    fn resolve_doubt(&mut self) {
-        let Some(Announced { depth, .. }) = self.committing.take() else { return };
-        self.ends_before_commit = 0;
-        self.withdraw();
+    fn resolve_unknown_commit(&mut self) {
+        let Some(AnnouncedCommit { depth, .. }) = self.committing.take() else { return };
+        self.statements_before_commit = 0;
+        self.discard_inline();
         if depth <= 1 {
             deliver(std::mem::take(&mut self.pending));
         }
     }
 
-    fn forget(&mut self) {
+    fn reset(&mut self) {
         self.pending.clear();
-        self.marks.clear();
+        self.savepoints.clear();
         self.in_test_transaction = false;
         self.deadlocked = false;
-        self.begun = Begun::No;
+        self.begun = TransactionState::None;
     }
 }
 
 /// Hands refs of rows over, in place of the rows.
-fn have_read<'p>(rows: impl Iterator<Item = &'p mut Pending>) {
-    if !planted(Mistake::CommitBelieved) {
-        rows.for_each(|pending| pending.row.carried = None);
+fn clear_inline<'p>(rows: impl Iterator<Item = &'p mut Pending>) {
+    if !is_injected(InjectedBug::CommitBelieved) {
+        rows.for_each(|pending| pending.row.inline = None);
     }
 }
 
 /// A connection discarded in mid-COMMIT: the COMMIT may have happened.
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.resolve_doubt();
+        self.resolve_unknown_commit();
     }
 }

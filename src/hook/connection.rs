@@ -15,7 +15,7 @@ use diesel::result::{Error, QueryResult};
 
 use super::pending::{Pending, deliver};
 use super::{CommitHook, Probe};
-use crate::relay::queue::lost;
+use crate::relay::direct::queue::count_lost;
 
 /// What the outbox needs of a connection, sync or async.
 pub(crate) trait Conn {
@@ -81,13 +81,13 @@ impl Depth {
     }
 
     /// The depth at which what is written now counts as committed: 0, but 1 for an application's test.
-    pub(crate) fn outside(self) -> u32 {
+    pub(crate) fn committed_depth(self) -> u32 {
         u32::from(self.in_test_transaction)
     }
 
     /// Whether the end of this transaction is what makes its rows count.
     pub(crate) fn is_outermost(self) -> bool {
-        self.depth == self.outside() + 1
+        self.depth == self.committed_depth() + 1
     }
 }
 
@@ -102,16 +102,16 @@ pub(crate) fn statements(conn: &mut impl Conn) -> Option<u64> {
 
 /// Keeps rows until their transaction ends, with what [`statements`] said before they were written; outside one hands them over at
 /// once, because no COMMIT will follow.
-pub(crate) fn remember(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth, before: Option<u64>) {
+pub(crate) fn hold_until_commit(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth, before: Option<u64>) {
     if rows.is_empty() {
         return;
     }
-    if at.depth <= at.outside() {
+    if at.depth <= at.committed_depth() {
         return deliver(rows);
     }
     match (conn.instrumentation().downcast_mut::<CommitHook>(), before) {
         (Some(hook), Some(before)) => hook.buffer.push(rows, at.depth, at.in_test_transaction, before),
-        _ => no_hook(&rows),
+        _ => warn_without_hook(&rows),
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn remember(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth, befo
 pub(crate) fn announce_commit(conn: &mut impl Conn, statements: usize) {
     let instrumentation = conn.instrumentation();
     if let Some(hook) = instrumentation.downcast_mut::<CommitHook>() {
-        hook.buffer.expect_before_commit(statements);
+        hook.buffer.expect_statements_before_commit(statements);
     }
     instrumentation.on_connection_event(InstrumentationEvent::commit_transaction(NonZeroU32::MIN));
 }
@@ -157,14 +157,14 @@ fn is_none(instrumentation: &dyn Instrumentation) -> bool {
     instrumentation.as_any().type_id() == none
 }
 
-fn no_hook(rows: &[Pending]) {
-    static SAID: Once = Once::new();
-    SAID.call_once(|| {
+fn warn_without_hook(rows: &[Pending]) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
         tracing::warn!(
             "a connection has an instrumentation of the application's, so the outbox cannot see its commits: messages wait \
              for the sweeper. Install both: `conn.set_instrumentation(outbox.commit_hook().chain(mine))`"
         );
     });
-    rows.iter().filter_map(|row| row.record.as_ref()).for_each(|record| record.to.miss());
-    lost(rows.iter().filter(|row| row.link.is_some()).count(), "no_hook");
+    rows.iter().filter_map(|row| row.record.as_ref()).for_each(|record| record.to.count_unseen());
+    count_lost(rows.iter().filter(|row| row.link.is_some()).count(), "no_hook");
 }

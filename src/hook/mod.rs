@@ -17,17 +17,19 @@ mod tests;
 
 #[cfg(feature = "async")]
 pub(crate) use connection::AsyncConn;
-pub(crate) use connection::{Conn, Depth, SyncConn, expect_probe, has_begun, is_deadlocked, remember, statements};
+pub(crate) use connection::{
+    Conn, Depth, SyncConn, expect_probe, has_begun, hold_until_commit, is_deadlocked, statements,
+};
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use connection::{announce_commit, announce_rollback};
-pub(crate) use pending::{Pending, Record, Recorded, deliver};
+pub(crate) use pending::{Pending, RecordedMessage, TestRecorder, deliver};
 
 use std::fmt;
 
 use diesel::connection::{Instrumentation, InstrumentationEvent};
 use diesel::result::{DatabaseErrorKind, Error};
 
-use self::buffer::{Buffer, Ending};
+use self::buffer::{Buffer, StatementResult};
 
 /// The commit hook of one connection.
 ///
@@ -64,7 +66,7 @@ enum Probe {
 }
 
 impl Probe {
-    fn is_seen_in(&mut self, event: &InstrumentationEvent<'_>) -> bool {
+    fn consumes(&mut self, event: &InstrumentationEvent<'_>) -> bool {
         match (std::mem::take(self), event) {
             (Self::Expected(probe), InstrumentationEvent::StartQuery { query, .. }) if query.to_string() == probe => {
                 *self = Self::Begun;
@@ -92,7 +94,7 @@ impl CommitHook {
 
 impl Instrumentation for CommitHook {
     fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
-        if self.probe.is_seen_in(&event) {
+        if self.probe.consumes(&event) {
             return;
         }
         match &event {
@@ -105,9 +107,9 @@ impl Instrumentation for CommitHook {
                     self.buffer.deadlock();
                 }
                 self.buffer.finish(match error {
-                    None => Ending::NoError,
-                    Some(error) if perhaps_committed(error) => Ending::Doubtful,
-                    Some(_) => Ending::Failed,
+                    None => StatementResult::Success,
+                    Some(error) if may_have_committed(error) => StatementResult::Unknown,
+                    Some(_) => StatementResult::Failed,
                 });
             }
             _ => {}
@@ -120,10 +122,10 @@ impl Instrumentation for CommitHook {
 
 /// Whether a COMMIT that ended with `error` may have happened all the same, as when the connection broke behind it. No
 /// error is no proof of success, but some errors are proofs of failure.
-pub(crate) fn perhaps_committed(error: &Error) -> bool {
+pub(crate) fn may_have_committed(error: &Error) -> bool {
     use DatabaseErrorKind as Kind;
     match error {
-        Error::RollbackErrorOnCommit { commit_error, .. } => perhaps_committed(commit_error),
+        Error::RollbackErrorOnCommit { commit_error, .. } => may_have_committed(commit_error),
         Error::DatabaseError(kind, _) => !matches!(
             kind,
             Kind::UniqueViolation

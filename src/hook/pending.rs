@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::crash_points::crash_point;
 use crate::message::Envelope;
 use crate::metrics;
-use crate::relay::queue::{HandedOver, Link};
+use crate::relay::direct::queue::{HandedOver, Link};
 
 /// A row that waits for the end of its transaction.
 #[derive(Debug)]
@@ -13,25 +13,25 @@ pub(crate) struct Pending {
     /// Whom to hand it to; each row has its own, because several outboxes may write through one connection.
     pub(crate) link: Option<Arc<Link>>,
     /// Where an application's test collects it.
-    pub(crate) record: Option<Box<Record>>,
+    pub(crate) record: Option<Box<RecordedMessage>>,
 }
 
 /// A message on its way to an application's test.
 #[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) to: Arc<Recorded>,
+pub(crate) struct RecordedMessage {
+    pub(crate) to: Arc<TestRecorder>,
     pub(crate) envelope: Envelope,
 }
 
 /// What an application's test collects.
 #[derive(Debug, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct TestRecorder {
     committed: Mutex<Vec<Envelope>>,
     /// Messages whose commit could not be seen.
     unseen: AtomicUsize,
 }
 
-impl Recorded {
+impl TestRecorder {
     pub(crate) fn committed(&self) -> MutexGuard<'_, Vec<Envelope>> {
         self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -40,7 +40,7 @@ impl Recorded {
         self.unseen.load(Ordering::Relaxed)
     }
 
-    pub(super) fn miss(&self) {
+    pub(super) fn count_unseen(&self) {
         self.unseen.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -8,7 +8,7 @@ pub const HTTP_IN_FLIGHT_PER_HOST_MAX: usize = 64;
 
 /// Messages that an HTTP transport asks the relay for, for each request under way: so many wait that no request is missing
 /// while the next claim is read, and so few that they have their turn long before they time out.
-pub const HTTP_WAITING_PER_REQUEST: usize = 8;
+pub const HTTP_QUEUED_PER_REQUEST: usize = 8;
 
 /// For how many hosts an HTTP transport asks the relay where messages name their own, which are not known beforehand.
 pub const HTTP_FOREIGN_HOSTS: usize = 8;
@@ -25,7 +25,7 @@ pub const HTTP_TIMEOUT: Duration = Duration::from_secs(10);
 pub const HTTP_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// How often an HTTP transport looks for messages that waited too long, and for hosts whose pause is over.
-pub const HTTP_LOOK_INTERVAL: Duration = Duration::from_millis(250);
+pub const HTTP_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What an HTTP transport may take beyond its times until it says so: two looks.
 pub const HTTP_TIMEOUT_SLACK: Duration = Duration::from_millis(500);
@@ -35,13 +35,13 @@ pub const HTTP_TIMEOUT_SLACK: Duration = Duration::from_millis(500);
 pub const HTTP_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Bytes of an answer that are read: more than any receiver has to say. Beyond, its connection is closed.
-pub const HTTP_ANSWER_BYTES_MAX: usize = 64 << 10;
+pub const HTTP_RESPONSE_BYTES_MAX: usize = 64 << 10;
 
 /// Refusals of a message (400, 422 and the like) after which it is a dead letter, by default. With the waits of
 /// [`HTTP_REFUSAL_WAIT_MIN`] and [`HTTP_REFUSAL_WAIT_MAX`] these span an hour and three quarters, and by chance hardly ever less than 80 minutes: a wrong
 /// deployment at the receiver, or a route or schema that comes with its next one, is found and taken back by then. What is wrong with the
 /// message costs 20 requests. Webhook services try for longer (Svix 28 hours, Stripe three days), but their receivers are strangers; whoever
-/// sends to strangers says so with [`refusals`](crate::transport::HttpTransportBuilder::refusals).
+/// sends to strangers says so with [`refusal_retries`](crate::transport::HttpTransportBuilder::refusal_retries).
 pub const HTTP_REFUSALS_MAX: u32 = 20;
 
 /// The wait after a message's first refusal, by default: half of a restarting receiver's wrong answers are over by then. Doubles up to
@@ -61,11 +61,11 @@ pub const HTTP_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 pub const HTTP_HOST_FAILURES_MAX: u32 = 8;
 
 /// How long a host that is down is left alone at first, where its transport has others; doubles up to
-/// [`HTTP_HOST_PAUSE_MAX`].
-pub const HTTP_HOST_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// [`HTTP_HOST_BACK_OFF_MAX`].
+pub const HTTP_HOST_BACK_OFF_MIN: Duration = Duration::from_secs(1);
 
 /// The longest that a host that is down is left alone: bounds how long it is back before it is used again.
-pub const HTTP_HOST_PAUSE_MAX: Duration = Duration::from_secs(30);
+pub const HTTP_HOST_BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// The longest a probe waits for an answer.
 pub const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -76,4 +76,4 @@ pub const HTTP_HOSTS_MAX: usize = 10_000;
 
 /// Among how many of the oldest hosts one is sought to be forgotten, so that a new host costs microseconds. Where all of them
 /// are in use, the next new host looks at others.
-pub const HTTP_FORGET_LOOKS_MAX: usize = 32;
+pub const HTTP_EVICTION_CANDIDATES_MAX: usize = 32;

@@ -11,24 +11,24 @@ pub const KAFKA_TIMEOUT_SLACK: Duration = Duration::from_secs(2);
 pub const KAFKA_PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// One turn of such a probe: the client says nothing while it waits for a broker, so it is asked in short ones.
-pub const KAFKA_PROBE_TURN: Duration = Duration::from_secs(1);
+pub const KAFKA_PROBE_POLL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The longest one request for creating, describing or looking up topics waits for Kafka.
 pub const KAFKA_ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a Kafka topic that was just made is looked for, until the brokers know it: some hundredths of a second.
-pub const KAFKA_ADMIN_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+pub const KAFKA_ADMIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// For how long a Kafka broker may not have heard of a topic that is there: as the client itself waits for that
 /// (`topic.metadata.propagation.max.ms`). Also what a start with a topic that is missing takes to say so.
-pub const KAFKA_TOPIC_KNOWN_WITHIN: Duration = Duration::from_secs(5);
+pub const KAFKA_TOPIC_PROPAGATION_MAX: Duration = Duration::from_secs(5);
 
 /// How often the partition counts of known Kafka topics are read again: a partition that was added is used within it.
-pub const KAFKA_COUNTS_INTERVAL: Duration = Duration::from_secs(60);
+pub const KAFKA_PARTITION_COUNT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The least time between two look-ups of one Kafka topic, so that messages for a topic that is not there do not
 /// become requests.
-pub const KAFKA_LOOK_UP_INTERVAL_MIN: Duration = Duration::from_millis(250);
+pub const KAFKA_LOOKUP_INTERVAL_MIN: Duration = Duration::from_millis(250);
 
 /// For how long Kafka's client may be without any connection before messages are refused, where no attempt to connect
 /// has failed: a broker closes idle connections, and opening one takes some tenths of a second at most.
@@ -36,7 +36,7 @@ pub const KAFKA_RECONNECT_GRACE: Duration = Duration::from_secs(1);
 
 /// The longest a look-up in the background waits for Kafka. Short, because it keeps a dropped transport alive, and the
 /// next message asks again.
-pub const KAFKA_LOOK_UP_TIMEOUT: Duration = Duration::from_secs(1);
+pub const KAFKA_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// For how long a Kafka partition may take nothing, while others do, before no more is handed to the client for it.
 /// Observed: in a burst of 20,000 on an overloaded machine one of three partitions waits a second for its turn.
@@ -79,7 +79,7 @@ pub const KAFKA_LANE_DRAIN: Duration = Duration::from_millis(10);
 
 /// The longest a Kafka lane takes to hear all that its client has to say about the end of a transaction: some microseconds. One
 /// that is not done by then is taken for a client whose connections broke.
-pub const KAFKA_LANE_HEAR_TIMEOUT: Duration = Duration::from_secs(1);
+pub const KAFKA_LANE_EVENTS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often a Kafka lane with nothing to send looks at what its client has to say.
 pub const KAFKA_LANE_IDLE: Duration = Duration::from_secs(1);

@@ -39,7 +39,7 @@ pub const LANE_WAITING_LOW: usize = 500;
 pub const LANE_KEY_WAITING_MAX: usize = 100;
 
 /// Rows of one key of a fenced lane that are under way at once: what is kept of it in memory.
-pub const LANE_KEY_UNDER_WAY_MAX: usize = LANE_KEY_WAITING_MAX;
+pub const LANE_KEY_IN_FLIGHT_MAX: usize = LANE_KEY_WAITING_MAX;
 
 /// Lanes of a topic that are fenced at once. Each takes a thread that waits for the broker, and some tenths of a second.
 pub const LANE_FENCES_AT_ONCE_MAX: usize = 16;
@@ -54,58 +54,58 @@ pub const LANE_FENCE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How often a lane is fenced in vain before that counts as a failure of the node's broker: the first time may be an election.
 pub const LANE_FENCE_TRIES_MAX: u32 = 2;
 
-/// How often a node's database may begin to fail within [`LANE_LAPSE_WINDOW`] before it leaves its lanes to others: once is a
+/// How often a node's database may begin to fail within [`LANE_OUTAGE_WINDOW`] before it leaves its lanes to others: once is a
 /// failover, a second time its echo.
-pub const LANE_LAPSES_MAX: usize = 3;
+pub const LANE_OUTAGES_MAX: usize = 3;
 
 /// As long as a node sleeps by default: what fails less often costs less than a sleep.
-pub const LANE_LAPSE_WINDOW: Duration = Duration::from_secs(60);
+pub const LANE_OUTAGE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Keys of one lane with something to send or blocked, 200 bytes each: 20 MB. Beyond, nothing new is read until some are done.
 pub const LANE_KEYS_MAX: usize = 100_000;
 
 /// Keys of a lane whose last message is remembered, to count rows that became visible too late, and to know one again that was sent
-/// and is only then said to be committed. For that as many keys would have to be sent within [`LANE_CARRIED_AGE_MAX`].
+/// and is only then said to be committed. For that as many keys would have to be sent within [`LANE_INLINE_AGE_MAX`].
 pub const LANE_RECENT_KEYS_MAX: usize = 4_096;
 
 /// How far a lane is read again where a database does not tell the id of a new row (MySQL), which may be a late one.
-pub const LANE_WAKE_SLACK_IDS: i64 = 1_000;
+pub const LANE_WAKEUP_SLACK_IDS: i64 = 1_000;
 
 /// How long a transaction may be open behind its enqueue to an ordered topic and keep the order of its keys, whichever
 /// process it is of, in a database that does not tell which ones are (MySQL, MariaDB): so far back each page of a lane is
 /// read, at no cost where rows are settled. docs/ordering.md has more.
-pub const LANE_OPEN_DURATION: Duration = Duration::from_secs(2);
+pub const LANE_OPEN_TRANSACTION_DURATION: Duration = Duration::from_secs(2);
 
 /// The same in one that tells (PostgreSQL): as long as a transaction that writes anything is open, and no longer, because a day's
 /// batch would have each page read a day again. Long enough for a process that hangs in the middle of one.
-pub const LANE_OPEN_DURATION_MAX: Duration = Duration::from_secs(30);
+pub const LANE_OPEN_TRANSACTION_DURATION_MAX: Duration = Duration::from_secs(30);
 
 /// So far back at most, in rows of the topic that this node reads, a lane is read for a transaction that is open for longer than
-/// [`LANE_OPEN_DURATION`]: as much as one page may read again, so that each still reaches what is new; and what was settled meanwhile
+/// [`LANE_OPEN_TRANSACTION_DURATION`]: as much as one page may read again, so that each still reaches what is new; and what was settled meanwhile
 /// is walked over by every page, a few milliseconds for so many in all lanes together. Not in ids of the table, which other topics and
 /// transactions that are rolled back draw as well.
-pub const LANE_OPEN_ROWS_MAX: u64 = 10_000;
+pub const LANE_OPEN_TRANSACTION_ROWS_MAX: u64 = 10_000;
 
 /// Rows that one page of a lane reads again, 100 bytes each. Where more are that young, new ones wait until they are older.
-pub const LANE_AGAIN_ROWS_MAX: usize = 10_000;
+pub const LANE_REREAD_ROWS_MAX: usize = 10_000;
 
 /// The steps in which that follows the clock: a sixteenth of what it waits at least.
-pub const LANE_OPEN_STEP: Duration = Duration::from_millis(125);
+pub const LANE_OPEN_TRANSACTION_STEP: Duration = Duration::from_millis(125);
 
-/// Steps that are kept of a lane, 48 bytes each: those of [`LANE_OPEN_DURATION_MAX`], and some.
-pub const LANE_FLOORS_MAX: usize = 256;
+/// Steps that are kept of a lane, 48 bytes each: those of [`LANE_OPEN_TRANSACTION_DURATION_MAX`], and some.
+pub const LANE_WATERMARK_STEPS_MAX: usize = 256;
 
 /// Commits to the lanes of a topic whose time is remembered until their rows are sent, 24 bytes each, and once more as many:
 /// half a second at the rate at which one process commits. Only measured by it.
 pub const LANE_COMMITS_MAX: usize = 4_096;
 
 /// Bytes of the rows that came along with those commits, and once more as many: for 500 bytes each, all of them. What is beyond
-/// is read, as every row is whose commit is not proven.
-pub const LANE_CARRIED_BYTES_MAX: usize = 4 << 20;
+/// is read, as every row is whose commit is not verified.
+pub const LANE_INLINE_BYTES_MAX: usize = 4 << 20;
 
 /// How old such a row may be when its turn comes and still be sent without being read: what is deleted or mended by hand while it waits,
 /// in an outage or behind its key, is seen. A lone message waits for a few milliseconds.
-pub const LANE_CARRIED_AGE_MAX: Duration = Duration::from_secs(1);
+pub const LANE_INLINE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// How soon a row in hand from an earlier time is looked at again, and a lane of which much is read again.
 pub const LANE_RECHECK: Duration = Duration::from_millis(100);

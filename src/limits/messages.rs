@@ -56,7 +56,7 @@ pub const IDENTIFIER_CHARS_MAX: usize = 40;
 pub const DELAY_MAX: Duration = Duration::from_secs(36_525 * 24 * 3_600);
 
 /// By how much the clocks of application and database may differ until a message that is delivered at a moment may find the
-/// scout asleep, and wait for the next poll. Clocks that are kept by NTP differ by less.
+/// poller asleep, and wait for the next poll. Clocks that are kept by NTP differ by less.
 pub const CLOCK_SLACK: Duration = Duration::from_secs(1);
 
 /// Dead letters moved or purged by one transaction: it is over in tens of milliseconds, and holds nothing up.
@@ -67,10 +67,10 @@ pub const REDRIVE_PER_SECOND: u32 = 1_000;
 
 /// Dead letters that wait to be told to the application's listener, some hundred bytes each. A listener that falls behind by more
 /// is told of the table, where all of them are.
-pub const DEAD_LETTER_QUEUE_MAX: usize = 1_024;
+pub const DEAD_LETTER_CALLBACKS_QUEUE_MAX: usize = 1_024;
 
 /// Dead letters told by one turn of a listener's thread, so that a shutdown waits for no more of them.
-pub const DEAD_LETTER_TURN_MAX: usize = 64;
+pub const DEAD_LETTER_CALLBACKS_BATCH_MAX: usize = 64;
 
 /// Failures kept on a row: enough to see a pattern, few enough that a failing row does not grow.
 pub const ERRORS_KEPT_MAX: usize = 10;
@@ -86,13 +86,13 @@ pub const ENQUEUE_ROWS_MAX: usize = 256;
 /// default (16 MiB).
 pub const ENQUEUE_BYTES_MAX: usize = 8 << 20;
 
-/// The largest message that goes to the relay itself where its commit is proven; larger ones are read by confirm like every
+/// The largest message that goes to the relay itself where its commit is verified; larger ones are read by confirm like every
 /// other, so that a full queue of 16,384 holds at most 64 MiB.
-pub const CARRIED_BYTES_MAX: usize = 4 << 10;
+pub const INLINE_BYTES_MAX: usize = 4 << 10;
 
 /// How many messages of a transaction its hook keeps with their payloads, so that an open one holds at most 256 KiB. To read
 /// more than that in one statement costs little for each.
-pub const CARRIED_ROWS_MAX: usize = 64;
+pub const INLINE_ROWS_MAX: usize = 64;
 
 /// Refs a connection's hook keeps for one transaction: what is beyond goes to the sweeper. More than the queue takes
 /// could not be handed over anyhow.

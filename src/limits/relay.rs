@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Rows that go to a transport in one call. So many that a client can make large requests of them, so few that the first
 /// is not long kept back: the books of a hundred rows take a third of a millisecond.
-pub const SEND_GROUP_ROWS_MAX: usize = 100;
+pub const SEND_BATCH_ROWS_MAX: usize = 100;
 
 /// The longest grace of a shutdown: more counts as this. A day, so that `Duration::MAX` is an instant of this century.
 pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -44,10 +44,10 @@ pub struct Limits {
     pub queue_refs_max: usize,
     /// Rows of one confirm: beyond 500 the cost per row no longer falls.
     pub confirm_rows_max: usize,
-    /// How long a confirm waits for company where the processors are the limit and that is seen to help ([`REST_TRIAL_PAIRS`]): 10 ms. Rows
+    /// How long a confirm waits for company where the processors are the limit and that is seen to help ([`LINGER_TRIAL_PAIRS`]): 10 ms. Rows
     /// that come meanwhile share one read and one request to the broker, which saves the business more than it costs the row. At 5 ms the
     /// business keeps 0.05 less of its transactions beside a Kafka on the same processors. Zero: it never waits.
-    pub confirm_interval_max: Duration,
+    pub confirm_linger_max: Duration,
     /// Messages in flight in all, sent but not settled. 20,000 keep a broker at full speed and bound the memory.
     ///
     /// Several transports have equal shares of it, so that one that answers slowly or not at all takes nothing from the
@@ -70,7 +70,7 @@ pub struct Limits {
     pub poll_interval: Duration,
     /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. Later is a row
     /// that commits that long after it was due, which is t behind its enqueue, and is found by a look from the beginning
-    /// ([`LOOK_BACK_REST`]). 3 s, which is about how long a claim can keep a row locked at most
+    /// ([`FULL_SCAN_PAUSE_FACTOR`]). 3 s, which is about how long a claim can keep a row locked at most
     /// ([`claim_term_duration`](Self::claim_term_duration) and the second after which the database ends it). Not more, because each look, and
     /// the first claim of each pass, goes over the rows of this time where somebody's old snapshot keeps what was deleted: of 3 s at 8,300 a
     /// second, 0.6 times the pages of the claim itself.
@@ -82,7 +82,7 @@ pub struct Limits {
     /// Longest wait between probes: bounds how long a broker is back before it is used again.
     pub probe_interval_max: Duration,
     /// How long a topic that the broker refuses (unknown, not authorized) is left alone before one more try.
-    pub topic_park_duration: Duration,
+    pub topic_back_off_duration: Duration,
     /// How long a node owns a lane of an ordered topic without a sign of life: what a crash delays the lane, besides
     /// [`poll_interval`](Self::poll_interval) and, on one that is not fenced, the delivery time-out and
     /// [`term_margin_duration`](Self::term_margin_duration). Renewed after a third of it.
@@ -112,7 +112,7 @@ impl Default for Limits {
             claim_workers: 2,
             queue_refs_max: 16_384,
             confirm_rows_max: 500,
-            confirm_interval_max: Duration::from_millis(10),
+            confirm_linger_max: Duration::from_millis(10),
             in_flight_max: 20_000,
             in_flight_bytes_max: 32 << 20,
             settle_rows_max: 1_000,
@@ -123,7 +123,7 @@ impl Default for Limits {
             extend_interval: Duration::from_millis(250),
             probe_interval_min: Duration::from_millis(100),
             probe_interval_max: Duration::from_secs(1),
-            topic_park_duration: Duration::from_secs(10),
+            topic_back_off_duration: Duration::from_secs(10),
             lane_lease_duration: Duration::from_secs(30),
             lane_yield_duration: Duration::from_secs(10),
             lane_sleep_duration: Duration::from_secs(60),
@@ -133,46 +133,46 @@ impl Default for Limits {
     }
 }
 
-/// How long a group rests where the processors are busy, within [`Limits::confirm_interval_max`]. Without a rest an application that could
+/// How long a batch lingers where the processors are busy, within [`Limits::confirm_linger_max`]. Without it an application that could
 /// commit 5,000 messages a second beside Kafka on two processors committed 4,500.
-pub const CONFIRM_REST_SHORT: Duration = Duration::from_millis(2);
+pub const CONFIRM_LINGER_SHORT: Duration = Duration::from_millis(2);
 
 /// How often the relay asks how long its thread waits for a processor. To ask takes 10 µs.
 pub const RUN_QUEUE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What it was told last counts for this part of what it goes by: a load that begins is seen within 100 ms, and a single thread that was
 /// late is not.
-pub const RUN_QUEUE_SHARE: u32 = 8;
+pub const RUN_QUEUE_SMOOTHING: u32 = 8;
 
 /// From such a wait on the processors are the limit. Measured on two: 10 to 25 µs at 200 to 2,000 messages a second, 85 to 130 at 5,000 and
 /// at full load, with 10 to 20 % of the time idle.
-pub const RUN_QUEUE_LONG: Duration = Duration::from_micros(40);
+pub const RUN_QUEUE_BUSY: Duration = Duration::from_micros(40);
 
 /// Below such a wait they no longer are.
-pub const RUN_QUEUE_SHORT: Duration = Duration::from_micros(25);
+pub const RUN_QUEUE_IDLE: Duration = Duration::from_micros(25);
 
-/// How long the processors must be busy before the long rest is tried: a pause of the broker is shorter.
-pub const REST_TRIAL_DELAY: Duration = Duration::from_secs(1);
+/// How long the processors must be busy before the long linger is tried: a pause of the broker is shorter.
+pub const LINGER_TRIAL_DELAY: Duration = Duration::from_secs(1);
 
-/// How long groups rest long, or short, before the other is tried. Only its second half counts: whoever was held up in the window before is late
+/// How long batches linger long, or short, before the other is tried. Only its second half counts: whoever was held up in the window before is late
 /// in the first.
-pub const REST_TRIAL_WINDOW: Duration = Duration::from_millis(150);
+pub const LINGER_TRIAL_WINDOW: Duration = Duration::from_millis(150);
 
-/// How many windows with long rests are compared with as many with short ones: 2.4 seconds in all, or half of that where it is plain.
-pub const REST_TRIAL_PAIRS: u32 = 8;
+/// How many windows with a long linger are compared with as many with short ones: 2.4 seconds in all, or half of that where it is plain.
+pub const LINGER_TRIAL_PAIRS: u32 = 8;
 
-/// How many of them must have brought more rows: by chance 6 of 8 do once in 7 times. [`REST_TRIAL_GAIN_MIN`] has to be met, too.
-pub const REST_TRIAL_WINS_MIN: u32 = 6;
+/// How many of them must have brought more rows: by chance 6 of 8 do once in 7 times. [`LINGER_TRIAL_GAIN_MIN`] has to be met, too.
+pub const LINGER_TRIAL_WINS_MIN: u32 = 6;
 
-/// How many times as many rows must arrive with long rests. They brought 14 % beside a Kafka on the same processors; rows on a schedule of
+/// How many times as many rows must arrive with a long linger. They brought 14 % beside a Kafka on the same processors; rows on a schedule of
 /// their own differ by less than 2 %.
-pub const REST_TRIAL_GAIN_MIN: f64 = 1.10;
+pub const LINGER_TRIAL_GAIN_MIN: f64 = 1.10;
 
 /// How long a finding counts at first, ..
-pub const REST_TRIAL_HOLD_MIN: Duration = Duration::from_secs(10);
+pub const LINGER_TRIAL_VALID_MIN: Duration = Duration::from_secs(10);
 
 /// .. and in the end, when it has been the same each time: a trial then takes 2 to 4 % of the time.
-pub const REST_TRIAL_HOLD_MAX: Duration = Duration::from_secs(60);
+pub const LINGER_TRIAL_VALID_MAX: Duration = Duration::from_secs(60);
 
 /// How often a relay that found no table of paused topics looks for it again: a statement a minute is nothing, and whoever has
 /// just run the migration need not restart anything.
@@ -199,7 +199,7 @@ pub const MEMORY_DELIVERY_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// How often delivered rows are tried again that somebody holds locked, or that the database refuses to remove. Nothing waits
 /// for them but their place among those in flight.
-pub const SETTLE_LATER_INTERVAL: Duration = Duration::from_secs(5);
+pub const SETTLE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The first wait before a write is tried again that the database could not do: a deadlock is over at once. Doubles up to
 /// [`WRITE_RETRY_MAX`].
@@ -210,12 +210,12 @@ pub const WRITE_RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// The shortest sleep between two looks for what is due, so that rows due one after the other cost no statement each: what falls
 /// due within it is found by one look.
-pub const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(5);
+pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
 /// How long messages go to a transport one by one after a call of it that panicked: what it panicked at is tried again within
 /// [`TEMPORARY_WAIT_MAX`](super::TEMPORARY_WAIT_MAX) and a half, and in a group it would fail its neighbours once more. One by one they
 /// cost a client some of its batches, and nothing else.
-pub const TRANSPORT_CAUTION_DURATION: Duration = Duration::from_secs(60);
+pub const SEND_ONE_BY_ONE_DURATION: Duration = Duration::from_secs(60);
 
 /// For how much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may be without an answer until
 /// the relay goes by that there will be none, and extends its lease no more: the transport has forgotten it. Five minutes, because one that is
@@ -225,26 +225,26 @@ pub const ANSWER_GRACE: Duration = Duration::from_secs(300);
 /// How many times as long as a look from the beginning took, the relay leaves it at looks from the watermark: 2 % of a core of the
 /// database at most. Such a look finds what was committed late, or before a clock that went back, and walks over every index entry
 /// that vacuum was kept from. One that takes 0.3 ms is each look; with 3 million such entries it takes 0.4 s, and is one in 20 s.
-pub const LOOK_BACK_REST: u32 = 50;
+pub const FULL_SCAN_PAUSE_FACTOR: u32 = 50;
 
 /// How long the relay waits for a look from the beginning before it looks from the watermark beside it. Where there is nothing in its
 /// way it takes below a millisecond, and is the only statement.
-pub const LOOK_BACK_PATIENCE: Duration = Duration::from_millis(100);
+pub const FULL_SCAN_WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// How far back the relay looks once a look from the beginning came to its deadline; a quarter of it each time that does, too, down to
-/// [`LOOK_BACK_DEPTH_MIN`]. An hour of what was committed late, in place of none.
-pub const LOOK_BACK_DEPTH: Duration = Duration::from_secs(3_600);
+/// [`FULL_SCAN_DEPTH_MIN`]. An hour of what was committed late, in place of none.
+pub const FULL_SCAN_DEPTH: Duration = Duration::from_secs(3_600);
 
 /// The least of that, and how far back a relay looks at its start until it knows a watermark: 300,000 messages at 5,000 a second, which
 /// is 50 ms.
-pub const LOOK_BACK_DEPTH_MIN: Duration = Duration::from_secs(60);
+pub const FULL_SCAN_DEPTH_MIN: Duration = Duration::from_secs(60);
 
 /// How long after such a deadline the relay tries again from the beginning.
-pub const LOOK_BACK_RETRY: Duration = Duration::from_secs(900);
+pub const FULL_SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(900);
 
 /// The furthest that a look looks ahead or back: what is due later is told by none. A thousand years, which every database can add to
 /// its clock.
-pub const LOOK_AHEAD_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
+pub const POLL_AHEAD_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
 
-/// How long a task that panicked rests: what it panicked at may be the next thing it meets.
-pub const TASK_REST: Duration = Duration::from_secs(1);
+/// How long a task that panicked waits: what it panicked at may be the next thing it meets.
+pub const TASK_RESTART_DELAY: Duration = Duration::from_secs(1);

@@ -15,12 +15,12 @@ pub const PRUNE_ROWS_MAX: usize = 1_000;
 /// too.
 pub const PRUNE_BYTES_MAX: usize = 8 << 20;
 
-/// How many times as long as a round took the pruner rests before the next where more is left: it takes at most half of one
+/// How many times as long as a round took the pruner pauses before the next where more is left: it takes at most half of one
 /// connection's time, whatever the table's size.
-pub const PRUNE_REST: u32 = 1;
+pub const PRUNE_PAUSE_FACTOR: u32 = 1;
 
-/// The shortest of those rests.
-pub const PRUNE_REST_MIN: Duration = Duration::from_millis(10);
+/// The shortest of those pauses.
+pub const PRUNE_PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// Days for which partitions are made ahead. Where no relay runs for longer, what is sent then goes to the default partition.
 pub const PARTITION_DAYS_AHEAD: u32 = 3;
@@ -31,8 +31,8 @@ pub const PARTITION_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the fall of a partition waits for its lock: every settle that keeps waits behind it, and a reader of the history may
 /// have it for minutes. A settle itself is over in milliseconds.
-pub const PARTITION_FALL_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+pub const PARTITION_DROP_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long a consumer's mark waits for the settle of its message. A settle comes within seconds of the acknowledgement; a week
 /// outlasts the outages of a database. After it, a mark of what was never sent goes.
-pub const MARK_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
+pub const PROCESSED_FLAG_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const HALF_ENDED_MAX: usize = 20_000;
 
 /// Ended half messages that are looked up, and whose marks are removed, in one statement.
-pub const HALF_GROUP_MAX: usize = 500;
+pub const HALF_BATCH_MAX: usize = 500;
 
 /// Half messages that brokers are told the end of at once.
 pub const HALF_ENDS_AT_ONCE_MAX: usize = 64;
@@ -29,7 +29,7 @@ pub const ROCKETMQ_REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
 /// For how long messages without key avoid a RocketMQ broker that did not answer: as long as one request to it may hang, and
 /// what failed by then waits for its back-off.
-pub const ROCKETMQ_BROKER_REST: Duration = Duration::from_secs(5);
+pub const ROCKETMQ_BROKER_BACK_OFF: Duration = Duration::from_secs(5);
 
 /// From hand-over to outcome at most, by default: four steps of a request's length that may follow each other, and eight
 /// seconds of waiting for a turn. With the term's margin below the lease.
@@ -87,10 +87,10 @@ pub const ROCKETMQ_HEARTBEAT: Duration = Duration::from_secs(10);
 pub const ROCKETMQ_CHECKS_AT_ONCE_MAX: u32 = 4;
 
 /// Questions about half messages that wait; what is more is dropped, and asked again.
-pub const ROCKETMQ_CHECKS_HELD_MAX: u32 = 2_000;
+pub const ROCKETMQ_CHECKS_QUEUED_MAX: u32 = 2_000;
 
 /// How long a RocketMQ cluster that is away is left alone until whoever answers for half messages tries it again.
-pub const ROCKETMQ_LISTEN_PAUSE: Duration = Duration::from_secs(1);
+pub const ROCKETMQ_LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long that may take to begin, besides what its topics take. Far above what a cluster that is away costs: what ends this way
 /// is a library that hangs.

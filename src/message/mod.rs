@@ -1,13 +1,13 @@
 //! What an application publishes: the [`OutboxMessage`] trait, the hand-made [`Message`], and the parts of both.
 
-mod by_hand;
+mod builder;
 mod delayed;
 mod delivery;
 mod envelope;
 mod headers;
 mod id;
 
-pub use by_hand::Message;
+pub use builder::Message;
 pub use delivery::{Delayed, Delivery};
 pub use envelope::Envelope;
 pub use headers::{HeaderError, Headers};

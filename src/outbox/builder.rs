@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::{Inner, Outbox, Registered};
+use super::{Inner, Outbox, RegisteredType};
 use crate::message::OutboxMessage;
 use crate::naming::TableNames;
 use crate::topic::{Topic, TopicError};
@@ -29,7 +29,7 @@ pub struct OutboxBuilder {
     tables: TableNames,
     require_transaction: bool,
     transaction_pooling: bool,
-    messages: Vec<Registered>,
+    messages: Vec<RegisteredType>,
 }
 
 impl Outbox {
@@ -51,7 +51,12 @@ impl OutboxBuilder {
     /// ([`Admin::payload_text`](crate::admin::Admin::payload_text)). Types need not be registered.
     pub fn message<M: OutboxMessage>(mut self) -> Self {
         let type_name = std::any::type_name::<M>();
-        self.messages.push(Registered { type_name, topic: M::TOPIC, kinds: M::KINDS, payload_text: M::payload_text });
+        self.messages.push(RegisteredType {
+            type_name,
+            topic: M::TOPIC,
+            kinds: M::KINDS,
+            payload_text: M::payload_text,
+        });
         self
     }
 

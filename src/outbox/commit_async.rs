@@ -19,7 +19,7 @@ where
         // A future that is dropped here leaves the connection broken.
         let before = std::mem::replace(AsyncConn(conn).status(), TransactionManagerStatus::InError);
         match conn.batch_execute("ROLLBACK").await {
-            Err(error) if !C::Backend::says_not_in_transaction(&error) => {}
+            Err(error) if !C::Backend::is_not_in_transaction_error(&error) => {}
             _ => *AsyncConn(conn).status() = before,
         }
     }

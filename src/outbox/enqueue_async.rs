@@ -5,11 +5,11 @@ use diesel_async::{AsyncConnection, TransactionManager};
 
 use super::Outbox;
 use super::commit_async::commit_async;
-use super::probe::is_lost_async;
-use super::write::{Admitted, needs_transaction, refusal, transaction_lost};
+use super::probe::is_transaction_lost_async;
+use super::write::{WriteContext, map_refusal, needs_transaction, transaction_lost};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{AsyncOutboxBackend, Inserted, next_statement_rows};
-use crate::hook::{AsyncConn, remember};
+use crate::hook::{AsyncConn, hold_until_commit};
 use crate::message::{MessageId, OutboxMessage};
 
 /// Enqueueing through connections of diesel-async.
@@ -95,17 +95,17 @@ impl Outbox {
         if rows.is_empty() {
             return Ok(());
         }
-        let admitted = self.admit::<C::Backend>(&mut AsyncConn(conn), &rows)?;
-        if !needs_transaction::<C::Backend>(&rows, admitted) {
-            if is_lost_async(conn, admitted.at).await? {
+        let context = self.check_write::<C::Backend>(&mut AsyncConn(conn), &rows)?;
+        if !needs_transaction::<C::Backend>(&rows, context) {
+            if is_transaction_lost_async(conn, context.at).await? {
                 return Err(transaction_lost(&rows));
             }
-            return self.write_here_async(conn, rows, admitted).await;
+            return self.write_in_transaction_async(conn, rows, context).await;
         }
         // Several statements outside a transaction: one of our own makes them all or none.
         C::TransactionManager::begin_transaction(conn).await?;
-        let admitted = self.admit::<C::Backend>(&mut AsyncConn(conn), &rows)?;
-        match self.write_here_async(conn, rows, admitted).await {
+        let context = self.check_write::<C::Backend>(&mut AsyncConn(conn), &rows)?;
+        match self.write_in_transaction_async(conn, rows, context).await {
             Ok(()) => commit_async(conn).await,
             Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
                 Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
@@ -114,15 +114,20 @@ impl Outbox {
         }
     }
 
-    async fn write_here_async<C>(&self, conn: &mut C, rows: Vec<Encoded>, admitted: Admitted) -> QueryResult<()>
+    async fn write_in_transaction_async<C>(
+        &self,
+        conn: &mut C,
+        rows: Vec<Encoded>,
+        context: WriteContext,
+    ) -> QueryResult<()>
     where
         C: AsyncConnection,
         C::Backend: AsyncOutboxBackend<C>,
     {
-        let before = self.statements(&mut AsyncConn(conn), admitted);
-        let inserted = self.insert_all_async(conn, &rows, admitted).await?;
-        let carry = Self::may_prove::<C::Backend>(&rows, admitted);
-        remember(&mut AsyncConn(conn), self.pending(rows, &inserted, admitted, carry), admitted.at, before);
+        let before = self.statements(&mut AsyncConn(conn), context);
+        let inserted = self.insert_all_async(conn, &rows, context).await?;
+        let inline = Self::may_verify::<C::Backend>(&rows, context);
+        hold_until_commit(&mut AsyncConn(conn), self.pending(rows, &inserted, context, inline), context.at, before);
         Ok(())
     }
 
@@ -130,7 +135,7 @@ impl Outbox {
         &self,
         conn: &mut C,
         rows: &[Encoded],
-        admitted: Admitted,
+        context: WriteContext,
     ) -> QueryResult<Vec<Inserted>>
     where
         C: AsyncConnection,
@@ -140,9 +145,9 @@ impl Outbox {
         let mut rest = rows;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(next_statement_rows::<C::Backend>(rest));
-            let insertion = self.insertion(now, admitted);
+            let insertion = self.insertion(now, context);
             let written = C::Backend::insert_async(conn, insertion).await;
-            inserted.extend(written.map_err(|error| refusal::<C::Backend>(error, now))?);
+            inserted.extend(written.map_err(|error| map_refusal::<C::Backend>(error, now))?);
             rest = later;
         }
         Ok(inserted)

@@ -2,11 +2,11 @@ use diesel::connection::Connection;
 use diesel::result::QueryResult;
 
 use super::Outbox;
-use super::probe::is_lost;
-use super::write::{needs_transaction, refusal, transaction_lost};
+use super::probe::is_transaction_lost;
+use super::write::{map_refusal, needs_transaction, transaction_lost};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Inserted, OutboxBackend, next_statement_rows};
-use crate::hook::{SyncConn, remember};
+use crate::hook::{SyncConn, hold_until_commit};
 use crate::message::{MessageId, OutboxMessage};
 
 /// Enqueueing through Diesel's own connections.
@@ -88,17 +88,17 @@ impl Outbox {
         if rows.is_empty() {
             return Ok(());
         }
-        let admitted = self.admit::<C::Backend>(&mut SyncConn(conn), &rows)?;
-        if needs_transaction::<C::Backend>(&rows, admitted) {
+        let context = self.check_write::<C::Backend>(&mut SyncConn(conn), &rows)?;
+        if needs_transaction::<C::Backend>(&rows, context) {
             return conn.transaction(|conn| self.write(conn, rows));
         }
-        if is_lost(conn, admitted.at)? {
+        if is_transaction_lost(conn, context.at)? {
             return Err(transaction_lost(&rows));
         }
-        let before = self.statements(&mut SyncConn(conn), admitted);
-        let inserted = self.insert_all(conn, &rows, admitted)?;
-        let carry = Self::may_prove::<C::Backend>(&rows, admitted);
-        remember(&mut SyncConn(conn), self.pending(rows, &inserted, admitted, carry), admitted.at, before);
+        let before = self.statements(&mut SyncConn(conn), context);
+        let inserted = self.insert_all(conn, &rows, context)?;
+        let inline = Self::may_verify::<C::Backend>(&rows, context);
+        hold_until_commit(&mut SyncConn(conn), self.pending(rows, &inserted, context, inline), context.at, before);
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Outbox {
         &self,
         conn: &mut C,
         rows: &[Encoded],
-        admitted: super::write::Admitted,
+        context: super::write::WriteContext,
     ) -> QueryResult<Vec<Inserted>>
     where
         C: Connection,
@@ -116,9 +116,9 @@ impl Outbox {
         let mut rest = rows;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(next_statement_rows::<C::Backend>(rest));
-            let insertion = self.insertion(now, admitted);
+            let insertion = self.insertion(now, context);
             let written = C::Backend::insert(conn, insertion);
-            inserted.extend(written.map_err(|error| refusal::<C::Backend>(error, now))?);
+            inserted.extend(written.map_err(|error| map_refusal::<C::Backend>(error, now))?);
             rest = later;
         }
         Ok(inserted)

@@ -3,16 +3,16 @@
 mod builder;
 #[cfg(feature = "async")]
 mod commit_async;
-mod committing;
 #[cfg(feature = "async")]
 mod enqueue_async;
 mod enqueue_sync;
 #[cfg(feature = "rocketmq")]
 mod half;
+mod pending_commit;
 mod probe;
-mod run;
+mod relay;
 #[cfg(feature = "_test")]
-mod tap;
+mod test_hook;
 mod testing;
 mod transaction;
 mod write;
@@ -22,7 +22,7 @@ pub use builder::{BuildError, BuildProblem, OutboxBuilder};
 pub use half::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
-pub use tap::{Tap, Tapped};
+pub use test_hook::{CapturedRow, TestHook};
 pub use testing::TestOutbox;
 pub use transaction::Transaction;
 #[cfg(feature = "async")]
@@ -32,9 +32,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::codec::CodecError;
-use crate::hook::{CommitHook, Recorded};
+use crate::hook::{CommitHook, TestRecorder};
 use crate::naming::TableNames;
-use crate::relay::queue::Link;
+use crate::relay::direct::queue::Link;
 use crate::topic::Topic;
 
 /// Writes messages into the application's own transactions.
@@ -76,15 +76,15 @@ struct Inner {
         expect(dead_code, reason = "nothing is prepared there")
     )]
     transaction_pooling: bool,
-    registered: Vec<Registered>,
+    registered: Vec<RegisteredType>,
     link: Arc<Link>,
     /// Set once by an application's test.
-    recorder: OnceLock<Arc<Recorded>>,
+    recorder: OnceLock<Arc<TestRecorder>>,
 }
 
 /// A registered message type.
 #[derive(Debug, Clone, Copy)]
-struct Registered {
+struct RegisteredType {
     type_name: &'static str,
     /// Where it is fixed.
     topic: Option<&'static str>,
@@ -135,7 +135,7 @@ impl Outbox {
 
     /// A payload as text, by the type that was registered for its topic and kind; `None` where none was.
     pub(crate) fn payload_text(&self, topic: &str, kind: &str, payload: &[u8]) -> Option<Result<String, CodecError>> {
-        let of_kind = |of: &&Registered| of.kinds.contains(&kind) && of.topic.is_none_or(|own| own == topic);
+        let of_kind = |of: &&RegisteredType| of.kinds.contains(&kind) && of.topic.is_none_or(|own| own == topic);
         // A type that names the topic knows better than one that may go to any.
         let registered = self.inner.registered.iter().filter(of_kind).max_by_key(|of| of.topic.is_some())?;
         Some((registered.payload_text)(payload))

@@ -7,32 +7,32 @@ use crate::enqueue::Dialect;
 use crate::hook::{Depth, SyncConn, expect_probe};
 
 /// Whether no transaction is open where the connection counts one. One more that raw SQL began is taken for it.
-pub(super) fn is_lost<C>(conn: &mut C, at: Depth) -> QueryResult<bool>
+pub(super) fn is_transaction_lost<C>(conn: &mut C, at: Depth) -> QueryResult<bool>
 where
     C: Connection,
     C::Backend: Dialect,
 {
     let Some(probe) = C::Backend::PROBE.filter(|_| at.depth > 0) else { return Ok(false) };
     expect_probe(&mut SyncConn(conn), probe);
-    judge::<C::Backend>(conn.batch_execute(probe))
+    interpret_probe::<C::Backend>(conn.batch_execute(probe))
 }
 
-/// As [`is_lost`], over diesel-async.
+/// As [`is_transaction_lost`], over diesel-async.
 #[cfg(feature = "async")]
-pub(super) async fn is_lost_async<C>(conn: &mut C, at: Depth) -> QueryResult<bool>
+pub(super) async fn is_transaction_lost_async<C>(conn: &mut C, at: Depth) -> QueryResult<bool>
 where
     C: diesel_async::AsyncConnection,
     C::Backend: Dialect,
 {
     let Some(probe) = C::Backend::PROBE.filter(|_| at.depth > 0) else { return Ok(false) };
     expect_probe(&mut crate::hook::AsyncConn(conn), probe);
-    judge::<C::Backend>(conn.batch_execute(probe).await)
+    interpret_probe::<C::Backend>(conn.batch_execute(probe).await)
 }
 
-fn judge<B: Dialect>(probed: QueryResult<()>) -> QueryResult<bool> {
+fn interpret_probe<B: Dialect>(probed: QueryResult<()>) -> QueryResult<bool> {
     match probed {
         Ok(()) => Ok(true),
-        Err(error) if B::says_in_transaction(&error) => Ok(false),
+        Err(error) if B::is_in_transaction_error(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }

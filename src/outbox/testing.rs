@@ -4,7 +4,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::Outbox;
-use crate::hook::Recorded;
+use crate::hook::TestRecorder;
 use crate::message::{Envelope, OutboxMessage};
 
 /// What an application's test sees of its outbox. Made by [`Outbox::testing`].
@@ -46,7 +46,7 @@ use crate::message::{Envelope, OutboxMessage};
 /// ```
 #[derive(Debug, Clone)]
 pub struct TestOutbox {
-    recorded: Arc<Recorded>,
+    recorded: Arc<TestRecorder>,
 }
 
 impl Outbox {

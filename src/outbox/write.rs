@@ -6,20 +6,20 @@ use std::time::{Duration, SystemTime};
 use diesel::result::{Error, QueryResult};
 
 use super::Outbox;
-use crate::clock::{BootInstant, wall_now};
+use crate::clock::{BootInstant, system_now};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion, next_statement_rows};
-use crate::hook::{Conn, Depth, Pending, Record, has_begun, is_deadlocked, statements};
-use crate::limits::{CARRIED_BYTES_MAX, CLOCK_SLACK};
+use crate::hook::{Conn, Depth, Pending, RecordedMessage, has_begun, is_deadlocked, statements};
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::{CLOCK_SLACK, INLINE_BYTES_MAX};
 use crate::message::{Delivery, MessageId, OutboxMessage};
 use crate::metrics;
-use crate::planted::{Mistake, planted};
-use crate::relay::queue::{Carried, HandedOver};
+use crate::relay::direct::queue::{HandedOver, InlineRow};
 use crate::store::{Row, RowKey, RowRef};
 
 /// Where and how rows are about to be written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Admitted {
+pub(super) struct WriteContext {
     pub(super) at: Depth,
     /// The relay's clock before the INSERT, where a relay of this process takes the rows: they are born leased to it.
     pub(super) leased_at: Option<BootInstant>,
@@ -45,78 +45,78 @@ impl Outbox {
     }
 
     /// Looks whether `rows` may be written through `conn` now.
-    pub(super) fn admit<B: Dialect>(&self, conn: &mut impl Conn, rows: &[Encoded]) -> QueryResult<Admitted> {
+    pub(super) fn check_write<B: Dialect>(&self, conn: &mut impl Conn, rows: &[Encoded]) -> QueryResult<WriteContext> {
         let at = Depth::of(conn)?;
         // Diesel counts a transaction as over that SQLite has ended with an error; its closure has not.
         if B::PROBE.is_some() && at.depth == 0 && has_begun(conn) {
             return Err(transaction_lost(rows));
         }
-        if self.inner.require_transaction && at.depth <= at.outside() {
+        if self.inner.require_transaction && at.depth <= at.committed_depth() {
             let topic = rows.first().map_or_else(String::new, |row| row.topic.to_string());
             return Err(EnqueueError::NotInTransaction { topic }.into());
         }
         if B::DEADLOCK_ENDS_TRANSACTION && at.depth > 0 && is_deadlocked(conn) {
             return Err(transaction_lost(rows));
         }
-        Ok(Admitted { at, leased_at: self.inner.link.now(), last: false })
+        Ok(WriteContext { at, leased_at: self.inner.link.now(), last: false })
     }
 
-    /// As [`admit`](Self::admit), for the last rows of a transaction of the outbox's own, which was `begun` there.
-    pub(super) fn admit_last<B: Dialect>(
+    /// As [`check_write`](Self::check_write), for the last rows of a transaction of the outbox's own, which was `begun` there.
+    pub(super) fn check_final_write<B: Dialect>(
         &self,
         conn: &mut impl Conn,
         rows: &[Encoded],
         begun: Depth,
-    ) -> QueryResult<Admitted> {
+    ) -> QueryResult<WriteContext> {
         if Depth::of(conn)? != begun {
             return Err(transaction_lost(rows));
         }
-        Ok(Admitted { last: true, ..self.admit::<B>(conn, rows)? })
+        Ok(WriteContext { last: true, ..self.check_write::<B>(conn, rows)? })
     }
 
-    pub(super) fn insertion<'a>(&'a self, rows: &'a [Encoded], admitted: Admitted) -> Insertion<'a> {
-        let Admitted { at, leased_at, last } = admitted;
+    pub(super) fn insertion<'a>(&'a self, rows: &'a [Encoded], context: WriteContext) -> Insertion<'a> {
+        let WriteContext { at, leased_at, last } = context;
         Insertion {
             table: &self.inner.messages,
             rows,
             leased: leased_at.is_some(),
             in_transaction: at.depth > 0,
-            marked: last.then_some(at.depth),
+            flagged: last.then_some(at.depth),
         }
     }
 
     /// How many statements the connection's hook saw begin, where rows will wait in it.
-    pub(super) fn statements(&self, conn: &mut impl Conn, admitted: Admitted) -> Option<u64> {
-        let is_awaited = self.leased_at(admitted).is_some() || self.inner.recorder.get().is_some();
-        if is_awaited && admitted.at.depth > admitted.at.outside() { statements(conn) } else { None }
+    pub(super) fn statements(&self, conn: &mut impl Conn, context: WriteContext) -> Option<u64> {
+        let is_awaited = self.leased_at(context).is_some() || self.inner.recorder.get().is_some();
+        if is_awaited && context.at.depth > context.at.committed_depth() { statements(conn) } else { None }
     }
 
     /// A test transaction never commits, so its rows never go to a relay.
-    fn leased_at(&self, admitted: Admitted) -> Option<BootInstant> {
-        admitted.leased_at.filter(|_| !admitted.at.in_test_transaction)
+    fn leased_at(&self, context: WriteContext) -> Option<BootInstant> {
+        context.leased_at.filter(|_| !context.at.in_test_transaction)
     }
 
     /// Whether rows that were written here are committed for sure where COMMIT follows at once. The hook sees whether it does.
-    pub(super) fn may_prove<B: Dialect>(rows: &[Encoded], admitted: Admitted) -> bool {
-        B::COMMIT_PROVES && admitted.at.is_outermost() && next_statement_rows::<B>(rows) == rows.len()
+    pub(super) fn may_verify<B: Dialect>(rows: &[Encoded], context: WriteContext) -> bool {
+        B::COMMIT_VERIFIES_INSERT && context.at.is_outermost() && next_statement_rows::<B>(rows) == rows.len()
     }
 
-    /// The rows as they wait for the end of their transaction; none where nobody waits for them. With `carry` the small
+    /// The rows as they wait for the end of their transaction; none where nobody waits for them. With `inline` the small
     /// ones go to the relay themselves, if their COMMIT is proven.
     pub(super) fn pending(
         &self,
         rows: Vec<Encoded>,
         inserted: &[Inserted],
-        admitted: Admitted,
-        carry: bool,
+        context: WriteContext,
+        inline: bool,
     ) -> Vec<Pending> {
         count_enqueued(&rows);
         let recorder = self.inner.recorder.get();
-        let leased_at = self.leased_at(admitted);
+        let leased_at = self.leased_at(context);
         if leased_at.is_none() && recorder.is_none() {
             return Vec::new();
         }
-        let carried_at = leased_at.filter(|_| carry || planted(Mistake::CommitBelieved));
+        let inline_at = leased_at.filter(|_| inline || is_injected(InjectedBug::CommitBelieved));
         let pending = rows.into_iter().zip(inserted).map(|(row, inserted)| {
             let mut handed = HandedOver {
                 row: RowRef { id: inserted.id, message_id: row.message_id },
@@ -125,16 +125,17 @@ impl Outbox {
                 bytes: row.bytes,
                 lane: row.lane,
                 due_at: leased_at.and_then(|at| due_at(at, row.delivery)),
-                carried: None,
+                inline: None,
             };
-            let created_at = inserted.created_at.unwrap_or_else(|| made_at(row.message_id));
+            let created_at = inserted.created_at.unwrap_or_else(|| id_timestamp(row.message_id));
             let envelope = row.into_envelope(created_at);
-            let record = recorder.map(|to| Box::new(Record { to: Arc::clone(to), envelope: envelope.clone() }));
+            let record =
+                recorder.map(|to| Box::new(RecordedMessage { to: Arc::clone(to), envelope: envelope.clone() }));
             if let (Some(inserted_at), Some(id)) =
-                (carried_at.filter(|_| handed.bytes <= CARRIED_BYTES_MAX && handed.due_at.is_none()), inserted.id)
+                (inline_at.filter(|_| handed.bytes <= INLINE_BYTES_MAX && handed.due_at.is_none()), inserted.id)
             {
                 let key = RowKey { id, message_id: handed.row.message_id };
-                handed.carried = Some(Box::new(Carried {
+                handed.inline = Some(Box::new(InlineRow {
                     row: Row { key, epoch: 0, failures: 0, is_suspect: false, envelope },
                     inserted_at,
                     announced_at: None,
@@ -147,10 +148,12 @@ impl Outbox {
 }
 
 /// A refusal by the database itself as our own error; every other error as it is.
-pub(super) fn refusal<B: Dialect>(error: Error, rows: &[Encoded]) -> Error {
+pub(super) fn map_refusal<B: Dialect>(error: Error, rows: &[Encoded]) -> Error {
     match rows.first() {
-        Some(_) if B::says_transaction_lost(&error) => transaction_lost(rows),
-        Some(row) if B::says_row_removed(&error) => EnqueueError::RowRemoved { topic: row.topic.to_string() }.into(),
+        Some(_) if B::is_transaction_lost_error(&error) => transaction_lost(rows),
+        Some(row) if B::is_row_removed_error(&error) => {
+            EnqueueError::RowRemoved { topic: row.topic.to_string() }.into()
+        }
         _ => error,
     }
 }
@@ -161,9 +164,9 @@ pub(super) fn transaction_lost(rows: &[Encoded]) -> Error {
 }
 
 /// Whether the rows need a transaction of their own to be written all or none.
-pub(super) fn needs_transaction<B: Dialect>(rows: &[Encoded], admitted: Admitted) -> bool {
-    let one_does = next_statement_rows::<B>(rows) == rows.len() && !(B::STORES_SOME && rows.len() > 1);
-    admitted.at.depth == 0 && !one_does
+pub(super) fn needs_transaction<B: Dialect>(rows: &[Encoded], context: WriteContext) -> bool {
+    let one_does = next_statement_rows::<B>(rows) == rows.len() && !(B::INSERT_MAY_BE_PARTIAL && rows.len() > 1);
+    context.at.depth == 0 && !one_does
 }
 
 fn count_enqueued(rows: &[Encoded]) {
@@ -179,14 +182,14 @@ fn due_at(inserted_at: BootInstant, delivery: Delivery) -> Option<BootInstant> {
         Delivery::Now => None,
         Delivery::After(delay) => Some(inserted_at + delay),
         Delivery::At(at) => {
-            let ahead = at.duration_since(wall_now()).unwrap_or_default();
+            let ahead = at.duration_since(system_now()).unwrap_or_default();
             Some(inserted_at + ahead.saturating_sub(CLOCK_SLACK))
         }
     }
 }
 
 /// When a message id was made: close enough to its row's `created_at` where no database was asked for that.
-fn made_at(message_id: MessageId) -> SystemTime {
+fn id_timestamp(message_id: MessageId) -> SystemTime {
     let (seconds, nanos) = message_id.as_uuid().get_timestamp().map_or((0, 0), |timestamp| timestamp.to_unix());
     SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)
 }
@@ -196,12 +199,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_for_a_moment_is_looked_for_a_little_early() {
+    fn a_short_delay_is_due_a_little_early() {
         let (inserted_at, ahead) = (BootInstant::from_boot(Duration::from_secs(100)), Duration::from_secs(3_600));
         assert_eq!(due_at(inserted_at, Delivery::After(ahead)), Some(inserted_at + ahead));
-        let due = due_at(inserted_at, Delivery::At(wall_now() + ahead)).expect("it is delayed");
+        let due = due_at(inserted_at, Delivery::At(system_now() + ahead)).expect("it is delayed");
         let early = (inserted_at.until(due), ahead - CLOCK_SLACK);
         assert!(early.0 <= early.1 && early.0 + Duration::from_secs(60) > early.1, "{early:?}");
-        assert_eq!(due_at(inserted_at, Delivery::At(wall_now() + CLOCK_SLACK / 2)), Some(inserted_at));
+        assert_eq!(due_at(inserted_at, Delivery::At(system_now() + CLOCK_SLACK / 2)), Some(inserted_at));
     }
 }

@@ -3,78 +3,38 @@
 //! ```text
 //! commit hook ─ queue ─ dispatcher ─ confirm ─┐                       ┌─ settler ─ settle, fail, dead
 //!                                             ├─ transport ─ outcomes ┤
-//! scout ─ (what is due) ─ sweeper ─ claim ────┘                       └─ the claim's own transaction
+//! poller ─ (what is due) ─ sweeper ─ claim ────┘                       └─ the claim's own transaction
 //! ```
 //!
-//! Ordered topics have a way of their own, see `lanes`. The keeper prolongs leases, the prober looks for a sign of life while the breaker is open. The engine knows the two
-//! ports and no adapter. A relay has an engine for each of its transports; the scout looks for all of them.
+//! Ordered topics have a way of their own, see `lanes`. The lease renewer extends leases, the prober looks for a sign of life while the breaker is open. The engine knows the two
+//! ports and no adapter. A relay has an engine for each of its transports; the poller looks for all of them.
 
-mod backlog;
-mod batch;
-mod blocking;
-mod breaker;
-mod builder;
-mod caution;
-mod claim_size;
-mod dispatcher;
+mod api;
+mod dead_letter_callbacks;
+pub(crate) mod direct;
 mod engine;
-mod engines;
-mod entry;
-mod failures;
-mod gauges;
-mod group;
 mod health;
-mod inbox;
-mod keeper;
 mod lanes;
 mod ledger;
-mod left_in_lanes;
-mod leftovers;
-mod listening;
-mod look_back;
-mod meters;
-mod notices;
-mod outgoing;
-mod own_clock;
-mod pace;
-mod panicked;
-mod parked;
-mod passes;
+mod notify;
 mod path;
-mod preparation;
-mod prober;
 mod pruner;
-pub(crate) mod queue;
-mod rest_trial;
-mod round;
-mod routes;
-mod run_queue;
-mod scout;
-mod settler;
-mod several;
-mod shutdown;
-mod start_error;
-mod status;
-mod stop;
-mod store_call;
-mod supervised;
-mod sweeper;
-mod teller;
+mod settle;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod topics;
-mod wakes;
 
-pub use backlog::Backlog;
-pub use blocking::{BacklogError, BlockingRelay};
-pub use builder::RelayBuilder;
-pub use panicked::RelayPanicked;
-pub use routes::RoutingProblem;
-pub use several::{Relays, RelaysBuilder, RelaysError};
-pub use shutdown::ShutdownReport;
-pub use start_error::{LimitsProblem, StartError};
-pub use status::{LaneStatus, RelayStatus, RouteStatus, StoreStatus, TransportStatus};
-pub use teller::{DeadLetterAlert, GivenUp};
+pub use api::blocking::{BacklogError, BlockingRelay};
+pub use api::builder::RelayBuilder;
+pub use api::panicked::RelayPanicked;
+pub use api::relays::{Relays, RelaysBuilder, RelaysError};
+pub use api::routes::RoutingProblem;
+pub use api::shutdown::ShutdownReport;
+pub use api::start_error::{LimitsProblem, StartError};
+pub use dead_letter_callbacks::{DeadLetterAlert, DeadLetterEvent};
+pub use health::backlog::Backlog;
+pub use health::status::{LaneStatus, RelayStatus, RouteStatus, StoreStatus, TransportStatus};
 
 use std::fmt;
 use std::sync::Arc;
@@ -82,9 +42,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use self::engines::Engines;
-use self::queue::{Flush as _, Link};
-use self::stop::Stage;
+use self::direct::queue::{Link, RelayHandle as _};
+use self::engine::engines::Engines;
+use self::engine::stop::Stage;
 use crate::store::StoreError;
 
 /// A running relay. Made by [`RelayBuilder::start`].
@@ -114,7 +74,7 @@ impl Relay {
 
     /// How it goes.
     pub fn status(&self) -> RelayStatus {
-        status::of(&self.engines)
+        health::status::snapshot(&self.engines)
     }
 
     /// Counts what waits in the tables, and what is dead. [`status`](Self::status) knows of this process only, and of
@@ -139,7 +99,7 @@ impl Relay {
     /// # store.insert(envelope, InsertOptions::default());
     /// # let relay = outbox.relay().store(store).transport(MemoryTransport::new()).start().await?;
     /// let backlog = relay.backlog().await?;
-    /// assert_eq!((backlog.due(), backlog.dead()), (1, 0));
+    /// assert_eq!((backlog.due(), backlog.dead_letters()), (1, 0));
     /// // Nobody relays what was written to a topic "order".
     /// assert_eq!(backlog.topic("order").map(|topic| topic.due), Some(1));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -152,7 +112,7 @@ impl Relay {
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn backlog(&self) -> Result<Backlog, StoreError> {
-        backlog::of(&self.engines).await
+        health::backlog::count(&self.engines).await
     }
 
     /// Ends: takes nothing new, sends and settles what is here, at most for `grace` (at least for the claim window, and for
@@ -162,7 +122,7 @@ impl Relay {
     /// Cancelling it is like dropping the relay.
     pub async fn shutdown(mut self, grace: Duration) -> ShutdownReport {
         self.link.disconnect();
-        shutdown::drain(&self.engines, &mut self.sweepers, &mut self.others, grace).await
+        api::shutdown::drain(&self.engines, &mut self.sweepers, &mut self.others, grace).await
     }
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::engines::Engines;
-use super::stop::Stage;
-use crate::limits::{MARK_AGE_MAX, PRUNE_REST, PRUNE_REST_MIN, PRUNE_ROWS_MAX};
+use super::engine::engines::Engines;
+use super::engine::stop::Stage;
+use crate::limits::{PROCESSED_FLAG_AGE_MAX, PRUNE_PAUSE_FACTOR, PRUNE_PAUSE_MIN, PRUNE_ROWS_MAX};
 use crate::metrics;
 use crate::retention::DAY;
 use crate::store::{HistoryStore, SchemaProblem, StoreError};
@@ -25,7 +25,7 @@ pub(crate) fn days(engines: &Engines) -> Vec<u32> {
 pub(crate) async fn run(engines: Arc<Engines>) {
     loop {
         let began = Instant::now();
-        let pause = if run_once(&engines).await { rest_after(began.elapsed()) } else { engines.limits.prune_interval };
+        let pause = if run_once(&engines).await { pause_after(began.elapsed()) } else { engines.limits.prune_interval };
         tokio::select! {
             () = sleep(pause) => {}
             () = engines.stop.reached(Stage::Draining) => return,
@@ -34,8 +34,8 @@ pub(crate) async fn run(engines: Arc<Engines>) {
 }
 
 /// How long it rests after a round that left something.
-fn rest_after(took: Duration) -> Duration {
-    (took * PRUNE_REST).max(PRUNE_REST_MIN)
+fn pause_after(took: Duration) -> Duration {
+    (took * PRUNE_PAUSE_FACTOR).max(PRUNE_PAUSE_MIN)
 }
 
 /// One step of each kind; says whether more is left. A step that fails keeps no other back, and is tried again in the next round.
@@ -44,18 +44,21 @@ pub(crate) async fn run_once(engines: &Engines) -> bool {
     let mut more = false;
     let days = days(engines);
     if !days.is_empty() {
-        noted("room could not be made in the history", store.make_room(&days).await);
+        log_failure("room could not be made in the history", store.ensure_partitions(&days).await);
     }
     // Also where no topic keeps any more: what was kept before goes with its day. Its tables may never have been there.
     let is_absent =
         async || matches!(store.check_history().await, Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })));
     if !days.is_empty() || !is_absent().await {
         more |= note("history", prune(store).await);
-        more |= note("marks", full(store.fold_marks(MARK_AGE_MAX, PRUNE_ROWS_MAX).await));
+        more |= note("marks", with_more(store.apply_processed_marks(PROCESSED_FLAG_AGE_MAX, PRUNE_ROWS_MAX).await));
     }
     for topic in engines.topics() {
         if let Some(days) = topic.topic.retention().dead_days {
-            more |= note("dead_letters", full(store.prune_dead(&topic.name(), DAY * days, PRUNE_ROWS_MAX).await));
+            more |= note(
+                "dead_letters",
+                with_more(store.prune_dead_letters(&topic.name(), DAY * days, PRUNE_ROWS_MAX).await),
+            );
         }
     }
     more
@@ -66,17 +69,17 @@ async fn prune(store: &dyn HistoryStore) -> Result<(usize, bool), StoreError> {
 }
 
 /// More may be left where a step did all that it may.
-fn full(removed: Result<usize, StoreError>) -> Result<(usize, bool), StoreError> {
+fn with_more(removed: Result<usize, StoreError>) -> Result<(usize, bool), StoreError> {
     removed.map(|rows| (rows, rows >= PRUNE_ROWS_MAX))
 }
 
 fn note(what: &'static str, removed: Result<(usize, bool), StoreError>) -> bool {
-    let Some((rows, more)) = noted("what is kept no longer could not be removed", removed) else { return false };
+    let Some((rows, more)) = log_failure("what is kept no longer could not be removed", removed) else { return false };
     ::metrics::counter!(metrics::PRUNED, "what" => what).increment(rows as u64);
     more
 }
 
-fn noted<T>(what: &'static str, result: Result<T, StoreError>) -> Option<T> {
+fn log_failure<T>(what: &'static str, result: Result<T, StoreError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(error) => {
@@ -94,8 +97,11 @@ mod tests {
     #[test]
     fn it_works_for_half_of_the_time_at_most() {
         for took in [0, 1, 9, 50, 3_000].map(Duration::from_millis) {
-            let rest = rest_after(took);
-            assert!(rest >= took && rest >= PRUNE_REST_MIN && rest <= took.max(PRUNE_REST_MIN), "{took:?}: {rest:?}");
+            let pause = pause_after(took);
+            assert!(
+                pause >= took && pause >= PRUNE_PAUSE_MIN && pause <= took.max(PRUNE_PAUSE_MIN),
+                "{took:?}: {pause:?}"
+            );
         }
     }
 }

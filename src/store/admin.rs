@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 
 use super::StoreError;
-use super::back::{Keyed, Return};
-use super::dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark};
+use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter};
+use super::requeue::{MessageKey, Requeue};
 use crate::message::{Envelope, MessageId};
 
 /// A database whose messages can be looked at and changed by hand. From [`Store::admin`](super::Store::admin).
@@ -23,39 +23,39 @@ use crate::message::{Envelope, MessageId};
 #[async_trait]
 pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Removes a delayed message that no claim has taken yet: of epoch 0, and not locked.
-    async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError>;
+    async fn cancel(&self, message: MessageId) -> Result<CancelOutcome, StoreError>;
 
     /// Makes a live message due now, under the next epoch, that nobody holds and nobody would send for longer than
     /// `lease`: delayed and of epoch 0, or due later than any lease lasts. Not in a lane.
-    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError>;
+    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError>;
 
     /// Dead letters behind `after`, at most `rows_max`, by topic, time of death and message id.
     async fn dead_letters(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadMark>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
     /// As [`dead_letters`](Self::dead_letters), without what they carry.
-    async fn dead_marks(
+    async fn dead_letter_cursors(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadMark>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
         rows_max: usize,
-    ) -> Result<Vec<DeadMark>, StoreError>;
+    ) -> Result<Vec<DeadLetterCursor>, StoreError>;
 
     /// One dead letter.
-    async fn dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError>;
+    async fn find_dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError>;
 
     /// The database's clock.
     async fn now(&self) -> Result<SystemTime, StoreError>;
 
     /// Counts dead letters by topic and by the word in front of their reason. Reads all of them, without payloads.
-    async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError>;
+    async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError>;
 
     /// What the lanes of these dead letters depend on. What is not dead is left out.
-    async fn dead_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError>;
+    async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError>;
 
     /// Moves dead letters back to the live messages, and returns those moved: due now, `attempts` and `failures` 0, under the
     /// next epoch. Each under its old id, by which a late acknowledgement settles it; in a lane under a new one, so behind
@@ -63,7 +63,7 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// topic may have another number of them by now, or none.
     ///
     /// What another session has locked is passed over.
-    async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError>;
+    async fn redrive(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError>;
 
     /// Removes dead letters, whichever copy of their messages they are of; returns how many.
     async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError>;
@@ -74,7 +74,7 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// The envelope's `created_at` and `attempt` are not looked at: it is a new row, written now and tried never.
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError>;
 
-    /// Pauses a topic: from the next [`look`](super::Store::look) on every relay leaves it alone. One that is paused stays as
+    /// Pauses a topic: from the next [`poll`](super::Store::poll) on every relay leaves it alone. One that is paused stays as
     /// it is.
     ///
     /// # Errors
@@ -100,25 +100,25 @@ pub struct PausedTopic {
 
 /// What became of a message that was to be cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cancellation {
+pub enum CancelOutcome {
     /// It is gone, and no relay sends it any more.
     Cancelled {
         /// Its topic.
         topic: Arc<str>,
     },
     /// A relay has it in hand, or had.
-    Taken,
+    AlreadyClaimed,
     /// No delayed message of that id is there.
-    NotThere,
+    NotFound,
 }
 
 /// What became of a message that was to be sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hastening {
+pub enum SendNowOutcome {
     /// It is due.
     Due,
     /// It is due already, a relay has it in hand, or it will be tried within a lease.
     Soon,
     /// No live message of that id is there, outside of lanes.
-    NotThere,
+    NotFound,
 }

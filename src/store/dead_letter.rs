@@ -92,8 +92,8 @@ impl DeadLetter {
     }
 
     /// Behind which letters a next page begins.
-    pub fn mark(&self) -> DeadMark {
-        DeadMark { topic: Arc::clone(&self.topic), dead_at: self.dead_at, message_id: self.message_id }
+    pub fn cursor(&self) -> DeadLetterCursor {
+        DeadLetterCursor { topic: Arc::clone(&self.topic), dead_at: self.dead_at, message_id: self.message_id }
     }
 }
 
@@ -126,12 +126,12 @@ pub(crate) fn reason_word(reason: &str) -> &str {
 /// Which dead letters: those that all of its conditions hold for. All of them, where there is none.
 ///
 /// ```
-/// use diesel_outbox::admin::DeadFilter;
-/// let filter = DeadFilter::new().topic("orders").reason("refused").key("42");
-/// assert_ne!(filter, DeadFilter::new());
+/// use diesel_outbox::admin::DeadLetterFilter;
+/// let filter = DeadLetterFilter::new().topic("orders").reason("refused").key("42");
+/// assert_ne!(filter, DeadLetterFilter::new());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeadFilter {
+pub struct DeadLetterFilter {
     pub(crate) topic: Option<Arc<str>>,
     pub(crate) kind: Option<Arc<str>>,
     pub(crate) key: Option<Arc<str>>,
@@ -142,7 +142,7 @@ pub struct DeadFilter {
     is_everything: bool,
 }
 
-impl DeadFilter {
+impl DeadLetterFilter {
     /// Every dead letter, to be narrowed. What cannot be undone wants a condition, or [`everything`](Self::everything).
     pub fn new() -> Self {
         Self::default()
@@ -155,7 +155,7 @@ impl DeadFilter {
     }
 
     /// Whether somebody may have forgotten to say which.
-    pub(crate) fn says_nothing(&self) -> bool {
+    pub(crate) fn has_no_condition(&self) -> bool {
         *self == Self::default()
     }
 
@@ -209,7 +209,7 @@ impl DeadFilter {
 
 /// A place among the dead letters, which are in the order of topic, time of death and message id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadMark {
+pub struct DeadLetterCursor {
     pub(crate) topic: Arc<str>,
     pub(crate) dead_at: SystemTime,
     pub(crate) message_id: MessageId,
@@ -218,13 +218,13 @@ pub struct DeadMark {
 /// How many dead letters there are of a topic for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct DeadCount {
+pub struct DeadLetterCount {
     /// The topic.
     pub topic: Arc<str>,
     /// The word in front of their reason.
     pub reason: String,
     /// How many.
-    pub letters: usize,
+    pub count: usize,
 }
 
 #[cfg(test)]

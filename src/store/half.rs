@@ -34,7 +34,7 @@ pub trait HalfStore: fmt::Debug + Send + Sync {
     async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError>;
 
     /// Removes marks; returns how many.
-    async fn forget(&self, messages: &[MessageId]) -> Result<usize, StoreError>;
+    async fn remove_marks(&self, messages: &[MessageId]) -> Result<usize, StoreError>;
 
     /// Removes marks older than `age`, at most `rows_max`; returns how many.
     async fn prune_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError>;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 
-use super::{Keyed, Locking, Return, RowKey, StoreError};
+use super::{Locking, MessageKey, Requeue, RowKey, StoreError};
 use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, MessageId};
 use crate::retention::Keep;
@@ -32,22 +32,22 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
 
     /// As [`Store::settle`](super::Store::settle), and moves the rows to the history. One that its consumer has marked before is
     /// processed there at once.
-    async fn settle_kept(&self, rows: &[Kept], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
+    async fn settle_into_history(&self, rows: &[HistoryRow], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
 
-    /// As [`Store::settle_dead`](super::Store::settle_dead), and moves the messages to the history.
-    async fn settle_dead_kept(&self, rows: &[Kept]) -> Result<usize, StoreError>;
+    /// As [`Store::settle_dead_letters`](super::Store::settle_dead_letters), and moves the messages to the history.
+    async fn settle_dead_letters_into_history(&self, rows: &[HistoryRow]) -> Result<usize, StoreError>;
 
     /// Makes room ahead for what will be kept for these numbers of days, where the database needs that.
-    async fn make_room(&self, days: &[u32]) -> Result<(), StoreError>;
+    async fn ensure_partitions(&self, days: &[u32]) -> Result<(), StoreError>;
 
     /// Removes what is kept no longer, of any topic: at most `rows_max` rows, or one part of the table as a whole.
     async fn prune(&self, rows_max: usize) -> Result<Pruned, StoreError>;
 
     /// Removes dead letters of a topic that are older than `age`, at most `rows_max`; returns how many.
-    async fn prune_dead(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
+    async fn prune_dead_letters(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
 
     /// Writes marks that are older than `age` to their messages and removes them, at most `rows_max`; returns how many.
-    async fn fold_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
+    async fn apply_processed_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
 
     /// One sent message.
     async fn sent(&self, message: MessageId) -> Result<Option<SentMessage>, StoreError>;
@@ -57,54 +57,54 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
         &self,
         topic: &Arc<str>,
         key: &Arc<str>,
-        after: Option<&SentMark>,
+        after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError>;
 
-    /// Sent messages of a topic that await processing, are not marked and were sent longer ago than `past`: behind `after`, at most
+    /// Sent messages of a topic that await processing, are not marked and were sent longer ago than `age_min`: behind `after`, at most
     /// `rows_max`, by time of sending and message id.
     async fn unprocessed(
         &self,
         topic: &Arc<str>,
-        past: Duration,
-        after: Option<&SentMark>,
+        age_min: Duration,
+        after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError>;
 
     /// Where they are, without what they carry; otherwise as [`unprocessed`](Self::unprocessed).
-    async fn unprocessed_marks(
+    async fn unprocessed_cursors(
         &self,
         topic: &Arc<str>,
-        past: Duration,
-        after: Option<&SentMark>,
+        age_min: Duration,
+        after: Option<&SentCursor>,
         rows_max: usize,
-    ) -> Result<Vec<SentMark>, StoreError>;
+    ) -> Result<Vec<SentCursor>, StoreError>;
 
     /// Counts the messages of a topic, and those of them that await processing and are not marked; each up to `count_max`.
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError>;
 
     /// Marks messages as processed by their consumer. A mark of what is not in the history is kept beside it for
-    /// [`settle_kept`](Self::settle_kept) and for everything that reads here, until [`fold_marks`](Self::fold_marks).
-    async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, Marking)>, StoreError>;
+    /// [`settle_into_history`](Self::settle_into_history) and for everything that reads here, until [`apply_processed_marks`](Self::apply_processed_marks).
+    async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError>;
 
     /// What the lanes of these sent messages depend on. What is not in the history is left out.
-    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError>;
+    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError>;
 
     /// Moves sent messages that are not marked back to the live ones, and returns those moved: as
     /// [`AdminStore::redrive`](super::AdminStore::redrive) does with dead letters, but each under a new row id, in a lane or
     /// not. A settle of the copy that was sent may still come, and leaves this one alone.
-    async fn send_again(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError>;
+    async fn resend(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError>;
 }
 
 /// A missing table, with the migration that makes it.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub(crate) fn not_migrated(error: StoreError) -> StoreError {
+pub(crate) fn with_history_migration(error: StoreError) -> StoreError {
     error.with_migration("0000outbox05_history")
 }
 
 /// A delivered row that is to be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
+pub struct HistoryRow {
     /// Which one.
     pub key: RowKey,
     /// How.
@@ -122,13 +122,13 @@ pub struct Pruned {
 
 /// What a consumer's mark did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marking {
+pub enum ProcessedOutcome {
     /// The message is processed from now on.
-    Marked,
+    Processed,
     /// It was before.
-    Already,
+    AlreadyProcessed,
     /// It is not in the history. The mark waits a week for it: the consumer may be faster than the relay, which settles many at once.
-    Ahead,
+    NotSettledYet,
 }
 
 /// A message that was sent, with everything that is known of it.
@@ -181,8 +181,8 @@ impl SentMessage {
     }
 
     /// Behind which message a next page begins.
-    pub fn mark(&self) -> SentMark {
-        SentMark { sent_at: self.sent_at, message_id: self.message_id }
+    pub fn cursor(&self) -> SentCursor {
+        SentCursor { sent_at: self.sent_at, message_id: self.message_id }
     }
 }
 
@@ -209,12 +209,12 @@ impl fmt::Debug for SentMessage {
 
 /// A place among sent messages, which are in the order of time of sending and message id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SentMark {
+pub struct SentCursor {
     pub(crate) sent_at: SystemTime,
     pub(crate) message_id: MessageId,
 }
 
-impl SentMark {
+impl SentCursor {
     /// Before everything.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(crate) fn first() -> Self {

@@ -12,34 +12,38 @@ use crate::limits::LANE_SAMPLE_ROWS_MAX;
 /// the first ones of each lane belong there. Of each, because half the keys of twice as many lanes are in those in which they
 /// belong.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub(crate) async fn fitting(store: &impl LaneStore, wanted: &LaneCount, is_beyond: bool) -> Result<(), StoreError> {
-    if is_beyond {
-        return Err(of_another_count(wanted));
+pub(crate) async fn check_existing_rows(
+    store: &impl LaneStore,
+    wanted: &LaneCount,
+    has_rows_beyond: bool,
+) -> Result<(), StoreError> {
+    if has_rows_beyond {
+        return Err(lane_count_mismatch(wanted));
     }
     let scan = |lane| LaneScan { lane, after: 0, rows_max: LANE_SAMPLE_ROWS_MAX };
     let scans: Vec<LaneScan> = (0..wanted.lanes).map(scan).collect();
     let entries = store.lane_entries(&wanted.topic, &scans).await?;
-    misplaced(wanted, entries.iter().map(|entry| (scans[entry.scan].lane, entry.key.as_deref())))
+    check_lanes_of_keys(wanted, entries.iter().map(|entry| (scans[entry.scan].lane, entry.key.as_deref())))
 }
 
 /// That rows are in the lanes of their keys.
-pub(crate) fn misplaced<'k>(
+pub(crate) fn check_lanes_of_keys<'k>(
     wanted: &LaneCount,
     mut rows: impl Iterator<Item = (u16, Option<&'k str>)>,
 ) -> Result<(), StoreError> {
     let is_misplaced = |&(lane, key): &(u16, Option<&str>)| lane_of(key.unwrap_or_default(), wanted.lanes) != lane;
     match rows.find(is_misplaced) {
         None => Ok(()),
-        Some(_) => Err(of_another_count(wanted)),
+        Some(_) => Err(lane_count_mismatch(wanted)),
     }
 }
 
-fn of_another_count(wanted: &LaneCount) -> StoreError {
+fn lane_count_mismatch(wanted: &LaneCount) -> StoreError {
     StoreError::Schema(SchemaProblem::LaneOfRow { topic: wanted.topic.to_string(), configured: wanted.lanes })
 }
 
 /// That a topic has as many lanes as it is to have.
-pub(crate) fn counted(wanted: &LaneCount, found: usize) -> Result<(), StoreError> {
+pub(crate) fn check_lane_count(wanted: &LaneCount, found: usize) -> Result<(), StoreError> {
     if found == usize::from(wanted.lanes) {
         return Ok(());
     }
@@ -69,7 +73,7 @@ mod tests {
             let store = MemoryStore::new();
             (0..right).for_each(|_| insert(&store, 0));
             insert(&store, 1);
-            let checked = fitting(&store, &wanted, false).await;
+            let checked = check_existing_rows(&store, &wanted, false).await;
             assert_eq!(checked.is_err(), is_found, "{right} rows before it: {checked:?}");
         }
     }

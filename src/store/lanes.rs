@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Dead, Failed, Horizon, Loaded, RowKey, StoreError};
+use super::{Failed, Horizon, Loaded, NewDeadLetter, RowKey, StoreError};
 use crate::lane::NodeId;
 
 /// A database that also holds the lanes of ordered topics. From [`Store::lanes`](super::Store::lanes).
@@ -33,12 +33,12 @@ pub trait LaneStore: fmt::Debug + Send + Sync {
     async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError>;
 
     /// Who owns what of a topic, and which nodes share it. Reads, and writes nothing.
-    async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError>;
+    async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError>;
 
-    /// Notes that the node is there (or no longer), prolongs and releases what it owns, and takes what is free up to its
+    /// Notes that the node is there (or no longer), extends and releases what it owns, and takes what is free up to its
     /// share, in one transaction that no other node's runs beside. Returns what is then: each lane that is the node's own was leased
     /// in this call.
-    async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError>;
+    async fn balance_lanes(&self, spec: &LaneBalanceSpec) -> Result<LaneView, StoreError>;
 
     /// The rows of lanes behind an id, by scan and then by id: without what they carry. What one scan finds was there at one
     /// moment: a row with every row that was committed before it.
@@ -53,16 +53,16 @@ pub trait LaneStore: fmt::Debug + Send + Sync {
         &self,
         topic: &Arc<str>,
         node: NodeId,
-        failed: &[InLane<Failed>],
+        failed: &[WithFence<Failed>],
     ) -> Result<Vec<RowKey>, StoreError>;
 
     /// Moves given-up rows to the dead letters, where the node owns their lane under that fence. Returns those that left
     /// the live table.
-    async fn bury_from_lanes(
+    async fn dead_letter_from_lanes(
         &self,
         topic: &Arc<str>,
         node: NodeId,
-        dead: &[InLane<Dead>],
+        dead: &[WithFence<NewDeadLetter>],
     ) -> Result<Vec<RowKey>, StoreError>;
 }
 
@@ -77,7 +77,7 @@ pub struct LaneCount {
 
 /// A lane held under a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HeldLane {
+pub struct OwnedLane {
     /// Which one.
     pub lane: u16,
     /// Under which fence.
@@ -86,15 +86,15 @@ pub struct HeldLane {
 
 /// What a node wants of a topic's lanes.
 #[derive(Debug, Clone)]
-pub struct LaneKeep {
+pub struct LaneBalanceSpec {
     /// The topic.
     pub topic: Arc<str>,
     /// The node.
     pub node: NodeId,
     /// What it holds and wants to keep.
-    pub renew: Vec<HeldLane>,
+    pub renew: Vec<OwnedLane>,
     /// What it gives up. Nothing of these lanes may be in flight.
-    pub release: Vec<HeldLane>,
+    pub release: Vec<OwnedLane>,
     /// Whether it counts among the nodes that share the lanes, and takes what is free up to its share.
     pub joins: bool,
     /// How long lanes are leased, and the node counts as there.
@@ -131,7 +131,7 @@ pub struct LaneState {
 /// What a look reads: a lane, or a node where the number is -1.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 #[derive(Debug)]
-pub(crate) struct LookRow {
+pub(crate) struct LaneViewRow {
     pub(crate) lane: i64,
     pub(crate) owner: Option<NodeId>,
     pub(crate) fence: i64,
@@ -141,9 +141,9 @@ pub(crate) struct LookRow {
 
 impl LaneView {
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-    pub(crate) fn of(rows: impl Iterator<Item = LookRow>) -> Self {
+    pub(crate) fn of(rows: impl Iterator<Item = LaneViewRow>) -> Self {
         let mut view = Self::default();
-        for LookRow { lane, owner, fence, expires_in, quiet_for } in rows {
+        for LaneViewRow { lane, owner, fence, expires_in, quiet_for } in rows {
             match u16::try_from(lane) {
                 Ok(lane) => view.lanes.push(LaneState { lane, owner, fence, expires_in, quiet_for }),
                 Err(_) => view.nodes.extend(owner),
@@ -196,11 +196,11 @@ pub struct LaneEntry {
 
 /// Something about a row, valid only as long as its lane is held under the fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InLane<T> {
+pub struct WithFence<T> {
     /// The lane's fence.
     pub fence: i64,
     /// What about the row.
-    pub what: T,
+    pub value: T,
 }
 
 /// What a keep does to one lane.
@@ -223,44 +223,44 @@ pub(crate) enum LaneChange {
 }
 
 /// What `keep` does to lanes that nobody else can write meanwhile. The same for every store.
-pub(crate) fn decide(now: &LaneView, keep: &LaneKeep) -> Vec<LaneWrite> {
-    let is = |held: &[HeldLane], lane: &LaneState| held.contains(&HeldLane { lane: lane.lane, fence: lane.fence });
+pub(crate) fn plan_balance(now: &LaneView, spec: &LaneBalanceSpec) -> Vec<LaneWrite> {
+    let is = |held: &[OwnedLane], lane: &LaneState| held.contains(&OwnedLane { lane: lane.lane, fence: lane.fence });
     let (mut writes, mut free) = (Vec::new(), Vec::new());
     for lane in &now.lanes {
         let write = |fence, change| LaneWrite { lane: lane.lane, fence, change };
         match lane.owner {
-            Some(owner) if owner == keep.node && is(&keep.release, lane) => {
+            Some(owner) if owner == spec.node && is(&spec.release, lane) => {
                 writes.push(write(lane.fence, LaneChange::Release));
             }
-            // Nobody took it meanwhile, or the fence were another, so an expired lane may be prolonged, too.
-            Some(owner) if owner == keep.node && is(&keep.renew, lane) => {
+            // Nobody took it meanwhile, or the fence were another, so an expired lane may be extended, too.
+            Some(owner) if owner == spec.node && is(&spec.renew, lane) => {
                 writes.push(write(lane.fence, LaneChange::Renew));
             }
             // Taken by a call whose answer was lost, or not renewed in time. Beyond its share as well: what is told as the node's own
             // has to be leased anew, or it would go on there while others may take it. What is too much is handed over next.
-            Some(owner) if owner == keep.node => writes.push(write(lane.fence + 1, LaneChange::Take)),
+            Some(owner) if owner == spec.node => writes.push(write(lane.fence + 1, LaneChange::Take)),
             Some(_) if lane.expires_in.is_zero() => free.push(write(lane.fence + 1, LaneChange::TakeOver)),
             Some(_) => {}
             None => free.push(write(lane.fence + 1, LaneChange::Take)),
         }
     }
     let kept = writes.iter().filter(|write| write.change != LaneChange::Release).count();
-    let wanted = if keep.joins { now.share_of(keep.node).saturating_sub(kept) } else { 0 };
+    let wanted = if spec.joins { now.share_of(spec.node).saturating_sub(kept) } else { 0 };
     writes.extend(free.into_iter().take(wanted));
     writes
 }
 
 /// What is after `writes`, where `now` was before.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub(crate) fn after(mut now: LaneView, keep: &LaneKeep, writes: &[LaneWrite]) -> LaneView {
+pub(crate) fn apply_writes(mut now: LaneView, spec: &LaneBalanceSpec, writes: &[LaneWrite]) -> LaneView {
     for write in writes {
         let Some(lane) = now.lanes.iter_mut().find(|lane| lane.lane == write.lane) else { continue };
         lane.fence = write.fence;
         let is_released = write.change == LaneChange::Release;
-        lane.owner = (!is_released).then_some(keep.node);
-        lane.expires_in = if is_released { Duration::ZERO } else { keep.lease_duration };
+        lane.owner = (!is_released).then_some(spec.node);
+        lane.expires_in = if is_released { Duration::ZERO } else { spec.lease_duration };
         if write.change == LaneChange::TakeOver {
-            lane.quiet_for = keep.quiet_duration;
+            lane.quiet_for = spec.quiet_duration;
         }
     }
     now
@@ -283,9 +283,9 @@ mod tests {
         LaneView { lanes: owners.iter().enumerate().map(state).collect(), nodes }
     }
 
-    fn keep(node: NodeId, renew: &[u16], release: &[u16]) -> LaneKeep {
-        let held = |lanes: &[u16]| lanes.iter().map(|&lane| HeldLane { lane, fence: 7 }).collect();
-        LaneKeep {
+    fn spec(node: NodeId, renew: &[u16], release: &[u16]) -> LaneBalanceSpec {
+        let held = |lanes: &[u16]| lanes.iter().map(|&lane| OwnedLane { lane, fence: 7 }).collect();
+        LaneBalanceSpec {
             topic: "orders".into(),
             node,
             renew: held(renew),
@@ -318,7 +318,7 @@ mod tests {
     fn a_node_takes_no_more_than_its_share() {
         let (me, other) = (NodeId::new(), NodeId::new());
         let now = view(&[None, None, None, Some(me)], &[me, other]);
-        let writes = decide(&now, &keep(me, &[3], &[]));
+        let writes = plan_balance(&now, &spec(me, &[3], &[]));
         assert_eq!(changes(&writes), [(3, 7, LaneChange::Renew), (0, 8, LaneChange::Take)]);
     }
 
@@ -326,20 +326,20 @@ mod tests {
     fn a_lane_of_somebody_else_is_left_until_it_expires() {
         let (me, other) = (NodeId::new(), NodeId::new());
         let mut now = view(&[Some(other), Some(other)], &[me]);
-        assert_eq!(decide(&now, &keep(me, &[], &[])), []);
+        assert_eq!(plan_balance(&now, &spec(me, &[], &[])), []);
         now.lanes[1].expires_in = Duration::ZERO;
-        let writes = decide(&now, &keep(me, &[], &[]));
+        let writes = plan_balance(&now, &spec(me, &[], &[]));
         assert_eq!(changes(&writes), [(1, 8, LaneChange::TakeOver)]);
-        let then = after(now, &keep(me, &[], &[]), &writes);
+        let then = apply_writes(now, &spec(me, &[], &[]), &writes);
         assert_eq!((then.lanes[1].owner, then.lanes[1].quiet_for), (Some(me), Duration::from_secs(25)));
     }
 
     #[test]
-    fn nothing_is_kept_or_given_up_under_another_fence() {
+    fn nothing_is_renewed_or_released_under_another_fence() {
         let me = NodeId::new();
         let mut now = view(&[Some(me), Some(me)], &[me]);
         now.lanes.iter_mut().for_each(|lane| lane.fence = 9);
-        let writes = decide(&now, &keep(me, &[0], &[1]));
+        let writes = plan_balance(&now, &spec(me, &[0], &[1]));
         assert_eq!(changes(&writes), [(0, 10, LaneChange::Take), (1, 10, LaneChange::Take)]);
     }
 
@@ -347,22 +347,22 @@ mod tests {
     fn a_node_that_leaves_takes_nothing_from_others() {
         let me = NodeId::new();
         let now = view(&[Some(me), None, Some(me)], &[me]);
-        let writes = decide(&now, &LaneKeep { joins: false, ..keep(me, &[], &[0]) });
+        let writes = plan_balance(&now, &LaneBalanceSpec { joins: false, ..spec(me, &[], &[0]) });
         assert_eq!(changes(&writes), [(0, 7, LaneChange::Release), (2, 8, LaneChange::Take)]);
-        assert_eq!(after(now, &keep(me, &[], &[0]), &writes).lanes[0].owner, None);
+        assert_eq!(apply_writes(now, &spec(me, &[], &[0]), &writes).lanes[0].owner, None);
     }
 
     #[test]
-    fn what_a_node_has_beyond_its_share_is_leased_anew_as_well() {
+    fn lanes_beyond_the_share_are_leased_anew_too() {
         let (me, other) = (NodeId::new(), NodeId::new());
         let mut now = view(&[Some(me), Some(me), None, Some(me)], &[me, other]);
         now.lanes.iter_mut().for_each(|lane| lane.expires_in = Duration::from_millis(400));
-        let keep = keep(me, &[0], &[]);
-        let writes = decide(&now, &keep);
+        let spec = spec(me, &[0], &[]);
+        let writes = plan_balance(&now, &spec);
         let (renew, take) = (LaneChange::Renew, LaneChange::Take);
         assert_eq!(changes(&writes), [(0, 7, renew), (1, 8, take), (3, 8, take)]);
-        let then = after(now, &keep, &writes);
+        let then = apply_writes(now, &spec, &writes);
         let mut ours = then.lanes.iter().filter(|lane| lane.owner == Some(me));
-        assert!(ours.all(|lane| lane.expires_in == keep.lease_duration), "{then:?}");
+        assert!(ours.all(|lane| lane.expires_in == spec.lease_duration), "{then:?}");
     }
 }

@@ -5,7 +5,6 @@
 //! `(id, message_id)` (or the message id and where the row stands, as long as it is locked there), and a write under an epoch changes nothing where the row has another one.
 
 mod admin;
-mod back;
 pub(crate) mod dead_letter;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
@@ -15,56 +14,55 @@ mod history;
 mod horizon;
 pub(crate) mod lane_check;
 pub(crate) mod lanes;
-mod look;
 mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod notices;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod pause_table;
+mod poll;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod pool;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod requeue;
 mod row;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod schema;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod session;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod statement;
 mod stored;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod text;
 
 pub use crate::retention::Keep;
-pub use admin::{AdminStore, Cancellation, Hastening, PausedTopic};
-pub use back::{Keyed, Return};
-pub use dead_letter::{DeadCount, DeadFilter, DeadLetter, DeadMark, FailureNote};
+pub use admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
+pub use dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub use error::{SchemaProblem, StoreError};
 pub use half::{Decision, HalfStore};
-pub use history::{HistoryStore, Kept, Marking, Pruned, SentCount, SentMark, SentMessage};
+pub use history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};
 pub use horizon::Horizon;
-pub use lanes::{HeldLane, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneStore, LaneView};
-pub use look::{DueMark, Look, LookAt, LookFrom, LookRange, LookSpec, NextDue};
-pub use memory::{Call, Fault, InsertOptions, MemoryBatch, MemoryStore, PendingRow, RowLock};
+pub use lanes::{
+    LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
+};
+pub use memory::{Call, Fault, InsertOptions, MemoryClaim, MemoryStore, PendingRow, RowLock};
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlStore;
-pub use notices::{NoticeStore, Notices};
+pub use notices::{NoticeStore, NoticeStream};
+pub use poll::{DueWatermark, NextDue, PollFrom, PollRange, PollResult, PollSpec, PollTopic};
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub use pool::ConnectionPool;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::pg_instant;
 #[cfg(feature = "postgres")]
 pub use postgres::{NoticeConnection, PostgresStore};
-pub use row::{Confirmed, Dead, Failed, Held, Loaded, Locking, Poisoned, Row, RowKey, RowRef};
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub use session::Sessions;
+pub use requeue::{MessageKey, Requeue};
+pub use row::{Confirmed, Failed, Held, Loaded, Locking, NewDeadLetter, Poisoned, Row, RowKey, RowRef};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use sql::SqlStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SQLITE_SET_UP, SqliteStore};
-pub use stored::{DeadRow, KeptError, LiveRow};
+pub use stored::{DeadLetterRow, LiveRow, StoredError};
 
 use std::fmt;
 use std::sync::Arc;
@@ -121,9 +119,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Removes delivered rows that meanwhile became dead letters; returns how many. By id and message id: a message that was sent
     /// again died under another id, and that dead letter is of the later copy.
-    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError>;
+    async fn settle_dead_letters(&self, rows: &[RowKey]) -> Result<usize, StoreError>;
 
-    /// Prolongs the lease of held rows to `lease` from now; returns those prolonged.
+    /// Extends the lease of held rows to `lease` from now; returns those extended.
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError>;
 
     /// Notes failures: due after the wait, under the next epoch, with the error kept. Returns those noted.
@@ -131,11 +129,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Moves given-up rows to the dead letters. Returns those that left the live table: where the message is a dead letter
     /// already, that one stays as it is and the row goes all the same.
-    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError>;
+    async fn dead_letter(&self, dead: &[NewDeadLetter]) -> Result<Vec<RowKey>, StoreError>;
 
     /// When the earliest row of each topic is due, and which of them are paused. One statement: an idle relay asks for nothing
     /// else, and bounds it, so it has to read no index entry outside of these bounds.
-    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError>;
+    async fn poll(&self, spec: &PollSpec) -> Result<PollResult, StoreError>;
 
     /// Counts live rows and dead letters: of every topic that has any, also of those that no relay is configured for.
     ///
@@ -178,13 +176,13 @@ pub struct ClaimSpec {
     /// Of which topic.
     pub topic: Arc<str>,
     /// Rows due at or before this are known to be gone or held: a hint that spares walking over dead index entries.
-    pub after: Option<DueMark>,
+    pub after: Option<DueWatermark>,
     /// At most so many rows.
     pub rows_max: usize,
     /// At most so many bytes of payload, but always one row.
     pub bytes_max: usize,
     /// How long locked rows stay locked; the store makes the database end the claim soon after by itself.
-    pub term_duration: Duration,
+    pub lock_duration: Duration,
     /// How long rows are leased, by a store that leases at the claim and for what is held at its close.
     pub lease_duration: Duration,
     /// Slack of the watermark that the claim returns.
@@ -200,23 +198,23 @@ pub struct Claim {
     /// The rows, oldest first.
     pub rows: Vec<Loaded>,
     /// How the rows are held until the batch is closed.
-    pub term: Term,
+    pub mode: ClaimMode,
     /// Where the next claim may begin: nothing of the topic is left below it, claimed, locked by others or free. Told also
     /// where the claim was cut, if the store can, so that a drain does not walk over what it has removed.
-    pub watermark: Option<DueMark>,
+    pub watermark: Option<DueWatermark>,
     /// Just below the last row claimed, if the store can tell: the next claim of the same pass may begin there, and need
     /// not walk over what this one holds or has removed. Unlike the watermark it passes by what others hold, so the end
     /// of a pass begins at the watermark again.
-    pub reached: Option<DueMark>,
+    pub reached: Option<DueWatermark>,
     /// Whether the claim took all that was due and free: neither its rows nor its bytes cut it.
     pub found_all: bool,
     /// Closes the claim.
-    pub batch: Box<dyn ClaimBatch>,
+    pub handle: Box<dyn ClaimHandle>,
 }
 
 /// How the rows of an open claim are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Term {
+pub enum ClaimMode {
     /// By row locks of an open transaction: until its term is over.
     Locked,
     /// By a lease that the claim wrote (`epoch` is already the new one): until it ends.
@@ -225,7 +223,7 @@ pub enum Term {
 
 /// An open claim. Dropping it gives its rows back; leased ones when their lease ends.
 #[async_trait]
-pub trait ClaimBatch: fmt::Debug + Send {
+pub trait ClaimHandle: fmt::Debug + Send {
     /// Ends the claim in one transaction: `delivered` rows are removed; `held` ones, handed to the transport and not yet
     /// answered, become leased under the next epoch; every other row is given back: unwritten where it was locked, due now
     /// and under the next epoch where the claim had leased it.
@@ -280,7 +278,7 @@ pub enum StoreWarning {
     },
     /// Several nodes of the database take writes, and row locks hold on one of them only: relays on two nodes send the same messages,
     /// and the ids that order lanes are not in the order of the commits.
-    SeveralPrimaries {
+    MultiplePrimaries {
         /// The setting that says so.
         setting: &'static str,
     },
@@ -295,7 +293,7 @@ impl fmt::Display for StoreWarning {
                     "{setting}: a crash of the database can lose commits, so a message may be sent whose row is gone"
                 )
             }
-            Self::SeveralPrimaries { setting } => {
+            Self::MultiplePrimaries { setting } => {
                 write!(
                     f,
                     "{setting}: several nodes may take writes, and a row lock holds on one of them only. Let every relay, and whatever \

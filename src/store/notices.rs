@@ -12,7 +12,7 @@ use super::StoreError;
 /// They never stand in a transaction of the application.
 ///
 /// # Cancel safety
-/// Every call may be repeated: a dropped [`tell`](Self::tell) may have passed its notices on or not.
+/// Every call may be repeated: a dropped [`notify`](Self::notify) may have passed its notices on or not.
 #[async_trait]
 pub trait NoticeStore: fmt::Debug + Send + Sync {
     /// Passes on `notices`, each of [`NOTICE_BYTES_MAX`](crate::limits::NOTICE_BYTES_MAX) bytes at most, to every relay that
@@ -20,18 +20,18 @@ pub trait NoticeStore: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The database could not be asked: some may be passed on, or all.
-    async fn tell(&self, notices: &[String]) -> Result<(), StoreError>;
+    async fn notify(&self, notices: &[String]) -> Result<(), StoreError>;
 
     /// Listens from now on, over a connection of its own.
     ///
     /// # Errors
     /// There is no such connection now; the caller tries again later.
-    async fn listen(&self) -> Result<Box<dyn Notices>, StoreError>;
+    async fn listen(&self) -> Result<Box<dyn NoticeStream>, StoreError>;
 }
 
 /// Notices as they come. Dropping it closes its connection.
 #[async_trait]
-pub trait Notices: fmt::Debug + Send {
+pub trait NoticeStream: fmt::Debug + Send {
     /// Waits for the next one, however long that takes.
     ///
     /// # Errors

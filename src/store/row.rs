@@ -136,7 +136,7 @@ pub struct Failed {
 
 /// A held row to give up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dead {
+pub struct NewDeadLetter {
     /// Which one, under which epoch.
     pub held: Held,
     /// Why.

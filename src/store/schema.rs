@@ -7,7 +7,7 @@ use crate::naming::TableNames;
 pub(crate) const VERSION: u32 = 1;
 
 /// What the tables carry, in front of their version.
-const MARK: &str = "diesel-outbox schema ";
+const VERSION_PREFIX: &str = "diesel-outbox schema ";
 
 /// Every table that some migration makes, without its prefix.
 const TABLES: [&str; 10] = [
@@ -25,17 +25,17 @@ const TABLES: [&str; 10] = [
 
 /// The version that a table's comment, or the text of its CREATE TABLE, is marked with.
 fn version_in(text: &str) -> Option<u32> {
-    let (_, behind) = text.split_once(MARK)?;
+    let (_, behind) = text.split_once(VERSION_PREFIX)?;
     let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
     behind[..end].parse().ok()
 }
 
 /// Whether a table is there and carries the mark of this version.
-pub(crate) fn check_mark(table: String, is_there: bool, mark: Option<&str>) -> Result<(), SchemaProblem> {
+pub(crate) fn check_version(table: String, is_there: bool, comment: Option<&str>) -> Result<(), SchemaProblem> {
     if !is_there {
         return Err(SchemaProblem::Missing { table });
     }
-    match mark.and_then(version_in) {
+    match comment.and_then(version_in) {
         Some(VERSION) => Ok(()),
         found => Err(SchemaProblem::Version { table, found, needed: VERSION }),
     }
@@ -51,7 +51,7 @@ pub enum IndexNaming {
 }
 
 /// Gives the tables and indexes of `sql`, which is written with the default names, those of `names`.
-pub(crate) fn named(sql: &str, names: &TableNames, indexes: IndexNaming) -> String {
+pub(crate) fn rename_tables(sql: &str, names: &TableNames, indexes: IndexNaming) -> String {
     let mut renamed = String::with_capacity(sql.len() + 64);
     let mut last_word = "";
     let mut rest = sql;
@@ -61,7 +61,7 @@ pub(crate) fn named(sql: &str, names: &TableNames, indexes: IndexNaming) -> Stri
         let end = rest.find(|c| is_word(c) != in_word).unwrap_or(rest.len());
         let (token, behind) = rest.split_at(end);
         match token.strip_prefix("outbox_") {
-            Some(name) => renamed.push_str(&in_place(name, last_word, names, indexes)),
+            Some(name) => renamed.push_str(&rename_table(name, last_word, names, indexes)),
             None => renamed.push_str(token),
         }
         if in_word {
@@ -72,15 +72,15 @@ pub(crate) fn named(sql: &str, names: &TableNames, indexes: IndexNaming) -> Stri
     renamed
 }
 
-fn in_place(name: &str, last_word: &str, names: &TableNames, indexes: IndexNaming) -> String {
+fn rename_table(name: &str, last_word: &str, names: &TableNames, indexes: IndexNaming) -> String {
     let is_table = TABLES.contains(&name);
     let with_schema = match indexes {
         IndexNaming::ByTable => is_table,
         IndexNaming::ByIndex => last_word == "INDEX" || (is_table && last_word != "ON"),
     };
     match names.schema_name() {
-        Some(schema) if with_schema => format!("{schema}.{}", names.bare(name)),
-        _ => names.bare(name),
+        Some(schema) if with_schema => format!("{schema}.{}", names.unqualified(name)),
+        _ => names.unqualified(name),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn default_names_change_nothing() {
         let sql = "SELECT m.key FROM outbox_messages m; -- outbox_dead_letters\n";
-        assert_eq!(named(sql, &TableNames::default(), IndexNaming::ByTable), sql);
+        assert_eq!(rename_tables(sql, &TableNames::default(), IndexNaming::ByTable), sql);
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         let sql = "CREATE INDEX outbox_messages_due ON outbox_messages (topic);DROP TABLE outbox_dead_letters";
         let expected =
             "CREATE INDEX shop_messages_due ON events.shop_messages (topic);DROP TABLE events.shop_dead_letters";
-        assert_eq!(named(sql, &events_shop(), IndexNaming::ByTable), expected);
+        assert_eq!(rename_tables(sql, &events_shop(), IndexNaming::ByTable), expected);
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         let sql = "CREATE INDEX outbox_messages_due ON outbox_messages (topic);DELETE FROM outbox_messages";
         let expected =
             "CREATE INDEX events.shop_messages_due ON shop_messages (topic);DELETE FROM events.shop_messages";
-        assert_eq!(named(sql, &events_shop(), IndexNaming::ByIndex), expected);
+        assert_eq!(rename_tables(sql, &events_shop(), IndexNaming::ByIndex), expected);
     }
 
     #[test]

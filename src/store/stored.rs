@@ -6,7 +6,7 @@ use crate::limits::ERROR_TEXT_BYTES_MAX;
 
 /// A failure kept on a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptError {
+pub struct StoredError {
     /// Its class.
     pub class: String,
     /// What happened.
@@ -29,12 +29,12 @@ pub struct LiveRow {
     /// Failures so far.
     pub failures: u32,
     /// The last failures, oldest first.
-    pub errors: Vec<KeptError>,
+    pub errors: Vec<StoredError>,
 }
 
 /// A dead letter as it stands in the table, without its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeadRow {
+pub struct DeadLetterRow {
     /// Which row it was.
     pub key: RowKey,
     /// Its topic.
@@ -46,14 +46,14 @@ pub struct DeadRow {
     /// Failures in all.
     pub failures: u32,
     /// The last failures, oldest first.
-    pub errors: Vec<KeptError>,
+    pub errors: Vec<StoredError>,
     /// Why it was given up.
     pub reason: String,
 }
 
 /// A text of somebody else's as a row keeps it: cut to [`ERROR_TEXT_BYTES_MAX`], and without U+0000, which PostgreSQL
 /// refuses: one such text would fail the whole group it is written with.
-pub(crate) fn kept_text(text: &str) -> String {
+pub(crate) fn truncated_text(text: &str) -> String {
     let clean: String = text.chars().filter(|&c| c != '\0').take(ERROR_TEXT_BYTES_MAX).collect();
     clean[..clean.floor_char_boundary(ERROR_TEXT_BYTES_MAX)].to_owned()
 }

@@ -7,7 +7,7 @@ fn ordered() -> Topic {
 }
 
 #[test]
-fn what_is_at_its_bound_is_taken_and_what_is_beyond_is_refused() {
+fn values_at_the_limit_are_accepted_and_above_it_refused() {
     let (topic, least) = (|| Topic::new("orders"), Duration::from_nanos(1));
     let named = |chars: usize| Topic::new("t".repeat(chars));
     let confirmed = |window| topic().keep_sent_days(1).processed_within(window);
@@ -25,7 +25,7 @@ fn what_is_at_its_bound_is_taken_and_what_is_beyond_is_refused() {
 }
 
 #[test]
-fn a_topic_by_itself_has_the_stated_bounds() {
+fn a_topic_has_the_documented_defaults() {
     let topic = ordered();
     assert_eq!((topic.staleness, topic.attempts_max, topic.lane_count()), (STALENESS, ATTEMPTS_MAX, Some(LANES)));
     assert_eq!(topic.message_bytes_limit(), MESSAGE_BYTES_MAX);

@@ -31,12 +31,12 @@ impl fmt::Display for LaneName {
 /// The way to the broker for one lane, of which the broker takes nothing any more once the lane was fenced anew. From
 /// [`Transport::fence`](super::Transport::fence).
 ///
-/// A message that fails takes the later ones of its [`Run`] with it, and no others.
+/// A message that fails takes the later ones of its [`KeySequence`] with it, and no others.
 pub trait FencedLane: fmt::Debug + Send + Sync {
     /// Hands messages to the client, in this order. Never blocks, never waits for the broker.
     ///
     /// Several messages of one key may be under way. Before a message is reported as anything but delivered its run is
-    /// [failed](Run::fail), and no message of a failed run is sent: each is reported as
+    /// [failed](KeySequence::fail), and no message of a failed run is sent: each is reported as
     /// [`Aborted`](super::FailureClass::Aborted). A copy that the broker has of a message that was reported as failed is there
     /// before whatever the lane sends once it is fenced anew, or never.
     ///
@@ -57,22 +57,22 @@ pub struct FencedMessage {
     /// Where its outcome goes.
     pub receipt: Receipt,
     /// What it follows upon.
-    pub run: Run,
+    pub sequence: KeySequence,
 }
 
 /// Messages of one key that follow upon each other: none goes behind one that failed. A cheap handle.
 ///
 /// ```
-/// use diesel_outbox::transport::Run;
-/// let (first, second) = (Run::new(), Run::new());
+/// use diesel_outbox::transport::KeySequence;
+/// let (first, second) = (KeySequence::new(), KeySequence::new());
 /// let later = first.clone();
 /// first.fail();
 /// assert!(later.has_failed() && !second.has_failed());
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Run(Arc<AtomicBool>);
+pub struct KeySequence(Arc<AtomicBool>);
 
-impl Run {
+impl KeySequence {
     /// Of no message yet.
     pub fn new() -> Self {
         Self::default()
@@ -90,15 +90,15 @@ impl Run {
 }
 
 /// The same one, and not one that came as far.
-impl PartialEq for Run {
+impl PartialEq for KeySequence {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Run {}
+impl Eq for KeySequence {}
 
-impl Hash for Run {
+impl Hash for KeySequence {
     fn hash<H: Hasher>(&self, state: &mut H) {
         Arc::as_ptr(&self.0).hash(state);
     }

@@ -4,6 +4,7 @@ mod fence;
 pub mod header;
 #[cfg(feature = "http")]
 mod http;
+mod in_flight;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod memory;
@@ -11,23 +12,22 @@ mod outcome;
 mod receipt;
 #[cfg(feature = "rocketmq")]
 mod rocketmq;
-mod unanswered;
 
-pub use fence::{FencedLane, FencedMessage, LaneName, Run};
+pub use fence::{FencedLane, FencedMessage, KeySequence, LaneName};
 #[cfg(feature = "http")]
-pub use http::{HttpAnswer, HttpConfigError, HttpTarget, HttpTransport, HttpTransportBuilder};
+pub use http::{HttpConfigError, HttpResponse, HttpTarget, HttpTransport, HttpTransportBuilder};
+pub use in_flight::InFlightCounter;
+#[cfg(feature = "rocketmq")]
+pub(crate) use in_flight::InFlightGuard;
 #[cfg(feature = "kafka")]
 pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, KafkaTransportBuilder};
-pub use memory::{Answer, MemoryTransport, NotReached};
+pub use memory::{MemoryTransport, ScriptedResponse, WaitTimedOut};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use receipt::{Receipt, ReceiptSink};
 #[cfg(feature = "rocketmq")]
-pub(crate) use rocketmq::{Answer as HalfAnswer, Asked, HalfProducer, HalfSent};
+pub(crate) use rocketmq::{CheckAnswer, CheckRequest, HalfProducer, HalfSent};
 #[cfg(feature = "rocketmq")]
 pub use rocketmq::{RocketMqConfig, RocketMqConfigError, RocketMqTopic, RocketMqTransport, RocketMqTransportBuilder};
-#[cfg(feature = "rocketmq")]
-pub(crate) use unanswered::Counted;
-pub use unanswered::Unanswered;
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use crate::topic::Topic;
 
 /// Something that takes messages: Kafka, an HTTP service, or a stand-in for them.
 ///
-/// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it; [`Unanswered`]
+/// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it; [`InFlightCounter`]
 /// counts for [`flush`](Self::flush), and [`header::of`] has what goes beside the payload. The public conformance suite (feature
 /// `testing`) is the test of one, and `examples/own_transport.rs` is a small one.
 #[async_trait]
@@ -104,12 +104,12 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     ///
     /// Of one that sends batches, as by default, a message that is [refused](FailureClass::RecordRefused) goes once more with nothing
     /// of its topic beside it before it is given up.
-    fn sends_one_by_one(&self) -> bool {
+    fn sends_individually(&self) -> bool {
         false
     }
 
     /// Whether it can [`fence`](Self::fence). A relay with a [fenced](Topic::fenced) topic does not start without.
-    fn can_fence(&self) -> bool {
+    fn supports_fencing(&self) -> bool {
         false
     }
 

@@ -1,14 +1,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::unanswered::{Counted, Unanswered};
+use super::in_flight::{InFlightCounter, InFlightGuard};
 use super::{FailureClass, Outcome, TransportError};
 use crate::store::RowKey;
 
 /// Where outcomes go. Called from the transport's threads: it must neither block nor panic.
 pub trait ReceiptSink: Send + Sync + 'static {
     /// Takes the outcome of one row.
-    fn settle(&self, row: RowKey, outcome: Outcome);
+    fn complete(&self, row: RowKey, outcome: Outcome);
 }
 
 /// The right to report one message's outcome, once.
@@ -19,7 +19,7 @@ pub struct Receipt {
     row: RowKey,
     sink: Option<Arc<dyn ReceiptSink>>,
     /// Dropped behind the report, so that whoever waited for the count finds it made.
-    counted: Option<Counted>,
+    in_flight_guard: Option<InFlightGuard>,
 }
 
 impl Receipt {
@@ -29,33 +29,33 @@ impl Receipt {
 
     /// A receipt for `row` that reports to `sink`.
     pub fn new(row: RowKey, sink: Arc<dyn ReceiptSink>) -> Self {
-        Self { row, sink: Some(sink), counted: None }
+        Self { row, sink: Some(sink), in_flight_guard: None }
     }
 
-    /// Counts the message with those of `unanswered` until its outcome has been reported. Counts add up: a transport around
+    /// Counts the message with those of `in_flight` until its outcome has been reported. Counts add up: a transport around
     /// another one can count what that one counts too.
     #[must_use = "a receipt that is dropped reports a failure"]
-    pub fn counted_by(mut self, unanswered: &Unanswered) -> Self {
-        let also = self.counted.take();
-        self.counted = Some(unanswered.enter(also));
+    pub fn tracked_by(mut self, in_flight: &InFlightCounter) -> Self {
+        let also = self.in_flight_guard.take();
+        self.in_flight_guard = Some(in_flight.register(also));
         self
     }
 
     /// Reports the outcome.
-    pub fn settle(mut self, outcome: Outcome) {
+    pub fn complete(mut self, outcome: Outcome) {
         self.report(outcome);
     }
 
     fn report(&mut self, outcome: Outcome) {
         if let Some(sink) = self.sink.take() {
-            sink.settle(self.row, outcome);
+            sink.complete(self.row, outcome);
         }
     }
 }
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        self.report(Outcome::Failed(TransportError::new(FailureClass::Temporary, Forgotten)));
+        self.report(Outcome::Failed(TransportError::new(FailureClass::Temporary, DroppedUnanswered)));
     }
 }
 
@@ -67,7 +67,7 @@ impl fmt::Debug for Receipt {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the transport dropped the message without saying what became of it")]
-struct Forgotten;
+struct DroppedUnanswered;
 
 #[cfg(test)]
 mod tests {
@@ -80,12 +80,12 @@ mod tests {
     #[derive(Default)]
     struct Sink {
         reported: AtomicBool,
-        unanswered: Unanswered,
+        in_flight: InFlightCounter,
     }
 
     impl ReceiptSink for Sink {
-        fn settle(&self, _row: RowKey, _outcome: Outcome) {
-            assert_eq!(self.unanswered.count(), 1, "it counts until it has been reported");
+        fn complete(&self, _row: RowKey, _outcome: Outcome) {
+            assert_eq!(self.in_flight.count(), 1, "it counts until it has been reported");
             self.reported.store(true, Ordering::Release);
         }
     }
@@ -93,32 +93,32 @@ mod tests {
     fn counted() -> (Arc<Sink>, Receipt) {
         let sink = Arc::new(Sink::default());
         let row = RowKey { id: 1, message_id: MessageId::new() };
-        let receipt = Receipt::new(row, Arc::clone(&sink) as Arc<dyn ReceiptSink>).counted_by(&sink.unanswered);
+        let receipt = Receipt::new(row, Arc::clone(&sink) as Arc<dyn ReceiptSink>).tracked_by(&sink.in_flight);
         (sink, receipt)
     }
 
     #[test]
-    fn a_receipt_counts_until_it_is_settled_or_dropped() {
+    fn a_receipt_counts_until_it_is_completed_or_dropped() {
         let (sink, receipt) = counted();
-        receipt.settle(Outcome::Delivered);
-        assert_eq!((sink.unanswered.count(), sink.reported.load(Ordering::Acquire)), (0, true));
+        receipt.complete(Outcome::Delivered);
+        assert_eq!((sink.in_flight.count(), sink.reported.load(Ordering::Acquire)), (0, true));
         let (sink, receipt) = counted();
         drop(receipt);
-        assert_eq!((sink.unanswered.count(), sink.reported.load(Ordering::Acquire)), (0, true));
+        assert_eq!((sink.in_flight.count(), sink.reported.load(Ordering::Acquire)), (0, true));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_ends_with_the_last_receipt_or_says_what_is_left() {
+    async fn a_wait_ends_with_the_last_receipt_or_returns_the_rest() {
         let (sink, receipt) = counted();
-        let outer = Unanswered::new();
-        let receipt = receipt.counted_by(&outer);
-        assert_eq!(outer.none_within(Duration::from_secs(60)).await, 1);
+        let outer = InFlightCounter::new();
+        let receipt = receipt.tracked_by(&outer);
+        assert_eq!(outer.wait_until_none(Duration::from_secs(60)).await, 1);
         let waiting = tokio::spawn({
-            let (inner, outer) = (sink.unanswered.clone(), outer.clone());
-            async move { inner.none_within(Duration::from_secs(60)).await + outer.none_within(Duration::ZERO).await }
+            let (inner, outer) = (sink.in_flight.clone(), outer.clone());
+            async move { inner.wait_until_none(Duration::from_secs(60)).await + outer.wait_until_none(Duration::ZERO).await }
         });
         tokio::task::yield_now().await;
-        receipt.settle(Outcome::Delivered);
+        receipt.complete(Outcome::Delivered);
         let began_at = tokio::time::Instant::now();
         assert_eq!(waiting.await.unwrap(), 0);
         assert_eq!(began_at.elapsed(), Duration::ZERO, "not by the time-out");

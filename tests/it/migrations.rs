@@ -14,12 +14,12 @@ use diesel_migrations::{FileBasedMigrations, MigrationHarness};
 use diesel_outbox::migrations::{MIGRATIONS, Migrations};
 use diesel_outbox::{MessageId, TableNames};
 use tempfile::TempDir;
-use xtask::parts;
-use xtask::servers::Part;
+use xtask::servers::ServerKind;
+use xtask::test_servers;
 
 #[test]
 fn postgres_goes_up_and_down_beside_an_application() {
-    let Some(url) = parts::require(Part::Postgres) else { return };
+    let Some(url) = test_servers::shared_or_skip(ServerKind::Postgres) else { return };
     let (mut conn, _) = fresh::<PgConnection>(&url);
     let everything = "SELECT relname::text AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
                       WHERE n.nspname IN ('public', 'events') ORDER BY 1";
@@ -30,7 +30,7 @@ fn postgres_goes_up_and_down_beside_an_application() {
 
 #[test]
 fn mariadb_goes_up_and_down_beside_an_application() {
-    let Some(url) = parts::require(Part::Mariadb) else { return };
+    let Some(url) = test_servers::shared_or_skip(ServerKind::Mariadb) else { return };
     let (mut conn, name) = fresh::<MysqlConnection>(&url);
     let everything = "SELECT CONCAT(table_name, '.', index_name) AS name FROM information_schema.statistics \
                       WHERE table_schema IN (DATABASE(), CONCAT(DATABASE(), '_events')) ORDER BY 1";
@@ -65,15 +65,15 @@ struct Name {
 }
 
 /// A connection that tells what is in its database.
-trait Look: Connection {
+trait ListNames: Connection {
     fn names(&mut self, everything: &str) -> Vec<String>;
 }
 
-macro_rules! look {
+macro_rules! impl_list_names {
     ($($connection:ty),+) => {
-        $(impl Look for $connection {
+        $(impl ListNames for $connection {
             fn names(&mut self, everything: &str) -> Vec<String> {
-                let found: Vec<Name> = sql_query(everything).load(self).expect("look");
+                let found: Vec<Name> = sql_query(everything).load(self).expect("query");
                 // Not Diesel's own table, nor what databases keep for themselves.
                 let is_ours = |name: &String| !name.starts_with("__diesel") && !name.starts_with("sqlite_");
                 found.into_iter().map(|row| row.name).filter(is_ours).collect()
@@ -82,7 +82,7 @@ macro_rules! look {
     };
 }
 
-look!(PgConnection, MysqlConnection, SqliteConnection);
+impl_list_names!(PgConnection, MysqlConnection, SqliteConnection);
 
 /// An application's own migration.
 fn application() -> (TempDir, FileBasedMigrations) {
@@ -97,7 +97,7 @@ fn application() -> (TempDir, FileBasedMigrations) {
 
 fn up_and_down<C>(conn: &mut C, everything: &str)
 where
-    C: Look + MigrationHarness<C::Backend>,
+    C: ListNames + MigrationHarness<C::Backend>,
     Migrations: MigrationSource<C::Backend>,
     FileBasedMigrations: MigrationSource<C::Backend>,
 {
@@ -110,13 +110,13 @@ where
     conn.run_pending_migrations(application.clone()).expect("the application's up");
     conn.revert_last_migration(application.clone()).expect("the application's down meets its own last migration");
     assert_eq!(conn.names(everything), outbox);
-    assert!(!conn.has_pending_migration(MIGRATIONS).expect("look"));
+    assert!(!conn.has_pending_migration(MIGRATIONS).expect("query"));
 
     conn.run_pending_migrations(application.clone()).expect("the application's up");
     for migration in MigrationSource::<C::Backend>::migrations(&MIGRATIONS).expect("migrations").iter().rev() {
         conn.revert_migration(migration).expect("down");
     }
-    let applied = conn.applied_migrations().expect("look");
+    let applied = conn.applied_migrations().expect("query");
     assert_eq!(applied, [MigrationVersion::from("20240101000000")], "the application's stays");
     conn.revert_last_migration(application).expect("the application's down");
     assert_eq!(conn.names(everything), nothing, "down drops what up made");
@@ -128,7 +128,7 @@ where
 /// Under other names the migrations are others: all outboxes of a database stand side by side.
 fn several_outboxes<C>(conn: &mut C, everything: &str, schema: &str)
 where
-    C: Look + MigrationHarness<C::Backend>,
+    C: ListNames + MigrationHarness<C::Backend>,
     Migrations: MigrationSource<C::Backend>,
 {
     let one = conn.names(everything);
@@ -136,9 +136,9 @@ where
     let elsewhere = prefixed.clone().schema(schema).expect("a plain name");
     for names in [prefixed, elsewhere] {
         let source = Migrations::new(names);
-        assert!(conn.has_pending_migration(source.clone()).expect("look"));
+        assert!(conn.has_pending_migration(source.clone()).expect("query"));
         conn.run_pending_migrations(source.clone()).expect("up");
-        assert!(!conn.has_pending_migration(source).expect("look"));
+        assert!(!conn.has_pending_migration(source).expect("query"));
     }
     assert_eq!(conn.names(everything).len(), one.len() * 3);
 }

@@ -1,17 +1,19 @@
-//! The house rules that no compiler checks. Each is a function over its inputs that returns its complaints; its unit
+//! The house rules that no compiler checks. Each is a function over its inputs that returns its violations; its unit
 //! tests show that it complains about a bad input, and the tests here hold this repository to it.
 
 mod adapters;
-mod bounds;
-mod circles;
-mod edges;
-mod floors;
-mod names;
-mod places;
-mod reach;
+mod banned_calls;
+mod dead_files;
+mod engine;
+mod file_index;
+mod import_cycles;
+mod layers;
+mod limit_constants;
+mod module_tree;
 mod sizes;
-mod stated;
+mod stated_versions;
 mod text;
+mod used_paths;
 
 use std::fs;
 use std::path::Path;
@@ -68,58 +70,63 @@ fn rust(sources: &[Source]) -> Vec<Source> {
 }
 
 #[track_caller]
-fn assert_tidy(complaints: &[String]) {
-    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+fn assert_no_violations(violations: &[String]) {
+    assert!(violations.is_empty(), "{} violations:\n{}", violations.len(), violations.join("\n"));
 }
 
 #[test]
-fn imports_go_down_the_floors() {
-    assert_tidy(&floors::check(&workspace(), floors::FLOORS));
+fn imports_go_down_the_layers() {
+    assert_no_violations(&layers::check(&workspace(), layers::LAYERS));
 }
 
 #[test]
-fn files_of_small_crates_import_in_no_circle() {
-    assert_tidy(&circles::check(&workspace()));
+fn small_crates_have_no_import_cycles() {
+    assert_no_violations(&import_cycles::check(&workspace()));
 }
 
 #[test]
-fn calls_stand_where_they_belong() {
-    assert_tidy(&places::check(&workspace()));
+fn banned_calls_are_only_where_allowed() {
+    assert_no_violations(&banned_calls::check(&workspace()));
 }
 
 #[test]
-fn bounds_stand_in_one_place() {
-    assert_tidy(&bounds::check(&workspace()));
+fn the_architecture_page_names_what_is_there() {
+    assert_no_violations(&file_index::check(&workspace()));
+}
+
+#[test]
+fn limits_are_defined_in_one_module() {
+    assert_no_violations(&limit_constants::check(&workspace()));
 }
 
 #[test]
 fn files_and_functions_are_short() {
-    assert_tidy(&sizes::check(&rust(&workspace())));
+    assert_no_violations(&sizes::check(&rust(&workspace())));
 }
 
 #[test]
 fn every_file_is_compiled() {
-    assert_tidy(&reach::check(&workspace()));
+    assert_no_violations(&dead_files::check(&workspace()));
 }
 
 #[test]
 fn stated_versions_are_the_real_ones() {
-    assert_tidy(&stated::check(&workspace()));
+    assert_no_violations(&stated_versions::check(&workspace()));
 }
 
 #[test]
-fn no_test_or_example_is_silenced() {
-    assert_tidy(&text::silenced(&workspace()));
+fn no_test_or_example_is_ignored() {
+    assert_no_violations(&text::ignored_tests_and_examples(&workspace()));
 }
 
 #[test]
 fn no_file_names_a_path_of_somebodys_machine() {
-    assert_tidy(&text::foreign_paths(&workspace()));
+    assert_no_violations(&text::foreign_paths(&workspace()));
 }
 
 #[test]
-fn no_text_holds_a_run_of_spaces() {
-    assert_tidy(&text::runs_of_spaces(&workspace()));
+fn no_string_contains_a_run_of_spaces() {
+    assert_no_violations(&text::runs_of_spaces(&workspace()));
 }
 
 /// A made-up file for the unit tests of the rules.
@@ -127,8 +134,8 @@ fn file(path: &str, text: &str) -> Source {
     Source { path: path.to_owned(), text: text.to_owned() }
 }
 
-/// Asserts that exactly one complaint was made and that it says `what`.
+/// Asserts that exactly one violation was made and that it says `what`.
 #[track_caller]
-fn assert_one(complaints: &[String], what: &str) {
-    assert!(complaints.len() == 1 && complaints[0].contains(what), "wanted one about {what:?}, got {complaints:#?}");
+fn assert_one_violation(violations: &[String], what: &str) {
+    assert!(violations.len() == 1 && violations[0].contains(what), "wanted one about {what:?}, got {violations:#?}");
 }

@@ -9,10 +9,10 @@ use diesel_outbox::{Envelope, OnFailedKey, Outbox, Topic};
 use serde::Serialize;
 
 use crate::application::{self, PAYLOAD_BYTES};
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::{broker, database};
 
 const ROWS: usize = 100_000;
@@ -20,7 +20,7 @@ const KEYS: usize = 1_000;
 const LANES: u16 = 16;
 /// The keys `customer-0`, `customer-10` and so on.
 const EVERY: usize = 10;
-const WITHIN: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Serialize)]
 struct Leg {
@@ -29,49 +29,49 @@ struct Leg {
     counters: std::collections::BTreeMap<String, u64>,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let rows = plan.messages(ROWS);
-    let (mut well, mut beside, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut unblocked, mut with_blocked, mut shares) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds(3) {
         let topic = format!("blocked-{round}");
-        broker::make_topics(&place.kafka, &[&topic]).await?;
+        broker::make_topics(&env.kafka, &[&topic]).await?;
         let mut rates = Vec::new();
         for blocks in [false, true, false] {
-            let (leg, cpu) = drain(place, recorder, &topic, rows, blocks).await?;
-            journal.leg(if blocks { "every tenth key blocked" } else { "none blocked" }, cpu, &leg)?;
+            let (leg, cpu) = drain(env, recorder, &topic, rows, blocks).await?;
+            leg_log.leg(if blocks { "every tenth key blocked" } else { "none blocked" }, cpu, &leg)?;
             rates.push(leg.messages_per_second);
         }
-        let floor = f64::midpoint(rates[0], rates[2]);
-        shares.push(rates[1] / floor);
-        well.push(floor);
-        beside.push(rates[1]);
-        broker::delete_topic(&place.kafka, &topic).await?;
+        let baseline = f64::midpoint(rates[0], rates[2]);
+        shares.push(rates[1] / baseline);
+        unblocked.push(baseline);
+        with_blocked.push(rates[1]);
+        broker::delete_topic(&env.kafka, &topic).await?;
     }
     Ok(vec![
-        Figure::new("ordered drain, 1,000 keys, none blocked", "msg/s", well, Floor::None),
-        Figure::new("ordered drain, the other 900 keys, 100 blocked", "msg/s", beside, Floor::None),
-        Figure::new("throughput of the others, share of none blocked", "", shares, Floor::AtLeast(0.8)),
+        Figure::new("ordered drain, 1,000 keys, none blocked", "msg/s", unblocked, Target::None),
+        Figure::new("ordered drain, the other 900 keys, 100 blocked", "msg/s", with_blocked, Target::None),
+        Figure::new("throughput of the others, share of none blocked", "", shares, Target::AtLeast(0.8)),
     ])
 }
 
-async fn drain(place: &Place, recorder: &Recorder, topic: &str, rows: usize, blocks: bool) -> Result<(Leg, CpuShare)> {
-    database::reset(&place.postgres).await?;
-    database::fill_keyed(&place.postgres, topic, rows as i64, PAYLOAD_BYTES, KEYS, Some(LANES)).await?;
+async fn drain(env: &BenchEnv, recorder: &Recorder, topic: &str, rows: usize, blocks: bool) -> Result<(Leg, CpuShare)> {
+    database::reset(&env.postgres).await?;
+    database::fill_keyed(&env.postgres, topic, rows as i64, PAYLOAD_BYTES, KEYS, Some(LANES)).await?;
     let ordered = Topic::new(topic).ordered_by_key().lanes(LANES).on_failed_key(OnFailedKey::Hold);
     let outbox = Outbox::builder().topic(ordered).build().context("build the outbox")?;
     recorder.reset();
-    let inner = application::kafka(&place.kafka)?;
+    let inner = application::kafka(&env.kafka)?;
     let transport = Blocking { inner, blocks };
-    let well = if blocks { rows - rows.div_ceil(EVERY) } else { rows };
-    let (cpu, started) = (CpuMeter::start(place.root)?, Instant::now());
-    let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
-    application::delivered(recorder, well as u64, WITHIN).await?;
+    let expected = if blocks { rows - rows.div_ceil(EVERY) } else { rows };
+    let (cpu, started) = (CpuMeter::start(env.root)?, Instant::now());
+    let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
+    application::delivered(recorder, expected as u64, TIMEOUT).await?;
     let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
-    ensure!(relay.flush(WITHIN).await || blocks, "the relay settled not everything it sent");
+    ensure!(relay.flush(TIMEOUT).await || blocks, "the relay settled not everything it sent");
     application::stop_relay(relay).await;
-    let (left, blocked) = (database::rows_left(&place.postgres).await?, (rows - well) as i64);
+    let (left, blocked) = (database::rows_left(&env.postgres).await?, (rows - expected) as i64);
     ensure!(left == blocked, "{left} rows are left of {blocked} that were blocked");
-    Ok((Leg { messages_per_second: well as f64 / elapsed.as_secs_f64(), counters: recorder.counts() }, cpu))
+    Ok((Leg { messages_per_second: expected as f64 / elapsed.as_secs_f64(), counters: recorder.counts() }, cpu))
 }
 
 /// A transport that fails for some keys, as one does whose broker is too slow for them.
@@ -97,7 +97,7 @@ impl<T: Transport> Transport for Blocking<T> {
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         if self.blocks && is_blocked(&envelope) {
             let error = TransportError::new(FailureClass::Temporary, "blocked by the bench");
-            receipt.settle(Outcome::Failed(error));
+            receipt.complete(Outcome::Failed(error));
         } else {
             self.inner.send(envelope, receipt);
         }

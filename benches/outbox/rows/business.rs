@@ -2,54 +2,60 @@
 
 use anyhow::Result;
 
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::broker;
-use crate::load::{self, Enqueue, Load, Relayed, TOPIC};
+use crate::load::{self, Enqueue, Load, RelayTo, TOPIC};
 use crate::ratios::Rounds;
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 
 const LEGS: [Load; 6] = [
-    Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory },
-    Load { enqueue: Enqueue::Hook, relayed: Relayed::ToKafka },
-    Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToMemory },
-    Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToKafka },
-    Load { enqueue: Enqueue::Hook, relayed: Relayed::Nowhere },
-    Load { enqueue: Enqueue::Transaction, relayed: Relayed::Nowhere },
+    Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Memory },
+    Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Kafka },
+    Load { enqueue: Enqueue::Transaction, relay_to: RelayTo::Memory },
+    Load { enqueue: Enqueue::Transaction, relay_to: RelayTo::Kafka },
+    Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Nowhere },
+    Load { enqueue: Enqueue::Transaction, relay_to: RelayTo::Nowhere },
 ];
 
-const FLOORS: [Floor; 6] =
-    [Floor::AtLeast(0.65), Floor::AtLeast(0.55), Floor::AtLeast(0.68), Floor::AtLeast(0.58), Floor::None, Floor::None];
+const TARGETS: [Target; 6] = [
+    Target::AtLeast(0.65),
+    Target::AtLeast(0.55),
+    Target::AtLeast(0.68),
+    Target::AtLeast(0.58),
+    Target::None,
+    Target::None,
+];
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
-    broker::make_topics(&place.kafka, &[TOPIC]).await?;
-    load::warm_up(place, recorder).await?;
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
+    broker::make_topics(&env.kafka, &[TOPIC]).await?;
+    load::warm_up(env, recorder).await?;
     let duration = plan.duration(10.0);
     let mut rounds = Rounds::default();
     for round in 0..plan.rounds(5) {
-        // The order turns, so that no leg always follows the same one; the floor stands between all of them.
+        // The order turns, so that no leg always follows the same one; the baseline stands between all of them.
         for step in 0..LEGS.len() {
-            for load in [Load::FLOOR, LEGS[(round + step) % LEGS.len()]] {
-                let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, duration).await?;
-                journal.leg(load.name(), cpu, &throughput)?;
+            for load in [Load::BASELINE, LEGS[(round + step) % LEGS.len()]] {
+                let (throughput, cpu) = load::run(load, &env.postgres, env, recorder, duration).await?;
+                leg_log.leg(load.name(), cpu, &throughput)?;
                 rounds.push_leg(load, &throughput);
             }
         }
     }
-    // The last leg wants a floor behind it, too.
-    let (throughput, cpu) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
-    journal.leg(Load::FLOOR.name(), cpu, &throughput)?;
-    rounds.push_leg(Load::FLOOR, &throughput);
-    let mut figures = vec![rounds.absolute("business tx/s", Load::FLOOR)];
-    figures.extend(LEGS.into_iter().zip(FLOORS).map(|(load, floor)| rounds.figure("business tx/s", load, floor)));
+    // The last leg wants a baseline behind it, too.
+    let (throughput, cpu) = load::run(Load::BASELINE, &env.postgres, env, recorder, duration).await?;
+    leg_log.leg(Load::BASELINE.name(), cpu, &throughput)?;
+    rounds.push_leg(Load::BASELINE, &throughput);
+    let mut figures = vec![rounds.absolute("business tx/s", Load::BASELINE)];
+    figures.extend(LEGS.into_iter().zip(TARGETS).map(|(load, target)| rounds.figure("business tx/s", load, target)));
     figures.extend(LEGS[..4].iter().map(|load| rounds.left("business", *load)));
-    for (relayed, floor) in [(LEGS[0], Floor::AtLeast(0.93)), (LEGS[1], Floor::AtLeast(0.80))] {
+    for (relayed, target) in [(LEGS[0], Target::AtLeast(0.93)), (LEGS[1], Target::AtLeast(0.80))] {
         let enqueued = rounds.shares(LEGS[4]);
         let shares = rounds.shares(relayed).into_iter().zip(enqueued).map(|(with, without)| with / without);
-        figures.push(Figure::new(format!("{} by {}", relayed.name(), LEGS[4].name()), "", shares.collect(), floor));
+        figures.push(Figure::new(format!("{} by {}", relayed.name(), LEGS[4].name()), "", shares.collect(), target));
     }
     for transaction_and_hook in [(LEGS[2], LEGS[0]), (LEGS[3], LEGS[1])] {
-        figures.push(rounds.less("business tx/s", transaction_and_hook, Floor::AtLeast(0.03)));
+        figures.push(rounds.less("business tx/s", transaction_and_hook, Target::AtLeast(0.03)));
     }
     Ok(figures)
 }

@@ -1,4 +1,4 @@
-//! The pages that one claim of the sweeper touches, and one look of the scout (EXPLAIN BUFFERS): beside delayed messages, beside a large history, and
+//! The pages that one claim of the sweeper touches, and one poll of the poller (EXPLAIN BUFFERS): beside delayed messages, beside a large history, and
 //! while somebody's transaction keeps vacuum from what is gone.
 
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use diesel::sql_types::{BigInt, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::transport::MemoryTransport;
 use serde::Serialize;
-use xtask::results::{Spread, short};
+use xtask::bench_results::{Spread, short};
 
 use crate::application::{self, PAYLOAD_BYTES};
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::cpu::CpuMeter;
-use crate::explain::{Claim, Look, Pages};
+use crate::explain::{ClaimSql, Pages, PollSql};
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::{database, explain};
 
 const TOPIC: &str = "claims";
@@ -28,7 +28,7 @@ const PASSING_SECONDS: f64 = 120.0;
 
 /// What is beside the due rows.
 #[derive(Debug, Clone, Copy)]
-enum Beside {
+enum TableState {
     Nothing,
     Delayed,
     History,
@@ -38,89 +38,93 @@ enum Beside {
 #[derive(Serialize)]
 struct Leg {
     pages: f64,
-    pages_of_full_sweep: f64,
+    pages_of_full_claim: f64,
     milliseconds: f64,
-    pages_of_look: f64,
-    pages_of_look_back: f64,
+    pages_of_poll: f64,
+    pages_of_full_scan: f64,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let rows = plan.messages(ROWS) as i64;
-    let (claim, look) = explain::seen(&place.postgres).await?;
+    let (claim, poll) = explain::capture_statements(&env.postgres).await?;
     let passing = plan.duration(PASSING_SECONDS * (rows as f64 / ROWS as f64).max(1.0));
     let cases = [
-        (Beside::Nothing, "nothing beside".to_owned()),
-        (Beside::Delayed, format!("{} delayed messages", short(rows as f64))),
-        (Beside::History, format!("{} messages in the history", short(10.0 * rows as f64))),
-        (Beside::HeldTransaction, format!("{} passed a held transaction", short(rows as f64))),
+        (TableState::Nothing, "nothing beside".to_owned()),
+        (TableState::Delayed, format!("{} delayed messages", short(rows as f64))),
+        (TableState::History, format!("{} messages in the history", short(10.0 * rows as f64))),
+        (TableState::HeldTransaction, format!("{} passed a held transaction", short(rows as f64))),
     ];
     let (mut figures, mut nothing) = (Vec::new(), None);
-    for (beside, name) in cases {
-        let held = prepare(beside, rows, passing, place, recorder).await?;
+    for (table_state, name) in cases {
+        let held = prepare(table_state, rows, passing, env, recorder).await?;
         let mut legs = Vec::new();
         // What passed is soon behind the watermark's slack: a second round would be of less.
         let rounds = if held.is_some() { 1 } else { plan.rounds(3) };
         for _ in 0..rounds {
-            let cpu = CpuMeter::start(place.root)?;
-            database::fill(&place.postgres, TOPIC, DUE, PAYLOAD_BYTES, 0).await?;
-            let leg = measure(&claim, &look, place).await?;
-            journal.leg(&name, cpu.stop()?, &leg)?;
+            let cpu = CpuMeter::start(env.root)?;
+            database::fill(&env.postgres, TOPIC, DUE, PAYLOAD_BYTES, 0).await?;
+            let leg = measure(&claim, &poll, env).await?;
+            leg_log.leg(&name, cpu.stop()?, &leg)?;
             legs.push(leg);
-            remove_due(place, held.is_some()).await?;
+            remove_due(env, held.is_some()).await?;
         }
         drop(held);
-        figures.extend(figures_of(beside, &name, &legs, &mut nothing)?);
+        figures.extend(figures_of(table_state, &name, &legs, &mut nothing)?);
     }
     Ok(figures)
 }
 
 /// Of a state; `nothing` keeps the medians of the first, which has nothing beside.
-fn figures_of(beside: Beside, name: &str, legs: &[Leg], nothing: &mut Option<(f64, f64)>) -> Result<Vec<Figure>> {
+fn figures_of(
+    table_state: TableState,
+    name: &str,
+    legs: &[Leg],
+    nothing: &mut Option<(f64, f64)>,
+) -> Result<Vec<Figure>> {
     let all = |of: fn(&Leg) -> f64| legs.iter().map(of).collect::<Vec<f64>>();
-    let (pages, full) = (all(|leg| leg.pages), all(|leg| leg.pages_of_full_sweep));
+    let (pages, full) = (all(|leg| leg.pages), all(|leg| leg.pages_of_full_claim));
     let median = |samples: &[f64]| Spread::of(samples).context("nothing was measured").map(|spread| spread.median);
-    let floor = *nothing.get_or_insert((median(&pages)?, median(&full)?));
-    let by = |samples: &[f64], floor: f64| samples.iter().map(|pages| pages / floor).collect::<Vec<f64>>();
-    let wanted = match beside {
-        Beside::Nothing => None,
-        Beside::Delayed | Beside::History => Some(Floor::AtMost(1.1)),
-        Beside::HeldTransaction => Some(Floor::AtMost(2.0)),
+    let baseline = *nothing.get_or_insert((median(&pages)?, median(&full)?));
+    let by = |samples: &[f64], baseline: f64| samples.iter().map(|pages| pages / baseline).collect::<Vec<f64>>();
+    let wanted = match table_state {
+        TableState::Nothing => None,
+        TableState::Delayed | TableState::History => Some(Target::AtMost(1.1)),
+        TableState::HeldTransaction => Some(Target::AtMost(2.0)),
     };
-    let (pages_by, full_by) = (by(&pages, floor.0), by(&full, floor.1));
+    let (pages_by, full_by) = (by(&pages, baseline.0), by(&full, baseline.1));
     let mut figures = vec![
-        Figure::new(format!("pages of a claim of 2,000, {name}"), "pages", pages, Floor::None),
-        Figure::new(format!("execution of a claim of 2,000, {name}"), "ms", all(|leg| leg.milliseconds), Floor::None),
+        Figure::new(format!("pages of a claim of 2,000, {name}"), "pages", pages, Target::None),
+        Figure::new(format!("execution of a claim of 2,000, {name}"), "ms", all(|leg| leg.milliseconds), Target::None),
     ];
-    let looks =
-        [("a look", all(|leg| leg.pages_of_look)), ("a look from the beginning", all(|leg| leg.pages_of_look_back))];
+    let polls = [("a poll", all(|leg| leg.pages_of_poll)), ("a full scan", all(|leg| leg.pages_of_full_scan))];
     figures.extend(
-        looks.map(|(look, pages)| Figure::new(format!("pages of {look}, {name}"), "pages", pages, Floor::None)),
+        polls.map(|(poll, pages)| Figure::new(format!("pages of {poll}, {name}"), "pages", pages, Target::None)),
     );
     if let Some(wanted) = wanted {
         figures.push(Figure::new(format!("by those with nothing beside, {name}"), "", pages_by, wanted));
-        figures.push(Figure::new(format!("the same of a full sweep, {name}"), "", full_by, Floor::None));
+        figures.push(Figure::new(format!("the same of a full sweep, {name}"), "", full_by, Target::None));
     }
     Ok(figures)
 }
 
 /// Brings the tables into that state; returns the connection whose transaction has to stay open.
 async fn prepare(
-    beside: Beside,
+    table_state: TableState,
     rows: i64,
     passing: Duration,
-    place: &Place,
+    env: &BenchEnv,
     recorder: &Recorder,
 ) -> Result<Option<AsyncPgConnection>> {
-    database::reset(&place.postgres).await?;
-    let mut conn = database::connect(&place.postgres).await?;
-    match beside {
-        Beside::Nothing => {}
-        Beside::Delayed => delayed(&mut conn, rows).await?,
-        Beside::History => history(&mut conn, 10 * rows).await?,
-        Beside::HeldTransaction => {
+    database::reset(&env.postgres).await?;
+    let mut conn = database::connect(&env.postgres).await?;
+    match table_state {
+        TableState::Nothing => {}
+        TableState::Delayed => delayed(&mut conn, rows).await?,
+        TableState::History => history(&mut conn, 10 * rows).await?,
+        TableState::HeldTransaction => {
             let held = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM orders";
             conn.batch_execute(held).await?;
-            pass(rows, passing, place, recorder).await?;
+            pass(rows, passing, env, recorder).await?;
             return Ok(Some(conn));
         }
     }
@@ -154,12 +158,12 @@ async fn history(conn: &mut AsyncPgConnection, rows: i64) -> Result<()> {
 }
 
 /// So many rows come, in equal parts each tenth of a second, are relayed and are gone.
-async fn pass(rows: i64, within: Duration, place: &Place, recorder: &Recorder) -> Result<()> {
+async fn pass(rows: i64, within: Duration, env: &BenchEnv, recorder: &Recorder) -> Result<()> {
     recorder.reset();
     let outbox = application::outbox(&[TOPIC])?;
-    let relay = application::start_relay(&outbox, &place.postgres, MemoryTransport::new()).await?;
+    let relay = application::start_relay(&outbox, &env.postgres, MemoryTransport::new()).await?;
     let steps = ((within.as_secs_f64() * 10.0) as i64).max(1);
-    let (mut conn, started) = (database::connect(&place.postgres).await?, Instant::now());
+    let (mut conn, started) = (database::connect(&env.postgres).await?, Instant::now());
     for step in 0..steps {
         let part = rows * (step + 1) / steps - rows * step / steps;
         let insert = sql_query(
@@ -172,15 +176,15 @@ async fn pass(rows: i64, within: Duration, place: &Place, recorder: &Recorder) -
         tokio::time::sleep(next.saturating_duration_since(Instant::now())).await;
     }
     application::delivered(recorder, rows as u64, Duration::from_secs(300)).await?;
-    database::all_gone(&place.postgres, Duration::from_secs(60)).await?;
+    database::wait_until_empty(&env.postgres, Duration::from_secs(60)).await?;
     application::stop_relay(relay).await;
     Ok(())
 }
 
 /// Takes the due rows away again, for the next round. Under a held transaction their traces stay, few beside those that are
 /// there.
-async fn remove_due(place: &Place, is_held: bool) -> Result<()> {
-    let mut conn = database::connect(&place.postgres).await?;
+async fn remove_due(env: &BenchEnv, is_held: bool) -> Result<()> {
+    let mut conn = database::connect(&env.postgres).await?;
     let delete = sql_query("DELETE FROM outbox_messages WHERE topic = $1 AND due_at <= now()");
     let removed = delete.bind::<Text, _>(TOPIC).execute(&mut conn).await?;
     ensure!(removed as i64 == DUE, "{removed} rows were due in place of {DUE}");
@@ -192,11 +196,11 @@ async fn remove_due(place: &Place, is_held: bool) -> Result<()> {
 }
 
 /// As a relay claims that has been at it, and as one that sweeps from the beginning.
-async fn measure(claim: &Claim, look: &Look, place: &Place) -> Result<Leg> {
-    let mut conn = database::connect(&place.postgres).await?;
+async fn measure(claim: &ClaimSql, poll: &PollSql, env: &BenchEnv) -> Result<Leg> {
+    let mut conn = database::connect(&env.postgres).await?;
     let Pages { touched: pages, milliseconds } = claim.explain(&mut conn, TOPIC, true).await?;
     let full = claim.explain(&mut conn, TOPIC, false).await?;
-    let pages_of_look = look.explain(&mut conn, TOPIC, true).await?.touched;
-    let pages_of_look_back = look.explain(&mut conn, TOPIC, false).await?.touched;
-    Ok(Leg { pages, pages_of_full_sweep: full.touched, milliseconds, pages_of_look, pages_of_look_back })
+    let pages_of_poll = poll.explain(&mut conn, TOPIC, true).await?.touched;
+    let pages_of_full_scan = poll.explain(&mut conn, TOPIC, false).await?.touched;
+    Ok(Leg { pages, pages_of_full_claim: full.touched, milliseconds, pages_of_poll, pages_of_full_scan })
 }

@@ -5,17 +5,17 @@ use diesel_async::SimpleAsyncConnection;
 use serde::Serialize;
 
 use super::idle::{self, Statement};
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::database;
-use crate::load::{self, Enqueue, Load, Relayed, Throughput};
+use crate::load::{self, Enqueue, Load, RelayTo, Throughput};
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 
 const LEGS: [Load; 4] = [
-    Load::FLOOR,
-    Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory },
-    Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToMemory },
-    Load { enqueue: Enqueue::ByHand, relayed: Relayed::Nowhere },
+    Load::BASELINE,
+    Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Memory },
+    Load { enqueue: Enqueue::Transaction, relay_to: RelayTo::Memory },
+    Load { enqueue: Enqueue::ByHand, relay_to: RelayTo::Nowhere },
 ];
 
 #[derive(Serialize)]
@@ -27,24 +27,24 @@ struct Leg {
     throughput: Throughput,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
-    let mut conn = database::connect(&place.postgres).await?;
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
+    let mut conn = database::connect(&env.postgres).await?;
     let counts_statements = conn.batch_execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements").await.is_ok();
     let (mut statements, mut bytes) = (LEGS.map(|_| Vec::new()), LEGS.map(|_| Vec::new()));
     for _ in 0..plan.rounds(3) {
         for (number, load) in LEGS.into_iter().enumerate() {
             crate::by_hand::make_table(&mut conn).await?;
-            let written_before = written(place).await?;
+            let written_before = written(env).await?;
             if counts_statements {
                 conn.batch_execute("SELECT pg_stat_statements_reset()").await?;
             }
-            let (throughput, cpu) = load::run(load, &place.postgres, place, recorder, plan.duration(6.0)).await?;
+            let (throughput, cpu) = load::run(load, &env.postgres, env, recorder, plan.duration(6.0)).await?;
             let counted = if counts_statements { idle::statements(&mut conn).await? } else { Vec::new() };
             let transactions = throughput.transactions as f64;
             let calls = calls(&counted, throughput.transactions as i64) as f64;
             let statements_per_tx = counts_statements.then_some(calls / transactions);
-            let wal_bytes_per_tx = (written(place).await? - written_before) as f64 / transactions;
-            journal.leg(
+            let wal_bytes_per_tx = (written(env).await? - written_before) as f64 / transactions;
+            leg_log.leg(
                 load.name(),
                 cpu,
                 Leg { statements_per_tx, wal_bytes_per_tx, statements: counted, throughput },
@@ -57,11 +57,11 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
     for (what, unit, samples) in
         [("statements of a transaction", "statements", &statements), ("log of a transaction, one INSERT", "B", &bytes)]
     {
-        let [floor, with @ ..] = samples;
-        figures.push(Figure::new(format!("{what}, without outbox"), unit, floor.clone(), Floor::None));
+        let [baseline, with @ ..] = samples;
+        figures.push(Figure::new(format!("{what}, without outbox"), unit, baseline.clone(), Target::None));
         for (load, samples) in LEGS[1..].iter().zip(with) {
-            let more = samples.iter().zip(floor).map(|(with, without)| with - without).collect();
-            figures.push(Figure::new(format!("{what}, more with {}", load.name()), unit, more, Floor::None));
+            let more = samples.iter().zip(baseline).map(|(with, without)| with - without).collect();
+            figures.push(Figure::new(format!("{what}, more with {}", load.name()), unit, more, Target::None));
         }
     }
     Ok(figures)
@@ -86,7 +86,7 @@ fn calls(counted: &[Statement], transactions: i64) -> i64 {
 }
 
 /// Bytes of log so far.
-async fn written(place: &Place) -> Result<i64> {
+async fn written(env: &BenchEnv) -> Result<i64> {
     let query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint AS count";
-    database::count(&mut database::connect(&place.postgres).await?, query).await
+    database::count(&mut database::connect(&env.postgres).await?, query).await
 }

@@ -7,12 +7,12 @@ use diesel_outbox::{Outbox, OutboxMessage as _};
 use serde::Serialize;
 
 use crate::application::{self, OrderPlaced};
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::load::TOPIC;
 use crate::open_loop::{self, Ticks};
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::stats::Waits;
 use crate::timed::{Instants, Timed};
 use crate::{broker, database, due};
@@ -32,44 +32,44 @@ struct Leg {
     plain_us: Waits,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
-    broker::make_topics(&place.kafka, &[TOPIC]).await?;
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
+    broker::make_topics(&env.kafka, &[TOPIC]).await?;
     let mut legs = Vec::new();
     for _ in 0..plan.rounds(3) {
-        let (leg, cpu) = leg(place, recorder, plan.duration(60.0)).await?;
-        journal.leg("1,000 delayed messages", cpu, &leg)?;
+        let (leg, cpu) = leg(env, recorder, plan.duration(60.0)).await?;
+        leg_log.leg("1,000 delayed messages", cpu, &leg)?;
         legs.push(leg);
     }
     let all = |of: fn(&Leg) -> f64| legs.iter().map(|leg| of(leg) / 1e3).collect::<Vec<f64>>();
     Ok(vec![
-        Figure::new("plain, COMMIT to ack, p50", "ms", all(|leg| leg.plain_us.p50), Floor::None),
-        Figure::new("plain, COMMIT to ack, p99", "ms", all(|leg| leg.plain_us.p99), Floor::None),
-        Figure::new("delayed, due to ack, p50", "ms", all(|leg| leg.late_us.p50), Floor::None),
-        Figure::new("delayed, due to ack, p99", "ms", all(|leg| leg.late_us.p99), Floor::None),
-        Figure::new("delayed, due to ack, max", "ms", all(|leg| leg.late_us.max), Floor::None),
+        Figure::new("plain, COMMIT to ack, p50", "ms", all(|leg| leg.plain_us.p50), Target::None),
+        Figure::new("plain, COMMIT to ack, p99", "ms", all(|leg| leg.plain_us.p99), Target::None),
+        Figure::new("delayed, due to ack, p50", "ms", all(|leg| leg.late_us.p50), Target::None),
+        Figure::new("delayed, due to ack, p99", "ms", all(|leg| leg.late_us.p99), Target::None),
+        Figure::new("delayed, due to ack, max", "ms", all(|leg| leg.late_us.max), Target::None),
         // The stricter reading of "beyond": the tail of one less the middle of the other.
         Figure::new(
             "p99 of delayed, less p50 of plain",
             "ms",
             all(|leg| leg.late_us.p99 - leg.plain_us.p50),
-            Floor::AtMost(20.0),
+            Target::AtMost(20.0),
         ),
     ])
 }
 
-async fn leg(place: &Place, recorder: &Recorder, duration: Duration) -> Result<(Leg, CpuShare)> {
-    database::reset(&place.postgres).await?;
+async fn leg(env: &BenchEnv, recorder: &Recorder, duration: Duration) -> Result<(Leg, CpuShare)> {
+    database::reset(&env.postgres).await?;
     recorder.reset();
     let outbox = application::outbox(&[TOPIC])?;
     let (committed, delivered) = (Instants::default(), Instants::default());
-    let transport = Timed { inner: application::kafka(&place.kafka)?, delivered: delivered.clone() };
-    let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
-    let due = enqueue(place, &outbox, duration).await?;
-    let cpu = CpuMeter::start(place.root)?;
+    let transport = Timed { inner: application::kafka(&env.kafka)?, delivered: delivered.clone() };
+    let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
+    let due = enqueue(env, &outbox, duration).await?;
+    let cpu = CpuMeter::start(env.root)?;
     let plain = (PLAIN_PER_SECOND * (DELAY_MIN + duration).as_secs_f64()) as usize;
     let ticks = Ticks::start(plain, PLAIN_PER_SECOND);
     let orders = (TOPIC, usize::MAX, PLAIN_PER_SECOND as usize);
-    for client in open_loop::clients(&place.postgres, &outbox, orders, &ticks, &committed).await? {
+    for client in open_loop::clients(&env.postgres, &outbox, orders, &ticks, &committed).await? {
         client.await??;
     }
     application::delivered(recorder, (plain + DELAYED) as u64, Duration::from_secs(60)).await?;
@@ -84,8 +84,8 @@ async fn leg(place: &Place, recorder: &Recorder, duration: Duration) -> Result<(
 }
 
 /// Writes them all; returns when each is due.
-async fn enqueue(place: &Place, outbox: &Outbox, duration: Duration) -> Result<Instants> {
-    let mut conn = database::connect(&place.postgres).await?;
+async fn enqueue(env: &BenchEnv, outbox: &Outbox, duration: Duration) -> Result<Instants> {
+    let mut conn = database::connect(&env.postgres).await?;
     let step = duration / DELAYED as u32;
     let events = (0..DELAYED as u32)
         .map(|number| OrderPlaced { order_id: i64::from(number), topic: TOPIC }.delay(DELAY_MIN + step * number));

@@ -7,15 +7,15 @@ use anyhow::{Context, Result, ensure};
 use diesel_outbox::transport::KafkaTransport;
 use diesel_outbox::{MessageId, Outbox};
 use serde::Serialize;
-use xtask::results::short;
+use xtask::bench_results::short;
 
 use crate::application::{self, PAYLOAD_BYTES};
-use crate::arguments::{Place, Plan};
-use crate::broker::{self, Raw};
+use crate::arguments::{BenchEnv, Plan};
+use crate::broker::{self, BareProducer};
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::database;
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 
 /// How many messages are drained, and how often, where nothing else is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub(crate) struct Backlog {
 pub(crate) const USUAL: Backlog = Backlog { rows: 300_000, rounds: 5 };
 /// Whether the pace holds. A round takes about a minute, most of it to write the backlog.
 pub(crate) const MILLION: Backlog = Backlog { rows: 1_000_000, rounds: 3 };
-const WITHIN: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// One drain.
 #[derive(Debug, Serialize)]
@@ -89,110 +89,110 @@ impl Client {
 pub(crate) async fn run(
     backlog: Backlog,
     plan: &Plan,
-    place: &Place,
+    env: &BenchEnv,
     recorder: &Recorder,
-    journal: &mut Journal,
+    leg_log: &mut LegLog,
 ) -> Result<Vec<Figure>> {
     let rows = plan.messages(backlog.rows);
     let (mut drains, mut ratios) = (Client::ALL.map(|_| Vec::new()), Vec::new());
-    let (mut shares, mut raws) = (Records::ALL.map(|_| Vec::new()), Records::ALL.map(|_| Vec::new()));
+    let (mut shares, mut bares) = (Records::ALL.map(|_| Vec::new()), Records::ALL.map(|_| Vec::new()));
     for round in 0..plan.rounds(backlog.rounds) {
         let topic = format!("drain-{rows}-{round}");
-        broker::make_topics(&place.kafka, &[&topic]).await?;
-        let before = floors(place, journal, &topic, rows)?;
+        broker::make_topics(&env.kafka, &[&topic]).await?;
+        let before = baselines(env, leg_log, &topic, rows)?;
         let mut rates = Client::ALL.map(|_| 0.0);
         // Each is first as often as the other: what comes second finds a warmer broker.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for number in order {
             let client = Client::ALL[number];
-            database::reset(&place.postgres).await?;
+            database::reset(&env.postgres).await?;
             // A row a transaction, as in the row `debezium`.
-            database::fill_by_transactions(&place.postgres, "outbox_messages", &topic, rows, PAYLOAD_BYTES, 1).await?;
-            let (outbox, transport) = (application::outbox(&[&topic])?, client.transport(&place.kafka)?);
-            let (drain, cpu) = drained(place, recorder, outbox, transport, rows).await?;
-            journal.leg(client.leg(), cpu, &drain)?;
+            database::fill_by_transactions(&env.postgres, "outbox_messages", &topic, rows, PAYLOAD_BYTES, 1).await?;
+            let (outbox, transport) = (application::outbox(&[&topic])?, client.transport(&env.kafka)?);
+            let (drain, cpu) = drained(env, recorder, outbox, transport, rows).await?;
+            leg_log.leg(client.leg(), cpu, &drain)?;
             rates[number] = drain.messages_per_second;
             drains[number].push(drain.messages_per_second);
         }
         ratios.push(rates[0] / rates[1]);
-        let after = floors(place, journal, &topic, rows)?;
+        let after = baselines(env, leg_log, &topic, rows)?;
         for (number, (before, after)) in before.into_iter().zip(after).enumerate() {
-            let raw = f64::midpoint(before, after);
-            shares[number].push(rates[0] / raw);
-            raws[number].push(raw);
+            let bare = f64::midpoint(before, after);
+            shares[number].push(rates[0] / bare);
+            bares[number].push(bare);
         }
-        broker::delete_topic(&place.kafka, &topic).await?;
+        broker::delete_topic(&env.kafka, &topic).await?;
     }
-    let ([plain, as_relayed], [share, share_alike], [drains, one_by_one]) = (raws, shares, drains);
+    let ([plain, as_relayed], [share, share_alike], [drains, one_by_one]) = (bares, shares, drains);
     let drain = format!("drain of {} x 500 B into Kafka", short(rows as f64));
     Ok(vec![
-        Figure::new("bare rdkafka, linger 0", "msg/s", plain, Floor::None),
-        Figure::new("bare rdkafka, linger 0, records as the relay's", "msg/s", as_relayed, Floor::None),
-        Figure::new(drain.clone(), "msg/s", drains, Floor::None),
-        Figure::new(format!("{drain}, one request at a time"), "msg/s", one_by_one, Floor::None),
-        Figure::new("drain by defaults, of the same with one request at a time", "", ratios, Floor::AtLeast(0.97)),
+        Figure::new("bare rdkafka, linger 0", "msg/s", plain, Target::None),
+        Figure::new("bare rdkafka, linger 0, records as the relay's", "msg/s", as_relayed, Target::None),
+        Figure::new(drain.clone(), "msg/s", drains, Target::None),
+        Figure::new(format!("{drain}, one request at a time"), "msg/s", one_by_one, Target::None),
+        Figure::new("drain by defaults, of the same with one request at a time", "", ratios, Target::AtLeast(0.97)),
         // The wish does not say which records, so it is held against both. What headers cost librdkafka and the broker is
         // in the first share, and is no cost of the relay's.
-        Figure::new("drain, share of bare rdkafka", "", share, Floor::AtLeast(0.3)),
-        Figure::new("drain, share of bare rdkafka, records as the relay's", "", share_alike, Floor::AtLeast(0.3)),
+        Figure::new("drain, share of bare rdkafka", "", share, Target::AtLeast(0.3)),
+        Figure::new("drain, share of bare rdkafka, records as the relay's", "", share_alike, Target::AtLeast(0.3)),
     ])
 }
 
 /// Messages a second of a bare producer, for each kind of [`Records`].
-fn floors(place: &Place, journal: &mut Journal, topic: &str, rows: usize) -> Result<[f64; 2]> {
+fn baselines(env: &BenchEnv, leg_log: &mut LegLog, topic: &str, rows: usize) -> Result<[f64; 2]> {
     let mut rates = [0.0; 2];
     for (rate, records) in rates.iter_mut().zip(Records::ALL) {
-        let (raw, cpu) = raw(place, topic, rows, records)?;
-        journal.leg(
+        let (bare, cpu) = bare(env, topic, rows, records)?;
+        leg_log.leg(
             records.leg(),
             cpu,
-            serde_json::json!({ "messages_per_second": raw, "cpu_us_per_message": cpu.own_us / rows as f64 }),
+            serde_json::json!({ "messages_per_second": bare, "cpu_us_per_message": cpu.own_us / rows as f64 }),
         )?;
-        *rate = raw;
+        *rate = bare;
     }
     Ok(rates)
 }
 
 /// Drains so many rows that are there: from the relay's start until every one is acknowledged and gone.
 pub(super) async fn drained(
-    place: &Place,
+    env: &BenchEnv,
     recorder: &Recorder,
     outbox: Outbox,
     transport: KafkaTransport,
     rows: usize,
 ) -> Result<(Drain, CpuShare)> {
     recorder.reset();
-    let (cpu, started) = (CpuMeter::start(place.root)?, Instant::now());
-    let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
-    application::delivered(recorder, rows as u64, WITHIN).await?;
+    let (cpu, started) = (CpuMeter::start(env.root)?, Instant::now());
+    let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
+    application::delivered(recorder, rows as u64, TIMEOUT).await?;
     let seconds_to_last_ack = started.elapsed().as_secs_f64();
-    ensure!(relay.flush(WITHIN).await, "the relay settled not everything it sent");
+    ensure!(relay.flush(TIMEOUT).await, "the relay settled not everything it sent");
     let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
     application::stop_relay(relay).await;
-    ensure!(database::rows_left(&place.postgres).await? == 0, "rows are left after the drain");
+    ensure!(database::rows_left(&env.postgres).await? == 0, "rows are left after the drain");
     let messages_per_second = rows as f64 / elapsed.as_secs_f64();
     let cpu_us_per_message = cpu.own_us / rows as f64;
     Ok((Drain { messages_per_second, seconds_to_last_ack, cpu_us_per_message, counters: recorder.counts() }, cpu))
 }
 
 /// Messages a second from the first send until the last acknowledgement.
-fn raw(place: &Place, topic: &str, rows: usize, records: Records) -> Result<(f64, CpuShare)> {
-    let raw = Raw::new(&place.kafka, topic, rows)?;
+fn bare(env: &BenchEnv, topic: &str, rows: usize, records: Records) -> Result<(f64, CpuShare)> {
+    let bare = BareProducer::new(&env.kafka, topic, rows)?;
     let (payload, mut envelope) = (vec![b'x'; PAYLOAD_BYTES], application::envelope(topic));
     // A row has its id before a drain begins.
     let ids: Vec<MessageId> = (0..rows).map(|_| MessageId::new()).collect();
-    let (cpu, started) = (CpuMeter::start(place.root)?, raw.now());
+    let (cpu, started) = (CpuMeter::start(env.root)?, bare.now());
     for (number, id) in ids.into_iter().enumerate() {
         let key = number.to_string();
         match records {
-            Records::Plain => raw.send(topic, number, &key, &payload)?,
+            Records::Plain => bare.send(topic, number, &key, &payload)?,
             Records::AsRelayed => {
                 (envelope.message_id, envelope.key) = (id, Some(key));
-                raw.send_as_relayed(number, &envelope)?;
+                bare.send_as_relayed(number, &envelope)?;
             }
         }
     }
-    let last = raw.wait(rows)?.into_iter().max().context("a message was sent")?;
+    let last = bare.wait(rows)?.into_iter().max().context("a message was sent")?;
     let elapsed = Duration::from_nanos((last - started) as u64);
     Ok((rows as f64 / elapsed.as_secs_f64(), cpu.stop()?))
 }

@@ -10,10 +10,10 @@ use diesel_outbox::transport::MemoryTransport;
 use serde::Serialize;
 
 use crate::application;
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::database;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 
 const TOPICS: [&str; 5] = ["orders", "payments", "shipments", "customers", "refunds"];
 
@@ -33,24 +33,24 @@ pub(super) struct Statement {
     pub(super) query: String,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, journal: &mut Journal) -> Result<Vec<Figure>> {
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let mut rates = Vec::new();
     for _ in 0..plan.rounds(3) {
-        let (leg, cpu) = leg(place, plan.duration(60.0)).await?;
-        journal.leg("idle", cpu, &leg)?;
+        let (leg, cpu) = leg(env, plan.duration(60.0)).await?;
+        leg_log.leg("idle", cpu, &leg)?;
         rates.push(leg.statements_per_second);
     }
-    Ok(vec![Figure::new("idle relay, 5 topics, statements", "/s", rates, Floor::AtMost(1.0))])
+    Ok(vec![Figure::new("idle relay, 5 topics, statements", "/s", rates, Target::AtMost(1.0))])
 }
 
-async fn leg(place: &Place, duration: Duration) -> Result<(Leg, CpuShare)> {
-    database::reset(&place.postgres).await?;
-    let mut conn = database::connect(&place.postgres).await?;
+async fn leg(env: &BenchEnv, duration: Duration) -> Result<(Leg, CpuShare)> {
+    database::reset(&env.postgres).await?;
+    let mut conn = database::connect(&env.postgres).await?;
     let counts_statements = conn.batch_execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements").await.is_ok();
     let outbox = application::outbox(&TOPICS)?;
-    let relay = application::start_relay(&outbox, &place.postgres, MemoryTransport::new()).await?;
+    let relay = application::start_relay(&outbox, &env.postgres, MemoryTransport::new()).await?;
     tokio::time::sleep(Duration::from_secs(3)).await; // the start's own statements are not those of an idle relay
-    let cpu = CpuMeter::start(place.root)?;
+    let cpu = CpuMeter::start(env.root)?;
     let before = transactions(&mut conn).await?;
     if counts_statements {
         conn.batch_execute("SELECT pg_stat_statements_reset()").await?;

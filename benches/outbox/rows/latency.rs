@@ -4,25 +4,25 @@
 use anyhow::Result;
 use diesel_outbox::Topic;
 
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::load::{self, TOPIC};
 use crate::open_loop::{self, OpenLoop};
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::stats::Waits;
-use crate::{broker, hook_by_hand};
+use crate::{broker, handwritten_hook};
 
 /// From an application at rest to one that nearly fills two processors.
 const PER_SECOND: [f64; 4] = [200.0, 1_000.0, 2_000.0, 5_000.0];
 /// At most so many times the hook written by hand, at each rate.
 const BY_HAND_MAX: f64 = 1.5;
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
-    broker::make_topics(&place.kafka, &[TOPIC]).await?;
-    load::warm_up(place, recorder).await?;
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
+    broker::make_topics(&env.kafka, &[TOPIC]).await?;
+    load::warm_up(env, recorder).await?;
     let mut figures = Vec::new();
     for per_second in PER_SECOND {
-        figures.extend(at(per_second, plan, place, recorder, journal).await?);
+        figures.extend(at(per_second, plan, env, recorder, leg_log).await?);
     }
     Ok(figures)
 }
@@ -30,22 +30,22 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
 async fn at(
     per_second: f64,
     plan: &Plan,
-    place: &Place,
+    env: &BenchEnv,
     recorder: &Recorder,
-    journal: &mut Journal,
+    leg_log: &mut LegLog,
 ) -> Result<Vec<Figure>> {
     let of = OpenLoop { per_second, duration: plan.duration(20.0), keys: usize::MAX, lanes: 0 };
     let rate = format!("{per_second:.0} a second");
     let (mut bares, mut by_hand, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..plan.rounds(3) {
-        let (bare, cpu) = open_loop::bare(place, of).await?;
-        journal.leg(&format!("bare rdkafka, {rate}"), cpu, &bare)?;
+        let (bare, cpu) = open_loop::bare(env, of).await?;
+        leg_log.leg(&format!("bare rdkafka, {rate}"), cpu, &bare)?;
         bares.push(bare.waits_us);
-        let (hand, cpu) = hook_by_hand::run(place, of).await?;
-        journal.leg(&format!("hook by hand, {rate}"), cpu, &hand)?;
+        let (hand, cpu) = handwritten_hook::run(env, of).await?;
+        leg_log.leg(&format!("hook by hand, {rate}"), cpu, &hand)?;
         by_hand.push(hand.waits_us);
-        let (outbox, cpu) = open_loop::outbox(place, recorder, of, Topic::new(TOPIC)).await?;
-        journal.leg(&format!("outbox, {rate}"), cpu, &outbox)?;
+        let (outbox, cpu) = open_loop::outbox(env, recorder, of, Topic::new(TOPIC)).await?;
+        leg_log.leg(&format!("outbox, {rate}"), cpu, &outbox)?;
         boxes.push(outbox.waits_us);
     }
     let legs = [
@@ -57,13 +57,13 @@ async fn at(
     for (name, legs) in legs {
         for percentile in Waits::PERCENTILES {
             let samples = legs.iter().map(|waits| waits.at(percentile)).collect();
-            figures.push(Figure::new(format!("{name}, {rate}, {percentile}"), "us", samples, Floor::None));
+            figures.push(Figure::new(format!("{name}, {rate}, {percentile}"), "us", samples, Target::None));
         }
     }
     // Under load both hooks wait for the processors that they share with the database. The bare producer has none of it.
-    let bare_max = |max| if per_second == PER_SECOND[0] { Floor::AtMost(max) } else { Floor::None };
+    let bare_max = |max| if per_second == PER_SECOND[0] { Target::AtMost(max) } else { Target::None };
     let baselines = [
-        ("the hook by hand", &by_hand, Floor::AtMost(BY_HAND_MAX), Floor::AtMost(BY_HAND_MAX)),
+        ("the hook by hand", &by_hand, Target::AtMost(BY_HAND_MAX), Target::AtMost(BY_HAND_MAX)),
         ("bare send to ack", &bares, bare_max(1.5), bare_max(2.0)),
     ];
     for (name, baseline, p50, p99) in baselines {

@@ -10,13 +10,13 @@ use diesel::sql_types::Integer;
 use diesel_async::RunQueryDsl;
 use serde::Serialize;
 
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::cpu::CpuShare;
-use crate::load::{self, Enqueue, Load, Relayed, TOPIC, Throughput};
+use crate::load::{self, Enqueue, Load, RelayTo, TOPIC, Throughput};
 use crate::proxy::Proxy;
 use crate::ratios::Rounds;
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::stats::Waits;
 use crate::{broker, database};
 
@@ -30,10 +30,10 @@ const TRIES: usize = 12;
 const PINGS: usize = 300;
 
 const LEGS: [(Load, f64); 4] = [
-    (Load { enqueue: Enqueue::Hook, relayed: Relayed::ToMemory }, 0.72),
-    (Load { enqueue: Enqueue::Hook, relayed: Relayed::ToKafka }, 0.72),
-    (Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToMemory }, 0.93),
-    (Load { enqueue: Enqueue::Transaction, relayed: Relayed::ToKafka }, 0.93),
+    (Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Memory }, 0.72),
+    (Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Kafka }, 0.72),
+    (Load { enqueue: Enqueue::Transaction, relay_to: RelayTo::Memory }, 0.93),
+    (Load { enqueue: Enqueue::Transaction, relay_to: RelayTo::Kafka }, 0.93),
 ];
 
 #[derive(Serialize)]
@@ -46,27 +46,27 @@ struct Leg {
     late_us: Option<Waits>,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
-    broker::make_topics(&place.kafka, &[TOPIC]).await?;
-    load::warm_up(place, recorder).await?;
-    let proxy = Proxy::start(database::address_of(&place.postgres)?, DELAY)?;
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
+    broker::make_topics(&env.kafka, &[TOPIC]).await?;
+    load::warm_up(env, recorder).await?;
+    let proxy = Proxy::start(database::address_of(&env.postgres)?, DELAY)?;
     let mut rounds = Rounds::default();
-    let measure = async |load: Load, journal: &mut Journal| {
-        let (leg, cpu) = at_a_distance(load, &proxy, place, recorder, plan.duration(10.0)).await?;
-        journal.leg(load.name(), cpu, &leg)?;
+    let measure = async |load: Load, leg_log: &mut LegLog| {
+        let (leg, cpu) = at_a_distance(load, &proxy, env, recorder, plan.duration(10.0)).await?;
+        leg_log.leg(load.name(), cpu, &leg)?;
         anyhow::Ok(leg.throughput)
     };
     for round in 0..plan.rounds(5) {
         for step in 0..LEGS.len() {
-            for load in [Load::FLOOR, LEGS[(round + step) % LEGS.len()].0] {
-                rounds.push_leg(load, &measure(load, journal).await?);
+            for load in [Load::BASELINE, LEGS[(round + step) % LEGS.len()].0] {
+                rounds.push_leg(load, &measure(load, leg_log).await?);
             }
         }
     }
-    // The last leg wants a floor behind it, too.
-    rounds.push_leg(Load::FLOOR, &measure(Load::FLOOR, journal).await?);
-    let mut figures = vec![rounds.absolute("1 ms away, tx/s", Load::FLOOR)];
-    figures.extend(LEGS.map(|(load, floor)| rounds.figure("1 ms away, tx/s", load, Floor::AtLeast(floor))));
+    // The last leg wants a baseline behind it, too.
+    rounds.push_leg(Load::BASELINE, &measure(Load::BASELINE, leg_log).await?);
+    let mut figures = vec![rounds.absolute("1 ms away, tx/s", Load::BASELINE)];
+    figures.extend(LEGS.map(|(load, target)| rounds.figure("1 ms away, tx/s", load, Target::AtLeast(target))));
     figures.extend(LEGS.map(|(load, _)| rounds.left("1 ms away", load)));
     Ok(figures)
 }
@@ -75,22 +75,22 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
 async fn at_a_distance(
     load: Load,
     proxy: &Proxy,
-    place: &Place,
+    env: &BenchEnv,
     recorder: &Recorder,
     duration: Duration,
 ) -> Result<(Leg, CpuShare)> {
-    let away = database::by_way_of(&place.postgres, proxy.address())?;
+    let away = database::with_address(&env.postgres, proxy.address())?;
     let mut seen = Vec::new();
     for _ in 0..TRIES {
-        let distance_before_us = distance(&place.postgres, &away).await?;
+        let distance_before_us = distance(&env.postgres, &away).await?;
         if !DISTANCE.contains(&distance_before_us) {
             seen.push((distance_before_us, None));
             continue;
         }
         proxy.take_lateness();
-        let (throughput, cpu) = load::run(load, &away, place, recorder, duration).await?;
+        let (throughput, cpu) = load::run(load, &away, env, recorder, duration).await?;
         let late_us = Waits::of(&proxy.take_lateness());
-        let distance_after_us = distance(&place.postgres, &away).await?;
+        let distance_after_us = distance(&env.postgres, &away).await?;
         if DISTANCE.contains(&distance_after_us) {
             return Ok((Leg { throughput, distance_before_us, distance_after_us, late_us }, cpu));
         }

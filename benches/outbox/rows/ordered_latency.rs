@@ -3,19 +3,19 @@
 use anyhow::Result;
 use diesel_outbox::Topic;
 
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::broker;
 use crate::load::TOPIC;
 use crate::open_loop::{self, OpenLoop};
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 
 const PER_SECOND: f64 = 200.0;
 const KEYS: usize = 1_000;
 const LANES: u16 = 16;
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
-    broker::make_topics(&place.kafka, &[TOPIC]).await?;
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
+    broker::make_topics(&env.kafka, &[TOPIC]).await?;
     let (mut unordered, mut ordered) = (Vec::new(), Vec::new());
     for _ in 0..plan.rounds(3) {
         for (name, topic, lanes, legs) in [
@@ -23,8 +23,8 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
             ("ordered", Topic::new(TOPIC).ordered_by_key().lanes(LANES), LANES, &mut ordered),
         ] {
             let of = OpenLoop { per_second: PER_SECOND, duration: plan.duration(20.0), keys: KEYS, lanes };
-            let (leg, cpu) = open_loop::outbox(place, recorder, of, topic).await?;
-            journal.leg(name, cpu, &leg)?;
+            let (leg, cpu) = open_loop::outbox(env, recorder, of, topic).await?;
+            leg_log.leg(name, cpu, &leg)?;
             legs.push(leg.waits_us);
         }
     }
@@ -36,13 +36,13 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
                 format!("COMMIT to ack, 1,000 keys, {name}, {percentile}"),
                 "us",
                 samples,
-                Floor::None,
+                Target::None,
             ));
         }
     }
-    for (percentile, floor) in [("p50", Floor::AtMost(2.0)), ("p99", Floor::None)] {
+    for (percentile, target) in [("p50", Target::AtMost(2.0)), ("p99", Target::None)] {
         let ratios = ordered.iter().zip(&unordered).map(|(with, without)| with.at(percentile) / without.at(percentile));
-        figures.push(Figure::new(format!("ordered by unordered, {percentile}"), "", ratios.collect(), floor));
+        figures.push(Figure::new(format!("ordered by unordered, {percentile}"), "", ratios.collect(), target));
     }
     Ok(figures)
 }

@@ -11,19 +11,19 @@ use serde::Serialize;
 use xtask::servers::{Kafka, kafka};
 
 use crate::application;
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::load::TOPIC;
 use crate::open_loop::{self, Ticks};
 use crate::recorder::Recorder;
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::timed::{Instants, Timed};
 use crate::{broker, database};
 
 const PER_SECOND: f64 = 1_000.0;
 /// Before the outage, and at most behind it.
 const BEFORE: Duration = Duration::from_secs(5);
-const WITHIN: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 #[derive(Serialize)]
 struct Leg {
@@ -34,12 +34,12 @@ struct Leg {
     counters: std::collections::BTreeMap<String, u64>,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let outage = plan.duration(60.0);
     let mut legs = Vec::new();
     for _ in 0..plan.rounds(3) {
-        let (leg, cpu) = leg(place, recorder, outage).await?;
-        journal.leg("outage", cpu, &leg)?;
+        let (leg, cpu) = leg(env, recorder, outage).await?;
+        leg_log.leg("outage", cpu, &leg)?;
         legs.push(leg);
     }
     let all = |of: fn(&Leg) -> f64| legs.iter().map(of).collect::<Vec<f64>>();
@@ -49,21 +49,21 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
             format!("backlog at the end of {seconds:.0} s without a broker, 1,000 a second"),
             "msg",
             all(|leg| leg.backlog as f64),
-            Floor::None,
+            Target::None,
         ),
         Figure::new(
             "drained after the first leader was seen",
             "s",
             all(|leg| leg.seconds_to_drain),
-            Floor::AtMost(10.0),
+            Target::AtMost(10.0),
         ),
-        Figure::new("dead letters", "msg", all(|leg| leg.dead as f64), Floor::AtMost(0.0)),
-        Figure::new("second copies", "msg", all(|leg| leg.second_copies as f64), Floor::None),
+        Figure::new("dead letters", "msg", all(|leg| leg.dead as f64), Target::AtMost(0.0)),
+        Figure::new("second copies", "msg", all(|leg| leg.second_copies as f64), Target::None),
     ])
 }
 
-async fn leg(place: &Place, recorder: &Recorder, outage: Duration) -> Result<(Leg, CpuShare)> {
-    database::reset(&place.postgres).await?;
+async fn leg(env: &BenchEnv, recorder: &Recorder, outage: Duration) -> Result<(Leg, CpuShare)> {
+    database::reset(&env.postgres).await?;
     // One of its own: it is killed.
     let mut kafka = tokio::task::block_in_place(|| Kafka::start(&kafka::Options::default()))?;
     let bootstrap = kafka.bootstrap();
@@ -72,23 +72,23 @@ async fn leg(place: &Place, recorder: &Recorder, outage: Duration) -> Result<(Le
     let outbox = application::outbox(&[TOPIC])?;
     let (committed, delivered) = (Instants::default(), Instants::default());
     let transport = Timed { inner: application::kafka(&bootstrap)?, delivered: delivered.clone() };
-    let relay = application::start_relay(&outbox, &place.postgres, transport).await?;
-    let ticks = Ticks::start(((BEFORE + outage + WITHIN).as_secs_f64() * PER_SECOND) as usize, PER_SECOND);
-    let cpu = CpuMeter::start(place.root)?;
-    let clients = open_loop::clients(&place.postgres, &outbox, (TOPIC, usize::MAX, 0), &ticks, &committed).await?;
+    let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
+    let ticks = Ticks::start(((BEFORE + outage + TIMEOUT).as_secs_f64() * PER_SECOND) as usize, PER_SECOND);
+    let cpu = CpuMeter::start(env.root)?;
+    let clients = open_loop::clients(&env.postgres, &outbox, (TOPIC, usize::MAX, 0), &ticks, &committed).await?;
     tokio::time::sleep(BEFORE).await;
     tokio::task::block_in_place(|| kafka.kill9())?;
     tokio::time::sleep(outage).await;
     let leader = LeaderSeen::watch(&bootstrap);
     tokio::task::block_in_place(|| kafka.start_again())?;
-    let back_at = application::until(WITHIN, || leader.at()).await.context("the broker is back")?;
-    let backlog = database::rows_left(&place.postgres).await?;
+    let back_at = application::until(TIMEOUT, || leader.at()).await.context("the broker is back")?;
+    let backlog = database::rows_left(&env.postgres).await?;
     let drained_at = drained(&committed, &delivered, back_at).await?;
     ticks.close().await;
     for client in clients {
         client.await??;
     }
-    application::delivered(recorder, committed.len() as u64, WITHIN).await?;
+    application::delivered(recorder, committed.len() as u64, TIMEOUT).await?;
     let cpu = cpu.stop()?;
     application::stop_relay(relay).await;
     let stored = broker::stored(&bootstrap, TOPIC)?;
@@ -96,7 +96,7 @@ async fn leg(place: &Place, recorder: &Recorder, outage: Duration) -> Result<(Le
     let leg = Leg {
         seconds_to_drain: drained_at.saturating_duration_since(back_at).as_secs_f64(),
         backlog,
-        dead: database::dead_letters(&place.postgres).await? + recorder.count(metrics::GIVEN_UP) as i64,
+        dead: database::dead_letters(&env.postgres).await? + recorder.count(metrics::DEAD_LETTERED) as i64,
         second_copies: stored - committed.len() as u64,
         counters: recorder.counts(),
     };
@@ -105,13 +105,13 @@ async fn leg(place: &Place, recorder: &Recorder, outage: Duration) -> Result<(Le
 
 /// When the last message that was committed before `back_at` was acknowledged.
 async fn drained(committed: &Instants, delivered: &Instants, back_at: Instant) -> Result<Instant> {
-    let end = Instant::now() + WITHIN;
+    let end = Instant::now() + TIMEOUT;
     loop {
         // Seldom: it looks at every message, and the relay waits for its locks.
         if let Some(at) = committed.last_until(delivered, back_at) {
             return Ok(at);
         }
-        ensure!(Instant::now() < end, "the backlog is not drained after {WITHIN:?}");
+        ensure!(Instant::now() < end, "the backlog is not drained after {TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }

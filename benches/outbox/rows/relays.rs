@@ -4,24 +4,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
-use xtask::results::short;
+use xtask::bench_results::short;
 
 use crate::application::PAYLOAD_BYTES;
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::cpu::{CpuMeter, CpuShare};
-use crate::load::{self, Enqueue, Load, Relayed, TOPIC};
+use crate::load::{self, Enqueue, Load, RelayTo, TOPIC};
 use crate::ratios::Rounds;
 use crate::recorder::Recorder;
 use crate::relay_process::{RelayProcess, Role};
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::{broker, database};
 
 const ROWS: usize = 300_000;
 const RELAYS: [usize; 3] = [1, 2, 4];
 /// How long a backlog of [`ROWS`] waits, so that it is written and all relays are up when it is due.
 const DUE_IN_SECONDS: usize = 20;
-const WITHIN: Duration = Duration::from_secs(600);
-const BUSINESS: Load = Load { enqueue: Enqueue::Hook, relayed: Relayed::ToKafka };
+const TIMEOUT: Duration = Duration::from_secs(600);
+const BUSINESS: Load = Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Kafka };
 
 #[derive(Serialize)]
 struct Drain {
@@ -31,20 +31,20 @@ struct Drain {
     largest_share: f64,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal: &mut Journal) -> Result<Vec<Figure>> {
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let rows = plan.messages(ROWS);
     let mut drains = RELAYS.map(|_| Vec::new());
     let (mut business, mut copies) = (RELAYS.map(|_| Rounds::default()), Vec::new());
     for round in 0..plan.rounds(3) {
         for (number, relays) in RELAYS.into_iter().enumerate() {
             let topic = format!("relays-{round}-{relays}");
-            broker::make_topics(&place.kafka, &[&topic]).await?;
-            let (drain, cpu) = drain(place, &topic, relays, rows).await?;
-            journal.leg(&format!("drain, relays: {relays}"), cpu, &drain)?;
+            broker::make_topics(&env.kafka, &[&topic]).await?;
+            let (drain, cpu) = drain(env, &topic, relays, rows).await?;
+            leg_log.leg(&format!("drain, relays: {relays}"), cpu, &drain)?;
             drains[number].push(drain.messages_per_second);
             copies.push(drain.second_copies as f64);
-            broker::delete_topic(&place.kafka, &topic).await?;
-            let second = self::business(plan, place, recorder, journal, relays, &mut business[number]).await?;
+            broker::delete_topic(&env.kafka, &topic).await?;
+            let second = self::business(plan, env, recorder, leg_log, relays, &mut business[number]).await?;
             copies.push(second as f64);
         }
     }
@@ -54,44 +54,44 @@ pub(crate) async fn run(plan: &Plan, place: &Place, recorder: &Recorder, journal
             format!("drain of {} x 500 B, relays: {relays}", short(rows as f64)),
             "msg/s",
             drains,
-            Floor::None,
+            Target::None,
         ));
     }
     for (relays, rounds) in RELAYS.iter().zip(&business) {
-        figures.push(rounds.figure(&format!("business tx/s, relays: {relays}"), BUSINESS, Floor::None));
+        figures.push(rounds.figure(&format!("business tx/s, relays: {relays}"), BUSINESS, Target::None));
         figures.push(rounds.left(&format!("business, relays: {relays}"), BUSINESS));
     }
-    figures.push(Figure::new("second copies of a leg", "msg", copies, Floor::AtMost(0.0)));
+    figures.push(Figure::new("second copies of a leg", "msg", copies, Target::AtMost(0.0)));
     Ok(figures)
 }
 
-async fn drain(place: &Place, topic: &str, relays: usize, rows: usize) -> Result<(Drain, CpuShare)> {
-    database::reset(&place.postgres).await?;
+async fn drain(env: &BenchEnv, topic: &str, relays: usize, rows: usize) -> Result<(Drain, CpuShare)> {
+    database::reset(&env.postgres).await?;
     let mut processes = (0..relays).map(|_| RelayProcess::start(topic, Role::Plain)).collect::<Result<Vec<_>>>()?;
     let due_in_seconds = DUE_IN_SECONDS * rows.div_ceil(ROWS);
-    database::fill(&place.postgres, topic, rows as i64, PAYLOAD_BYTES, due_in_seconds as i64).await?;
+    database::fill(&env.postgres, topic, rows as i64, PAYLOAD_BYTES, due_in_seconds as i64).await?;
     ensure!(
         delivered(&mut processes).await?.iter().sum::<u64>() == 0,
         "the backlog of {rows} took longer to write than the {due_in_seconds} s until it was due"
     );
-    let cpu = CpuMeter::start(place.root)?;
-    let end = Instant::now() + WITHIN;
+    let cpu = CpuMeter::start(env.root)?;
+    let end = Instant::now() + TIMEOUT;
     let (mut first_at, mut counts) = (None, Vec::new());
     while counts.iter().sum::<u64>() < rows as u64 {
-        ensure!(Instant::now() < end, "{counts:?} of {rows} delivered after {WITHIN:?}");
+        ensure!(Instant::now() < end, "{counts:?} of {rows} delivered after {TIMEOUT:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
         counts = delivered(&mut processes).await?;
         if counts.iter().any(|count| *count > 0) {
             first_at.get_or_insert_with(Instant::now);
         }
     }
-    database::all_gone(&place.postgres, WITHIN).await?;
+    database::wait_until_empty(&env.postgres, TIMEOUT).await?;
     let elapsed = first_at.unwrap_or(end).elapsed().as_secs_f64();
     let cpu = cpu.stop()?;
     for process in processes {
         process.end().await?;
     }
-    let second_copies = broker::stored(&place.kafka, topic)?.saturating_sub(rows as u64);
+    let second_copies = broker::stored(&env.kafka, topic)?.saturating_sub(rows as u64);
     let largest_share = counts.iter().copied().max().unwrap_or_default() as f64 / rows as f64;
     Ok((Drain { messages_per_second: rows as f64 / elapsed, second_copies, largest_share }, cpu))
 }
@@ -107,37 +107,37 @@ async fn delivered(processes: &mut [RelayProcess]) -> Result<Vec<u64>> {
 /// An application with its own relay, and the others beside it; returns how many messages came twice.
 async fn business(
     plan: &Plan,
-    place: &Place,
+    env: &BenchEnv,
     recorder: &Recorder,
-    journal: &mut Journal,
+    leg_log: &mut LegLog,
     relays: usize,
     rounds: &mut Rounds,
 ) -> Result<u64> {
-    broker::make_topics(&place.kafka, &[TOPIC]).await?;
+    broker::make_topics(&env.kafka, &[TOPIC]).await?;
     let duration = plan.duration(6.0);
-    let floor = async |rounds: &mut Rounds, journal: &mut Journal| {
-        let (throughput, cpu) = load::run(Load::FLOOR, &place.postgres, place, recorder, duration).await?;
-        journal.leg(Load::FLOOR.name(), cpu, &throughput)?;
-        rounds.push_leg(Load::FLOOR, &throughput);
+    let baseline = async |rounds: &mut Rounds, leg_log: &mut LegLog| {
+        let (throughput, cpu) = load::run(Load::BASELINE, &env.postgres, env, recorder, duration).await?;
+        leg_log.leg(Load::BASELINE.name(), cpu, &throughput)?;
+        rounds.push_leg(Load::BASELINE, &throughput);
         anyhow::Ok(())
     };
-    floor(rounds, journal).await?;
-    let before = broker::stored(&place.kafka, TOPIC)?;
+    baseline(rounds, leg_log).await?;
+    let before = broker::stored(&env.kafka, TOPIC)?;
     // Before the others come, who would lose their nodes and lanes by it.
-    database::reset(&place.postgres).await?;
+    database::reset(&env.postgres).await?;
     let mut others = (1..relays).map(|_| RelayProcess::start(TOPIC, Role::Plain)).collect::<Result<Vec<_>>>()?;
     // Each answers when its relay has started: none comes in the middle of the leg.
     delivered(&mut others).await?;
-    let (throughput, cpu) = load::run_in_emptied(BUSINESS, &place.postgres, place, recorder, duration).await?;
-    journal.leg(&format!("business, relays: {relays}"), cpu, &throughput)?;
+    let (throughput, cpu) = load::run_in_emptied(BUSINESS, &env.postgres, env, recorder, duration).await?;
+    leg_log.leg(&format!("business, relays: {relays}"), cpu, &throughput)?;
     rounds.push_leg(BUSINESS, &throughput);
     for other in others {
         other.end().await?;
     }
     // What none of them had settled before its end, another relay sends.
     let rest = RelayProcess::start(TOPIC, Role::Plain)?;
-    database::all_gone(&place.postgres, WITHIN).await?;
+    database::wait_until_empty(&env.postgres, TIMEOUT).await?;
     rest.end().await?;
-    floor(rounds, journal).await?;
-    Ok((broker::stored(&place.kafka, TOPIC)? - before).saturating_sub(throughput.transactions))
+    baseline(rounds, leg_log).await?;
+    Ok((broker::stored(&env.kafka, TOPIC)? - before).saturating_sub(throughput.transactions))
 }

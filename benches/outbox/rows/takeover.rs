@@ -9,15 +9,15 @@ use diesel_outbox::{Outbox, lane_of};
 use serde::Serialize;
 
 use crate::application::{self, OrderPlaced};
-use crate::arguments::{Place, Plan};
+use crate::arguments::{BenchEnv, Plan};
 use crate::broker;
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::database;
 use crate::relay_process::{LANES, RelayProcess, Role};
-use crate::report::{Figure, Floor, Journal};
+use crate::report::{Figure, LegLog, Target};
 use crate::timed::{Instants, Timed};
 
-const WITHIN: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A topic whose owner is killed.
 #[derive(Debug, Clone, Copy)]
@@ -32,14 +32,14 @@ struct Kind {
 
 const KINDS: [Kind; 2] = [
     Kind {
-        role: Role::OrderedAndQuick,
+        role: Role::OrderedFastTakeover,
         topic: "takeover",
         leg: "take-over",
         what: "kill -9 of the owner to the next message of its lane",
         bound: "lane lease + poll + delivery time-out + margin",
     },
     Kind {
-        role: Role::FencedAndQuick,
+        role: Role::FencedFastTakeover,
         topic: "takeover-fenced",
         leg: "take-over, fenced",
         what: "the same, fenced",
@@ -53,13 +53,13 @@ struct Leg {
     bound_seconds: f64,
 }
 
-pub(crate) async fn run(plan: &Plan, place: &Place, journal: &mut Journal) -> Result<Vec<Figure>> {
-    broker::make_topics(&place.kafka, &KINDS.map(|kind| kind.topic)).await?;
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
+    broker::make_topics(&env.kafka, &KINDS.map(|kind| kind.topic)).await?;
     let mut legs = KINDS.map(|_| Vec::new());
     for _ in 0..plan.rounds(3) {
         for (kind, legs) in KINDS.into_iter().zip(&mut legs) {
-            let (leg, cpu) = leg(place, kind).await?;
-            journal.leg(kind.leg, cpu, &leg)?;
+            let (leg, cpu) = leg(env, kind).await?;
+            leg_log.leg(kind.leg, cpu, &leg)?;
             legs.push(leg);
         }
     }
@@ -67,43 +67,44 @@ pub(crate) async fn run(plan: &Plan, place: &Place, journal: &mut Journal) -> Re
     for (kind, legs) in KINDS.into_iter().zip(&legs) {
         let all = |of: fn(&Leg) -> f64| legs.iter().map(of).collect::<Vec<f64>>();
         let shares = all(|leg| leg.seconds / leg.bound_seconds);
-        figures.push(Figure::new(kind.what, "s", all(|leg| leg.seconds), Floor::None));
-        figures.push(Figure::new(kind.bound, "s", all(|leg| leg.bound_seconds), Floor::None));
-        figures.push(Figure::new(format!("{}, share of that bound", kind.what), "", shares, Floor::AtMost(1.0)));
+        figures.push(Figure::new(kind.what, "s", all(|leg| leg.seconds), Target::None));
+        figures.push(Figure::new(kind.bound, "s", all(|leg| leg.bound_seconds), Target::None));
+        figures.push(Figure::new(format!("{}, share of that bound", kind.what), "", shares, Target::AtMost(1.0)));
     }
     Ok(figures)
 }
 
-async fn leg(place: &Place, kind: Kind) -> Result<(Leg, CpuShare)> {
-    database::reset(&place.postgres).await?;
+async fn leg(env: &BenchEnv, kind: Kind) -> Result<(Leg, CpuShare)> {
+    database::reset(&env.postgres).await?;
     let topic = || kind.role.topic(kind.topic);
-    let limits = application::quick_to_take_over();
+    let limits = application::fast_takeover_limits();
     let outbox = Outbox::builder().topic(topic()).build().context("build the outbox")?;
     let delivered = Instants::default();
-    let transport = Timed { inner: application::impatient_kafka(&place.kafka)?, delivered: delivered.clone() };
+    let transport = Timed { inner: application::kafka_with_short_timeout(&env.kafka)?, delivered: delivered.clone() };
     let mut bound = limits.lane_lease_duration + limits.poll_interval;
-    if kind.role == Role::OrderedAndQuick {
+    if kind.role == Role::OrderedFastTakeover {
         bound += transport.delivery_timeout() + limits.term_margin_duration;
     }
-    let relay = application::start_relay_with(&outbox, &place.postgres, transport, limits).await?;
+    let relay = application::start_relay_with(&outbox, &env.postgres, transport, limits).await?;
     let owner = RelayProcess::start(kind.topic, kind.role)?;
     let node = relay.status().node;
     let is_of_another = || {
         let lanes = relay.status().lanes;
         lanes.iter().find(|lane| lane.owner.is_some_and(|owner| owner != node)).map(|lane| lane.lane)
     };
-    let lane = application::until(WITHIN, is_of_another).await.context("the other process takes its share of lanes")?;
+    let lane =
+        application::until(TIMEOUT, is_of_another).await.context("the other process takes its share of lanes")?;
     let order_id = (0..).find(|id: &i64| lane_of(&id.to_string(), LANES) == lane).context("a key of the lane")?;
     // Without a relay: nobody is told of the message, whoever owns its lane finds it.
     let elsewhere = Outbox::builder().topic(topic()).build().context("build the outbox")?;
-    let mut conn = database::connect(&place.postgres).await?;
+    let mut conn = database::connect(&env.postgres).await?;
     let event = OrderPlaced { order_id, topic: kind.topic };
     elsewhere.enqueue_async(&mut conn, &event).await?;
-    database::all_gone(&place.postgres, WITHIN).await.context("the owner sends a message of its lane")?;
-    let (cpu, killed_at) = (CpuMeter::start(place.root)?, Instant::now());
+    database::wait_until_empty(&env.postgres, TIMEOUT).await.context("the owner sends a message of its lane")?;
+    let (cpu, killed_at) = (CpuMeter::start(env.root)?, Instant::now());
     owner.kill().await?;
     let message_id = elsewhere.enqueue_async(&mut conn, &event).await?;
-    let arrived = application::until(WITHIN, || delivered.at(message_id)).await.context("the lane is taken over")?;
+    let arrived = application::until(TIMEOUT, || delivered.at(message_id)).await.context("the lane is taken over")?;
     let cpu = cpu.stop()?;
     application::stop_relay(relay).await;
     Ok((Leg { seconds: (arrived - killed_at).as_secs_f64(), bound_seconds: bound.as_secs_f64() }, cpu))

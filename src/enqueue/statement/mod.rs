@@ -34,12 +34,12 @@ pub struct Insertion<'a> {
     /// Whether the connection counts a transaction as open.
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "MariaDB alone can say that it is over"))]
     pub(crate) in_transaction: bool,
-    /// The depth of the transaction of the outbox's own that these are the last statements of: it was marked there.
+    /// The depth of the transaction of the outbox's own that these are the last statements of: it was flagged there.
     #[cfg_attr(
         not(feature = "postgres"),
         expect(dead_code, reason = "PostgreSQL alone looks for the mark in the INSERT")
     )]
-    pub(crate) marked: Option<u32>,
+    pub(crate) flagged: Option<u32>,
 }
 
 /// What the database says of a row it inserted.
@@ -60,7 +60,7 @@ pub trait Dialect {
 
     /// Whether a row that was inserted, with the COMMIT right behind it answered, is proven by that.
     #[doc(hidden)]
-    const COMMIT_PROVES: bool = false;
+    const COMMIT_VERIFIES_INSERT: bool = false;
 
     /// Whether a deadlock rolls back the whole transaction, whatever savepoints it has.
     #[doc(hidden)]
@@ -69,17 +69,17 @@ pub trait Dialect {
     /// SQL that marks the transaction or savepoint that has just begun at this depth. The mark ends with it, whatever ends
     /// it, and where it is gone the transaction is another one, or none.
     #[doc(hidden)]
-    fn transaction_mark(_depth: u32) -> Option<String> {
+    fn transaction_flag_sql(_depth: u32) -> Option<String> {
         None
     }
 
     /// Whether the mark travels with BEGIN in one text.
     #[doc(hidden)]
-    const MARK_TRAVELS: bool = false;
+    const FLAG_WITH_BEGIN: bool = false;
 
     /// Takes the mark away before the last INSERT, and fails where it is gone. None where the INSERT looks itself.
     #[doc(hidden)]
-    const TAKE_MARK: Option<&'static str> = None;
+    const CLEAR_FLAG: Option<&'static str> = None;
 
     /// Fails inside a transaction, and does nothing outside. None where an INSERT tells by itself, or nothing does.
     #[doc(hidden)]
@@ -87,36 +87,36 @@ pub trait Dialect {
 
     /// Whether one INSERT may store some of its rows and leave out others without an error, as a trigger has it.
     #[doc(hidden)]
-    const STORES_SOME: bool = false;
+    const INSERT_MAY_BE_PARTIAL: bool = false;
 
     /// Whether the statement refused to run because its transaction is over.
     #[doc(hidden)]
-    fn says_transaction_lost(_error: &Error) -> bool {
+    fn is_transaction_lost_error(_error: &Error) -> bool {
         false
     }
 
     /// Whether [`PROBE`](Self::PROBE) failed because it is inside a transaction.
     #[doc(hidden)]
-    fn says_in_transaction(_error: &Error) -> bool {
+    fn is_in_transaction_error(_error: &Error) -> bool {
         false
     }
 
     /// Whether ROLLBACK failed because no transaction was open.
     #[doc(hidden)]
-    fn says_not_in_transaction(_error: &Error) -> bool {
+    fn is_not_in_transaction_error(_error: &Error) -> bool {
         false
     }
 
     /// Whether the statement failed because a row of its own is missing.
     #[doc(hidden)]
-    fn says_row_removed(_error: &Error) -> bool {
+    fn is_row_removed_error(_error: &Error) -> bool {
         false
     }
 }
 
 /// Whether the database's message has `text`.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-fn says(error: &Error, text: &str) -> bool {
+fn message_contains(error: &Error, text: &str) -> bool {
     matches!(error, Error::DatabaseError(_, information) if information.message().contains(text))
 }
 

@@ -3,7 +3,7 @@ use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
-use super::{Binds, Dialect, Inserted, Insertion, says};
+use super::{Binds, Dialect, Inserted, Insertion, message_contains};
 use crate::limits::KEY_LOCK_BUCKETS;
 
 impl Dialect for Mysql {
@@ -11,8 +11,8 @@ impl Dialect for Mysql {
     const DEADLOCK_ENDS_TRANSACTION: bool = true;
 
     /// The text of the guard stands in the error of its overflow, whatever language the server speaks.
-    fn says_transaction_lost(error: &Error) -> bool {
-        says(error, "@@in_transaction")
+    fn is_transaction_lost_error(error: &Error) -> bool {
+        message_contains(error, "@@in_transaction")
     }
 }
 
@@ -75,7 +75,7 @@ pub(in crate::enqueue) struct Insert<'a> {
     table: &'a str,
     rows: Vec<Binds<'a>>,
     /// Whether MariaDB is to refuse outside a transaction: a deadlock or DDL may have ended it unseen.
-    guarded: bool,
+    checks_transaction: bool,
     has_lanes: bool,
     has_delays: bool,
 }
@@ -84,10 +84,15 @@ impl<'a> Insert<'a> {
     pub(in crate::enqueue) fn new(insertion: &Insertion<'a>) -> Self {
         let rows = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
         let (has_lanes, has_delays) = (insertion.has_lanes(), insertion.has_delays());
-        Self { table: insertion.table, rows, guarded: insertion.in_transaction, has_lanes, has_delays }
+        Self { table: insertion.table, rows, checks_transaction: insertion.in_transaction, has_lanes, has_delays }
     }
 
-    fn walk_row<'b>(&self, row: &'b Binds<'a>, guarded: bool, out: &mut AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
+    fn walk_row<'b>(
+        &self,
+        row: &'b Binds<'a>,
+        checks_transaction: bool,
+        out: &mut AstPass<'_, 'b, Mysql>,
+    ) -> QueryResult<()> {
         out.push_sql("(");
         out.push_bind_param::<Binary, _>(row.message_id_bytes)?;
         out.push_sql(", ");
@@ -95,9 +100,9 @@ impl<'a> Insert<'a> {
         out.push_sql(", ");
         out.push_bind_param::<Nullable<Text>, _>(&row.key)?;
         out.push_sql(", ");
-        out.push_sql(if guarded { GUARD_BEGIN } else { "" });
+        out.push_sql(if checks_transaction { GUARD_BEGIN } else { "" });
         out.push_bind_param::<Text, _>(row.kind)?;
-        out.push_sql(if guarded { GUARD_END } else { "" });
+        out.push_sql(if checks_transaction { GUARD_END } else { "" });
         out.push_sql(", ");
         out.push_bind_param::<Text, _>(row.headers)?;
         out.push_sql(", ");
@@ -151,7 +156,7 @@ impl QueryFragment<Mysql> for Insert<'_> {
                 out.push_sql(", ");
             }
             // The first row alone: a statement runs in one transaction or in none.
-            self.walk_row(row, self.guarded && index == 0, &mut out)?;
+            self.walk_row(row, self.checks_transaction && index == 0, &mut out)?;
         }
         Ok(())
     }
@@ -193,7 +198,7 @@ mod tests {
         let encoded = |key: i64| outbox.encode_checked(&Message::to("orders").key(key.to_string())).expect("encode");
         let rows: Vec<Encoded> = (0..2 * KEY_LOCK_BUCKETS).map(encoded).collect();
         let insertion =
-            Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true, marked: None };
+            Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true, flagged: None };
         let locks = LockKeys::new(&insertion).expect("it locks");
         let buckets = 0..i32::try_from(KEY_LOCK_BUCKETS).expect("few");
         assert!(locks.buckets.iter().all(|bucket| buckets.contains(bucket)));
@@ -212,7 +217,7 @@ mod tests {
         let text = |count: usize| {
             let rows = &rows[..count];
             let insertion =
-                Insertion { table: "outbox_messages", rows, leased: false, in_transaction: true, marked: None };
+                Insertion { table: "outbox_messages", rows, leased: false, in_transaction: true, flagged: None };
             let locks = LockKeys::new(&insertion).expect("it locks");
             let wanted: HashSet<i64> =
                 insertion.key_locks().into_iter().map(|lock| lock.rem_euclid(KEY_LOCK_BUCKETS)).collect();
@@ -229,7 +234,7 @@ mod tests {
         let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("build");
         let rows = [1, 2].map(|_| outbox.encode_checked(&Message::to("orders")).expect("encode"));
         let insertion =
-            Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true, marked: None };
+            Insertion { table: "outbox_messages", rows: &rows, leased: false, in_transaction: true, flagged: None };
         assert_eq!(inserted(&insertion, 2).expect("both").len(), 2);
         let error = inserted(&insertion, 1).expect_err("one is missing");
         assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::RowRemoved { topic }) if topic == "orders"));

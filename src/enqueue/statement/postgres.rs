@@ -7,8 +7,8 @@ use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
-use super::{Binds, Dialect, Inserted, Insertion, says};
-use crate::planted::{Mistake, planted};
+use super::{Binds, Dialect, Inserted, Insertion, message_contains};
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::store::pg_instant;
 
 /// A returned row: id, `created_at`.
@@ -23,42 +23,42 @@ impl Dialect for Pg {
 
     // An INSERT that succeeded shows that the transaction was not aborted, so the COMMIT behind it cannot have been
     // answered for a rollback. An INSERT outside a transaction, after raw SQL ended it, commits itself.
-    const COMMIT_PROVES: bool = true;
+    const COMMIT_VERIFIES_INSERT: bool = true;
 
     // A LOCAL setting ends with its transaction or savepoint. 3 µs, and 0.3 µs to look; an advisory lock would have to be
     // sought in pg_locks, and a transaction's number is not there before it writes. Not `set_config`, which is a query: behind
     // one no isolation level can be set.
-    const MARK_TRAVELS: bool = true;
+    const FLAG_WITH_BEGIN: bool = true;
 
-    fn transaction_mark(depth: u32) -> Option<String> {
+    fn transaction_flag_sql(depth: u32) -> Option<String> {
         Some(format!("SET LOCAL outbox.transaction_{depth} = 'open'"))
     }
 
-    fn says_transaction_lost(error: &Error) -> bool {
-        says(error, LOST)
+    fn is_transaction_lost_error(error: &Error) -> bool {
+        message_contains(error, TRANSACTION_LOST)
     }
 
-    fn says_row_removed(error: &Error) -> bool {
-        says(error, REMOVED)
+    fn is_row_removed_error(error: &Error) -> bool {
+        message_contains(error, ROW_REMOVED)
     }
 }
 
 /// What stands in the error of a text that is no uuid, whatever language the server speaks.
-const LOST: &str = "outbox: the transaction is lost";
-const REMOVED: &str = "outbox: a row is missing";
+const TRANSACTION_LOST: &str = "outbox: the transaction is lost";
+const ROW_REMOVED: &str = "outbox: a row is missing";
 
 /// Pushes a bind for `type_name`, or where the transaction's mark is gone an error. `server_version` is what keeps the
 /// planner from looking at the error before it is needed.
-fn walk_marked<'b>(
-    marked: Option<u32>,
+fn walk_flag_check<'b>(
+    flagged: Option<u32>,
     type_name: &str,
     out: &mut AstPass<'_, 'b, Pg>,
     bind: impl FnOnce(&mut AstPass<'_, 'b, Pg>) -> QueryResult<()>,
 ) -> QueryResult<()> {
-    let Some(depth) = marked else { return bind(out) };
+    let Some(depth) = flagged else { return bind(out) };
     out.push_sql(&format!("CASE WHEN current_setting('outbox.transaction_{depth}', true) = 'open' THEN "));
     bind(out)?;
-    out.push_sql(&format!(" ELSE ('{LOST} ' || current_setting('server_version'))::{type_name} END"));
+    out.push_sql(&format!(" ELSE ('{TRANSACTION_LOST} ' || current_setting('server_version'))::{type_name} END"));
     Ok(())
 }
 
@@ -70,7 +70,7 @@ fn walk_marked<'b>(
 pub(in crate::enqueue) struct InsertOne<'a> {
     table: &'a str,
     row: Binds<'a>,
-    marked: Option<u32>,
+    flagged: Option<u32>,
 }
 
 impl<'a> InsertOne<'a> {
@@ -79,18 +79,18 @@ impl<'a> InsertOne<'a> {
         if insertion.has_lanes() || insertion.has_delays() {
             return None;
         }
-        Some(Self { table: insertion.table, row: Binds::new(row, insertion.leased), marked: insertion.marked })
+        Some(Self { table: insertion.table, row: Binds::new(row, insertion.leased), flagged: insertion.flagged })
     }
 }
 
 impl QueryFragment<Pg> for InsertOne<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let row = &self.row;
-        out.push_sql(if self.marked.is_some() { "WITH written AS (INSERT INTO " } else { "INSERT INTO " });
+        out.push_sql(if self.flagged.is_some() { "WITH written AS (INSERT INTO " } else { "INSERT INTO " });
         out.push_sql(self.table);
         out.push_sql(COLUMNS);
         out.push_sql("VALUES (");
-        walk_marked(self.marked, "uuid", &mut out, |out| out.push_bind_param::<SqlUuid, _>(row.message_id))?;
+        walk_flag_check(self.flagged, "uuid", &mut out, |out| out.push_bind_param::<SqlUuid, _>(row.message_id))?;
         out.push_sql(", ");
         out.push_bind_param::<Text, _>(row.topic)?;
         out.push_sql(", ");
@@ -105,9 +105,9 @@ impl QueryFragment<Pg> for InsertOne<'_> {
         out.push_sql(", clock_timestamp() + ");
         out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
         out.push_sql(" * interval '1 millisecond') RETURNING id, created_at");
-        if self.marked.is_some() {
+        if self.flagged.is_some() {
             out.push_sql(") SELECT coalesce((SELECT id FROM written), ('");
-            out.push_sql(REMOVED);
+            out.push_sql(ROW_REMOVED);
             out.push_sql(" ' || current_setting('server_version'))::bigint), (SELECT created_at FROM written)");
         }
         Ok(())
@@ -130,7 +130,7 @@ impl Query for InsertOne<'_> {
 /// An error itself where a trigger removed a row, so that nobody commits the others.
 pub(in crate::enqueue) struct InsertMany<'a> {
     table: &'a str,
-    marked: Option<u32>,
+    flagged: Option<u32>,
     count: i64,
     message_ids: Vec<&'a Uuid>,
     topics: Vec<&'a str>,
@@ -153,7 +153,7 @@ struct Delays {
 }
 
 fn after_ms(delay_ms: i64) -> i64 {
-    if planted(Mistake::DelayForgotten) { 0 } else { delay_ms }
+    if is_injected(InjectedBug::DelayForgotten) { 0 } else { delay_ms }
 }
 
 impl<'a> InsertMany<'a> {
@@ -161,7 +161,7 @@ impl<'a> InsertMany<'a> {
         let rows: Vec<Binds<'a>> = insertion.rows.iter().map(|row| Binds::new(row, insertion.leased)).collect();
         Self {
             table: insertion.table,
-            marked: insertion.marked,
+            flagged: insertion.flagged,
             count: i64::try_from(rows.len()).unwrap_or(i64::MAX),
             message_ids: rows.iter().map(|row| row.message_id).collect(),
             topics: rows.iter().map(|row| row.topic).collect(),
@@ -249,7 +249,9 @@ impl InsertMany<'_> {
     }
 
     fn walk_columns<'b>(&'b self, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        walk_marked(self.marked, "uuid[]", out, |out| out.push_bind_param::<Array<SqlUuid>, _>(&self.message_ids))?;
+        walk_flag_check(self.flagged, "uuid[]", out, |out| {
+            out.push_bind_param::<Array<SqlUuid>, _>(&self.message_ids)
+        })?;
         out.push_sql(", ");
         out.push_bind_param::<Array<Text>, _>(&self.topics)?;
         out.push_sql(", ");
@@ -277,7 +279,7 @@ impl QueryFragment<Pg> for InsertMany<'_> {
             self.walk_plain(&mut out)?;
         }
         out.push_sql(") SELECT message_id, id, created_at FROM written UNION ALL SELECT ('");
-        out.push_sql(REMOVED);
+        out.push_sql(ROW_REMOVED);
         out.push_sql(" ' || stored)::uuid, NULL, NULL FROM (SELECT count(*) AS stored FROM written) c WHERE stored < ");
         out.push_bind_param::<BigInt, _>(&self.count)
     }

@@ -5,7 +5,7 @@ use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 
-use super::{Binds, Dialect, Inserted, Insertion, says};
+use super::{Binds, Dialect, Inserted, Insertion, message_contains};
 
 /// A returned row: id and message id.
 pub(in crate::enqueue) type Returned = (i64, Vec<u8>);
@@ -15,27 +15,27 @@ const NOW_MS: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
 
 impl Dialect for Sqlite {
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
-    const STORES_SOME: bool = true;
+    const INSERT_MAY_BE_PARTIAL: bool = true;
 
     // `OR ROLLBACK`, `RAISE(ROLLBACK)` and a full disk end a transaction as COMMIT and ROLLBACK do, and no expression says
     // whether one is open. What SQL can tell is whether a savepoint is there, and that BEGIN fails inside a transaction.
-    const TAKE_MARK: Option<&'static str> = Some("RELEASE SAVEPOINT outbox_transaction");
+    const CLEAR_FLAG: Option<&'static str> = Some("RELEASE SAVEPOINT outbox_transaction");
     const PROBE: Option<&'static str> = Some("BEGIN; ROLLBACK");
 
-    fn transaction_mark(_depth: u32) -> Option<String> {
+    fn transaction_flag_sql(_depth: u32) -> Option<String> {
         Some("SAVEPOINT outbox_transaction".to_owned())
     }
 
-    fn says_transaction_lost(error: &Error) -> bool {
-        says(error, "no such savepoint: outbox_transaction")
+    fn is_transaction_lost_error(error: &Error) -> bool {
+        message_contains(error, "no such savepoint: outbox_transaction")
     }
 
-    fn says_in_transaction(error: &Error) -> bool {
-        says(error, "within a transaction")
+    fn is_in_transaction_error(error: &Error) -> bool {
+        message_contains(error, "within a transaction")
     }
 
-    fn says_not_in_transaction(error: &Error) -> bool {
-        says(error, "no transaction is active")
+    fn is_not_in_transaction_error(error: &Error) -> bool {
+        message_contains(error, "no transaction is active")
     }
 }
 

@@ -1,6 +1,6 @@
 //! The hook over synthetic events, in orders that no connection may ever send.
 
-mod proven;
+mod verified;
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
@@ -13,24 +13,24 @@ use super::{CommitHook, Pending};
 use crate::clock::BootInstant;
 use crate::limits::HOOK_REFS_MAX;
 use crate::message::{Envelope, MessageId};
-use crate::outbox::{Outbox, Tap};
-use crate::relay::queue::{Carried, HandedOver, Link};
+use crate::outbox::{Outbox, TestHook};
+use crate::relay::direct::queue::{HandedOver, InlineRow, Link};
 use crate::store::{Row, RowKey, RowRef};
 use crate::topic::Topic;
 
 const NOTHING: [i64; 0] = [];
 
 /// A hook, and what the outbox whose rows it keeps hands over.
-struct Bench {
+struct HookFixture {
     hook: CommitHook,
     link: Arc<Link>,
-    tap: Tap,
+    test_hook: TestHook,
 }
 
-impl Bench {
+impl HookFixture {
     fn new() -> Self {
         let outbox = Outbox::builder().topic(Topic::new("orders")).build().unwrap();
-        Self { hook: CommitHook::new(), link: Arc::clone(outbox.link()), tap: outbox.tap() }
+        Self { hook: CommitHook::new(), link: Arc::clone(outbox.link()), test_hook: outbox.test_hook() }
     }
 
     /// A transaction is open with nothing in it.
@@ -65,17 +65,21 @@ impl Bench {
         self.finish(None);
     }
 
-    /// An enqueue as a connection shows it, of rows that are carried if their commit is proven.
+    /// An enqueue as a connection shows it, of rows that are inline if their commit is proven.
     fn insert(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
         self.statement("INSERT INTO outbox_messages ..");
-        let rows = ids.into_iter().map(|id| carried(row(id, &self.link))).collect();
+        let rows = ids.into_iter().map(|id| inline(row(id, &self.link))).collect();
         let before = self.hook.buffer.statements() - 1;
         self.hook.buffer.push(rows, depth, false, before);
     }
 
-    /// What was handed over, and whether it was carried.
-    fn carried(&self) -> Vec<(i64, bool)> {
-        self.tap.take().into_iter().filter_map(|tapped| Some((tapped.row.id?, tapped.carried.is_some()))).collect()
+    /// What was handed over, and whether it was inline.
+    fn inline(&self) -> Vec<(i64, bool)> {
+        self.test_hook
+            .take()
+            .into_iter()
+            .filter_map(|captured| Some((captured.row.id?, captured.inline.is_some())))
+            .collect()
     }
 
     fn enqueue(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
@@ -84,7 +88,7 @@ impl Bench {
     }
 
     fn handed_over(&self) -> Vec<i64> {
-        self.tap.take().into_iter().filter_map(|tapped| tapped.row.id).collect()
+        self.test_hook.take().into_iter().filter_map(|captured| captured.row.id).collect()
     }
 }
 
@@ -101,20 +105,20 @@ fn row(id: i64, link: &Arc<Link>) -> Pending {
             bytes: 1,
             lane: None,
             due_at: None,
-            carried: None,
+            inline: None,
         },
         link: Some(Arc::clone(link)),
         record: None,
     }
 }
 
-fn carried(mut pending: Pending) -> Pending {
+fn inline(mut pending: Pending) -> Pending {
     let RowRef { id, message_id } = pending.row.row;
     let envelope = Envelope::new(message_id, Arc::clone(&pending.row.topic), SystemTime::UNIX_EPOCH);
     let key = RowKey { id: id.unwrap(), message_id };
     let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
-    pending.row.carried =
-        Some(Box::new(Carried { row, inserted_at: BootInstant::from_boot(Duration::ZERO), announced_at: None }));
+    pending.row.inline =
+        Some(Box::new(InlineRow { row, inserted_at: BootInstant::from_boot(Duration::ZERO), announced_at: None }));
     pending
 }
 
@@ -123,8 +127,8 @@ fn error(kind: DatabaseErrorKind, text: &str) -> Error {
 }
 
 #[test]
-fn hands_over_at_the_end_of_the_outermost_commit_and_not_before() {
-    let mut bench = Bench::begun();
+fn rows_are_handed_over_at_the_outermost_commit() {
+    let mut bench = HookFixture::begun();
     bench.enqueue([1], 1);
     bench.begin(2);
     bench.finish(None);
@@ -138,8 +142,8 @@ fn hands_over_at_the_end_of_the_outermost_commit_and_not_before() {
 }
 
 #[test]
-fn forgets_what_was_rolled_back_and_keeps_the_rest() {
-    let mut bench = Bench::begun();
+fn rolled_back_rows_are_dropped_and_the_rest_is_kept() {
+    let mut bench = HookFixture::begun();
     bench.enqueue([1], 1);
     bench.begin(2);
     bench.enqueue([2], 2);
@@ -169,8 +173,8 @@ fn forgets_what_was_rolled_back_and_keeps_the_rest() {
 }
 
 #[test]
-fn a_savepoint_that_never_began_takes_nothing_with_it() {
-    let mut bench = Bench::begun();
+fn rolling_back_a_savepoint_that_never_began_removes_nothing() {
+    let mut bench = HookFixture::begun();
     bench.enqueue([1], 1);
     bench.begin(2);
     bench.finish(Some(&error(DatabaseErrorKind::Unknown, "no")));
@@ -184,8 +188,8 @@ fn a_savepoint_that_never_began_takes_nothing_with_it() {
 }
 
 #[test]
-fn installed_inside_savepoints_it_still_follows_them() {
-    let mut bench = Bench::new();
+fn a_hook_installed_inside_savepoints_follows_them() {
+    let mut bench = HookFixture::new();
     bench.enqueue([1], 3);
     bench.commit(3);
     bench.finish(None);
@@ -207,8 +211,8 @@ fn installed_inside_savepoints_it_still_follows_them() {
 }
 
 #[test]
-fn a_doubtful_commit_is_handed_over_and_a_failed_one_is_not() {
-    let mut bench = Bench::begun();
+fn an_unknown_commit_is_handed_over_and_a_failed_one_is_not() {
+    let mut bench = HookFixture::begun();
     bench.enqueue([1], 1);
     bench.commit(1);
     bench.finish(Some(&error(DatabaseErrorKind::UnableToSendCommand, "connection reset")));
@@ -225,8 +229,8 @@ fn a_doubtful_commit_is_handed_over_and_a_failed_one_is_not() {
 }
 
 #[test]
-fn a_commit_whose_end_was_never_seen_is_handed_over_with_the_next_event_or_the_connection() {
-    let mut bench = Bench::begun();
+fn an_unfinished_commit_is_handed_over_at_the_next_event_or_drop() {
+    let mut bench = HookFixture::begun();
     bench.enqueue([1], 1);
     bench.commit(1);
     bench.begin(1);
@@ -248,9 +252,9 @@ fn a_commit_whose_end_was_never_seen_is_handed_over_with_the_next_event_or_the_c
 
 #[test]
 fn a_statement_sent_with_the_commit_ends_first() {
-    let mut bench = Bench::begun();
+    let mut bench = HookFixture::begun();
     bench.enqueue([1], 1);
-    bench.hook.buffer.expect_before_commit(1);
+    bench.hook.buffer.expect_statements_before_commit(1);
     bench.commit(1);
     bench.finish(None);
     assert_eq!(bench.handed_over(), NOTHING);
@@ -259,8 +263,8 @@ fn a_statement_sent_with_the_commit_ends_first() {
 }
 
 #[test]
-fn keeps_a_bounded_number_of_rows_and_hands_over_the_first() {
-    let mut bench = Bench::begun();
+fn keeps_at_most_the_first_rows() {
+    let mut bench = HookFixture::begun();
     bench.enqueue(0..HOOK_REFS_MAX as i64 - 1, 1);
     bench.enqueue([-1, -2], 1);
     bench.commit(1);
@@ -271,7 +275,7 @@ fn keeps_a_bounded_number_of_rows_and_hands_over_the_first() {
 
 #[test]
 fn several_outboxes_on_one_connection_get_their_own_rows() {
-    let (mut bench, other) = (Bench::begun(), Bench::new());
+    let (mut bench, other) = (HookFixture::begun(), HookFixture::new());
     bench.enqueue([1], 1);
     bench.hook.buffer.push(vec![row(2, &other.link)], 1, false, 0);
     bench.enqueue([3], 1);
@@ -286,7 +290,7 @@ fn a_deadlock_is_remembered_until_the_transaction_ends() {
         error(DatabaseErrorKind::SerializationFailure, "in whatever language"),
         error(DatabaseErrorKind::Unknown, "Deadlock found when trying to get lock; try restarting transaction"),
     ] {
-        let mut bench = Bench::begun();
+        let mut bench = HookFixture::begun();
         bench.finish(Some(&error(DatabaseErrorKind::UniqueViolation, "twice")));
         assert!(!bench.hook.buffer.is_deadlocked());
         bench.begin(2);
@@ -300,7 +304,7 @@ fn a_deadlock_is_remembered_until_the_transaction_ends() {
 
 #[test]
 fn a_transaction_has_begun_from_its_begin_to_its_announced_end() {
-    let mut bench = Bench::begun();
+    let mut bench = HookFixture::begun();
     assert!(!bench.hook.buffer.has_begun(), "BEGIN is only announced");
     bench.finish(None);
     assert!(bench.hook.buffer.has_begun());
@@ -320,11 +324,11 @@ fn a_transaction_has_begun_from_its_begin_to_its_announced_end() {
 
 /// Its error is no news, and what comes behind a probe that never began is passed on.
 #[test]
-fn keeps_a_probe_to_itself() {
+fn a_probe_is_not_passed_on() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let mine = move |event: InstrumentationEvent<'_>| log.lock().unwrap().push(format!("{event:?}"));
-    let mut bench = Bench::new();
+    let mut bench = HookFixture::new();
     bench.hook = CommitHook::new().chain(mine);
     let before = bench.hook.buffer.statements();
     bench.hook.probe = super::Probe::Expected("BEGIN; ROLLBACK");
@@ -342,7 +346,7 @@ fn passes_every_event_on() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let mine = move |event: InstrumentationEvent<'_>| log.lock().unwrap().push(format!("{event:?}"));
-    let mut bench = Bench::new();
+    let mut bench = HookFixture::new();
     bench.hook = CommitHook::new().chain(mine);
     bench.begin(1);
     bench.finish(None);

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 
-use super::inner::Inner;
-use super::worker::Ended;
+use super::resolver::EndedHalf;
+use super::shared::Inner;
 use crate::crash_points::crash_point;
 #[cfg(feature = "async")]
 use crate::enqueue::AsyncMarkBackend;
@@ -13,9 +13,9 @@ use crate::enqueue::{Dialect, EnqueueError, Mark, MarkBackend};
 use crate::hook::AsyncConn;
 use crate::hook::{Conn, Depth, SyncConn, is_deadlocked};
 use crate::message::MessageId;
-use crate::outbox::probe::is_lost;
+use crate::outbox::probe::is_transaction_lost;
 #[cfg(feature = "async")]
-use crate::outbox::probe::is_lost_async;
+use crate::outbox::probe::is_transaction_lost_async;
 use crate::transport::HalfSent;
 
 /// A message that the broker has and shows to nobody. From [`HalfMessages::send`](super::HalfMessages::send).
@@ -29,7 +29,7 @@ use crate::transport::HalfSent;
 #[must_use = "a half message without a mark in a committed transaction is never delivered"]
 pub struct HalfMessage {
     /// Also what answers the broker: it lives as long as a message that may be asked about.
-    halves: Arc<Inner>,
+    shared: Arc<Inner>,
     message_id: MessageId,
     topic: Arc<str>,
     /// Gone when it was dropped.
@@ -37,9 +37,9 @@ pub struct HalfMessage {
 }
 
 impl HalfMessage {
-    pub(super) fn new(halves: Arc<Inner>, message_id: MessageId, topic: Arc<str>, sent: HalfSent) -> Self {
+    pub(super) fn new(shared: Arc<Inner>, message_id: MessageId, topic: Arc<str>, sent: HalfSent) -> Self {
         crash_point!(HALF_SENT);
-        Self { halves, message_id, topic, sent: Some(sent) }
+        Self { shared, message_id, topic, sent: Some(sent) }
     }
 
     /// The message's id.
@@ -66,7 +66,7 @@ impl HalfMessage {
         C::Backend: MarkBackend<C>,
     {
         let at = self.check::<C::Backend>(&mut SyncConn(conn))?;
-        if is_lost(conn, at)? {
+        if is_transaction_lost(conn, at)? {
             return Err(self.transaction_lost());
         }
         self.marked::<C::Backend>(C::Backend::mark(conn, self.to_mark()))
@@ -86,7 +86,7 @@ impl HalfMessage {
         C::Backend: AsyncMarkBackend<C>,
     {
         let at = self.check::<C::Backend>(&mut AsyncConn(conn))?;
-        if is_lost_async(conn, at).await? {
+        if is_transaction_lost_async(conn, at).await? {
             return Err(self.transaction_lost());
         }
         let marked = C::Backend::mark_async(conn, self.to_mark()).await;
@@ -94,7 +94,7 @@ impl HalfMessage {
     }
 
     fn to_mark(&self) -> Mark<'_> {
-        Mark { table: &self.halves.table, message_id: self.message_id.as_uuid(), topic: &self.topic }
+        Mark { table: &self.shared.table, message_id: self.message_id.as_uuid(), topic: &self.topic }
     }
 
     fn check<B: Dialect>(&self, conn: &mut impl Conn) -> QueryResult<Depth> {
@@ -119,7 +119,7 @@ impl HalfMessage {
             Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
                 Err(EnqueueError::HalfMessageDropped { topic: self.topic.to_string() }.into())
             }
-            Err(error) if B::says_transaction_lost(&error) => Err(self.transaction_lost()),
+            Err(error) if B::is_transaction_lost_error(&error) => Err(self.transaction_lost()),
             Ok(0) => Err(EnqueueError::RowRemoved { topic: self.topic.to_string() }.into()),
             marked => marked.map(drop),
         }
@@ -130,8 +130,8 @@ impl Drop for HalfMessage {
     fn drop(&mut self) {
         let Some(sent) = self.sent.take() else { return };
         crash_point!(HALF_ENDING);
-        let counted = self.halves.open.enter(None);
-        Ended::new(self.message_id, Arc::clone(&self.topic), sent, counted).hand_over(&self.halves.ended);
+        let counted = self.shared.open.register(None);
+        EndedHalf::new(self.message_id, Arc::clone(&self.topic), sent, counted).hand_over(&self.shared.ended);
     }
 }
 

@@ -5,9 +5,9 @@
 //! what the broker is told. A broker that hears nothing asks, and is answered from the same table.
 
 mod error;
-mod inner;
 mod message;
-mod worker;
+mod resolver;
+mod shared;
 
 pub use error::{HalfMessageError, HalfMessagesError};
 pub use message::HalfMessage;
@@ -16,13 +16,13 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use self::inner::Inner;
-use self::worker::Worker;
+use self::resolver::Worker;
+use self::shared::Inner;
 use super::Outbox;
-use crate::clock::wall_now;
+use crate::clock::system_now;
 use crate::message::OutboxMessage;
 use crate::store::{Store, StoreError};
-use crate::transport::{HalfProducer, RocketMqConfig, Unanswered};
+use crate::transport::{HalfProducer, InFlightCounter, RocketMqConfig};
 
 /// Sends half messages, and answers the brokers that ask about them. From [`Outbox::half_messages`].
 ///
@@ -99,7 +99,7 @@ impl Outbox {
     ) -> Result<HalfMessages, HalfMessagesError> {
         let (halves, checked) = HalfMessages::begin(self, store, config)?;
         halves
-            .wait_for(checked)
+            .block_on(checked)
             .ok_or_else(HalfMessagesError::ended)?
             .map_err(|_ended| HalfMessagesError::ended())??;
         Ok(halves)
@@ -124,16 +124,17 @@ impl HalfMessages {
         let asked_of = Arc::clone(&store);
         let check = Arc::new(move |asked| {
             let store = Arc::clone(&asked_of);
-            Box::pin(async move { worker::answer(&*store, asked).await }) as futures_util::future::BoxFuture<'static, _>
+            Box::pin(async move { resolver::answer(&*store, asked).await })
+                as futures_util::future::BoxFuture<'static, _>
         });
         let broker = Arc::new(HalfProducer::start(config, &topics, check)?);
-        let (ended, jobs) = worker::jobs();
+        let (ended, jobs) = resolver::channel();
         let runtime = broker.runtime().clone();
         // Neither holds what ends them: the sender, and with it the runtime.
         let told: Weak<HalfProducer> = Arc::downgrade(&broker);
         let worker = Worker { store: Arc::clone(&store), broker: told };
         runtime.spawn(worker.run(jobs));
-        runtime.spawn(worker::prune(Arc::clone(&store), ended.downgrade()));
+        runtime.spawn(resolver::prune(Arc::clone(&store), ended.downgrade()));
         let (tell, checked) = tokio::sync::oneshot::channel();
         runtime.spawn(async move {
             let Some(marks) = store.halves() else { return };
@@ -141,7 +142,7 @@ impl HalfMessages {
             let _ = tell.send(marks.check_marks().await);
         });
         let table = outbox.tables().half_messages();
-        let inner = Inner { outbox: outbox.clone(), table, broker, ended, open: Unanswered::new() };
+        let inner = Inner { outbox: outbox.clone(), table, broker, ended, open: InFlightCounter::new() };
         Ok((Self { inner: Arc::new(inner) }, checked))
     }
 
@@ -165,7 +166,7 @@ impl HalfMessages {
     /// As [`send`](Self::send).
     pub fn send_blocking<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<HalfMessage, HalfMessageError> {
         let sending = self.sending(event)?;
-        let sent = self.wait_for(sending).ok_or_else(HalfMessageError::ended)?;
+        let sent = self.block_on(sending).ok_or_else(HalfMessageError::ended)?;
         sent.map_err(|_ended| HalfMessageError::ended())?
     }
 
@@ -179,14 +180,14 @@ impl HalfMessages {
     /// Cancelling stops the waiting only.
     pub async fn flush(&self, within: Duration) -> usize {
         let open = self.inner.open.clone();
-        let flushed = self.inner.broker.runtime().spawn(async move { open.none_within(within).await }).await;
+        let flushed = self.inner.broker.runtime().spawn(async move { open.wait_until_none(within).await }).await;
         flushed.unwrap_or_else(|_ended| self.inner.open.count())
     }
 
     /// As [`flush`](Self::flush), for applications without tokio.
     pub fn flush_blocking(&self, within: Duration) -> usize {
         let open = self.inner.open.clone();
-        self.wait_for(async move { open.none_within(within).await }).unwrap_or_else(|| self.inner.open.count())
+        self.block_on(async move { open.wait_until_none(within).await }).unwrap_or_else(|| self.inner.open.count())
     }
 
     fn sending<M: OutboxMessage + ?Sized>(
@@ -195,7 +196,7 @@ impl HalfMessages {
     ) -> Result<tokio::task::JoinHandle<Result<HalfMessage, HalfMessageError>>, HalfMessageError> {
         let encoded = self.inner.outbox.encode_checked(event)?;
         let (halves, message_id, topic) = (self.clone(), encoded.message_id, Arc::clone(&encoded.topic));
-        let envelope = encoded.into_envelope(wall_now());
+        let envelope = encoded.into_envelope(system_now());
         Ok(self.inner.broker.runtime().spawn(async move {
             let sent = halves.inner.broker.send(envelope).await.map_err(HalfMessageError::Broker)?;
             Ok(HalfMessage::new(halves.inner, message_id, topic, sent))
@@ -203,7 +204,7 @@ impl HalfMessages {
     }
 
     /// Blocks on a channel, and not on the runtime: that would panic on the threads of another one.
-    fn wait_for<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         self.inner.broker.runtime().spawn(async move {
             // Nobody listens only where this thread is gone.

@@ -23,16 +23,16 @@ pub(super) struct Begin {
 
 impl Begin {
     /// What to send in place of the transaction manager `M`; `None` where that begins by itself.
-    pub(super) fn in_place_of<M, B: Dialect>(conn: &mut impl Conn, diesels: &str) -> QueryResult<Option<Self>> {
+    pub(super) fn replacing<M, B: Dialect>(conn: &mut impl Conn, diesel_manager: &str) -> QueryResult<Option<Self>> {
         let depth = Depth::of(conn)?.depth;
-        let Some(mark) =
-            B::transaction_mark(depth + 1).filter(|_| B::MARK_TRAVELS && is_diesels(type_name::<M>(), diesels))
+        let Some(flag_sql) = B::transaction_flag_sql(depth + 1)
+            .filter(|_| B::FLAG_WITH_BEGIN && is_diesel_manager(type_name::<M>(), diesel_manager))
         else {
             return Ok(None);
         };
         let sql = match depth {
-            0 => format!("BEGIN; {mark}"),
-            _ => format!("SAVEPOINT diesel_savepoint_{depth}; {mark}"),
+            0 => format!("BEGIN; {flag_sql}"),
+            _ => format!("SAVEPOINT diesel_savepoint_{depth}; {flag_sql}"),
         };
         Ok(Some(Self { depth: NonZeroU32::MIN.saturating_add(depth), sql }))
     }
@@ -59,13 +59,13 @@ impl Begin {
 
 /// A type's name, because a `TypeId` asks for `'static`, which connections with a lifetime are not. A name that is not
 /// known costs a round trip, and nothing else.
-fn is_diesels(manager: &str, diesels: &str) -> bool {
+fn is_diesel_manager(manager: &str, diesel_manager: &str) -> bool {
     let inner = manager.strip_prefix("diesel::r2d2::PoolTransactionManager<").and_then(|name| name.strip_suffix('>'));
-    inner.unwrap_or(manager) == diesels
+    inner.unwrap_or(manager) == diesel_manager
 }
 
 /// The hook has to see a deadlock where the database does not tell of it later.
-pub(super) fn watch<B: Dialect>(conn: &mut impl Conn) {
+pub(super) fn install_hook_if_needed<B: Dialect>(conn: &mut impl Conn) {
     if B::DEADLOCK_ENDS_TRANSACTION {
         statements(conn);
     }
@@ -77,9 +77,9 @@ where
     C: Connection,
     C::Backend: Dialect,
 {
-    watch::<C::Backend>(&mut SyncConn(conn));
-    let diesels = type_name::<AnsiTransactionManager>();
-    let begin = Begin::in_place_of::<C::TransactionManager, C::Backend>(&mut SyncConn(conn), diesels)?;
+    install_hook_if_needed::<C::Backend>(&mut SyncConn(conn));
+    let diesel_manager = type_name::<AnsiTransactionManager>();
+    let begin = Begin::replacing::<C::TransactionManager, C::Backend>(&mut SyncConn(conn), diesel_manager)?;
     let marked = if let Some(begin) = begin {
         begin.announce(&mut SyncConn(conn));
         let begun = conn.batch_execute(&begin.sql);
@@ -87,7 +87,7 @@ where
     } else {
         C::TransactionManager::begin_transaction(conn)?;
         let at = Depth::of(&mut SyncConn(conn))?;
-        C::Backend::transaction_mark(at.depth).map_or(Ok(()), |mark| conn.batch_execute(&mark))
+        C::Backend::transaction_flag_sql(at.depth).map_or(Ok(()), |flag_sql| conn.batch_execute(&flag_sql))
     };
     match marked {
         Ok(()) => Depth::of(&mut SyncConn(conn)),
@@ -98,9 +98,11 @@ where
 /// What the caller hears of `error` after a rollback because of it: that, unless the rollback failed. The rollback of a
 /// transaction that is lost has nothing to roll back.
 pub(super) fn after_rollback(error: Error, rolled_back: QueryResult<()>) -> Error {
-    let is_lost = matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. }));
+    let is_transaction_lost = matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. }));
     match rolled_back {
-        Err(rollback_error) if !is_lost && !matches!(rollback_error, Error::BrokenTransactionManager) => rollback_error,
+        Err(rollback_error) if !is_transaction_lost && !matches!(rollback_error, Error::BrokenTransactionManager) => {
+            rollback_error
+        }
         _ => error,
     }
 }
@@ -112,15 +114,18 @@ mod tests {
     /// Known by name: a new version of Diesel that moves them would cost a round trip, and this test says so.
     #[test]
     fn diesels_managers_are_known() {
-        let diesels = type_name::<AnsiTransactionManager>();
-        assert!(is_diesels(diesels, diesels));
+        let diesel_manager = type_name::<AnsiTransactionManager>();
+        assert!(is_diesel_manager(diesel_manager, diesel_manager));
         #[cfg(feature = "r2d2")]
-        assert!(is_diesels(type_name::<diesel::r2d2::PoolTransactionManager<AnsiTransactionManager>>(), diesels));
-        assert!(!is_diesels("mine::AnsiTransactionManager", diesels));
+        assert!(is_diesel_manager(
+            type_name::<diesel::r2d2::PoolTransactionManager<AnsiTransactionManager>>(),
+            diesel_manager
+        ));
+        assert!(!is_diesel_manager("mine::AnsiTransactionManager", diesel_manager));
     }
 
     #[test]
-    fn of_a_lost_transaction_the_caller_hears_that_it_is_lost() {
+    fn the_caller_gets_a_transaction_lost_error() {
         let lost = || Error::from(EnqueueError::TransactionLost { topic: "orders".into() });
         let heard = after_rollback(lost(), Err(Error::NotInTransaction));
         assert!(matches!(EnqueueError::of(&heard), Some(EnqueueError::TransactionLost { .. })));

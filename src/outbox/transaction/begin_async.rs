@@ -4,7 +4,7 @@ use diesel::connection::TransactionManagerStatus;
 use diesel::result::QueryResult;
 use diesel_async::{AnsiTransactionManager, AsyncConnection, TransactionManager};
 
-use super::begin::{Begin, after_rollback, watch};
+use super::begin::{Begin, after_rollback, install_hook_if_needed};
 use crate::enqueue::Dialect;
 use crate::hook::{AsyncConn, Conn, Depth};
 
@@ -14,9 +14,9 @@ where
     C: AsyncConnection,
     C::Backend: Dialect,
 {
-    watch::<C::Backend>(&mut AsyncConn(conn));
-    let diesels = type_name::<AnsiTransactionManager>();
-    let begin = Begin::in_place_of::<C::TransactionManager, C::Backend>(&mut AsyncConn(conn), diesels)?;
+    install_hook_if_needed::<C::Backend>(&mut AsyncConn(conn));
+    let diesel_manager = type_name::<AnsiTransactionManager>();
+    let begin = Begin::replacing::<C::TransactionManager, C::Backend>(&mut AsyncConn(conn), diesel_manager)?;
     let marked = if let Some(begin) = begin {
         begin.announce(&mut AsyncConn(conn));
         // A future that is dropped here leaves the connection broken, because BEGIN may have happened.
@@ -27,8 +27,8 @@ where
     } else {
         C::TransactionManager::begin_transaction(conn).await?;
         let at = Depth::of(&mut AsyncConn(conn))?;
-        match C::Backend::transaction_mark(at.depth) {
-            Some(mark) => conn.batch_execute(&mark).await,
+        match C::Backend::transaction_flag_sql(at.depth) {
+            Some(flag_sql) => conn.batch_execute(&flag_sql).await,
             None => Ok(()),
         }
     };

@@ -7,7 +7,7 @@ use diesel::query_builder::{AsQuery, QueryFragment, QueryId};
 use diesel::result::{ConnectionError, ConnectionResult, QueryResult};
 use diesel_async::{AsyncConnection, AsyncConnectionCore, SimpleAsyncConnection, TransactionManager};
 
-use super::unwritten::Unwritten;
+use super::buffered::BufferedMessages;
 use crate::message::{MessageId, OutboxMessage};
 
 /// The connection inside [`Outbox::transaction_async`](crate::Outbox::transaction_async), which also takes messages.
@@ -19,12 +19,12 @@ use crate::message::{MessageId, OutboxMessage};
 #[derive(Debug)]
 pub struct AsyncTransaction<'c, C: 'static> {
     conn: &'c mut C,
-    unwritten: &'c mut Unwritten,
+    buffered: &'c mut BufferedMessages,
 }
 
 impl<'c, C> AsyncTransaction<'c, C> {
-    pub(super) fn new(conn: &'c mut C, unwritten: &'c mut Unwritten) -> Self {
-        Self { conn, unwritten }
+    pub(super) fn new(conn: &'c mut C, buffered: &'c mut BufferedMessages) -> Self {
+        Self { conn, buffered }
     }
 
     /// Takes a message, to be written by the transaction's last statement. It is kept in memory until then.
@@ -34,7 +34,7 @@ impl<'c, C> AsyncTransaction<'c, C> {
     /// # Errors
     /// An [`EnqueueError`](crate::EnqueueError), inside Diesel's.
     pub fn enqueue<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<MessageId> {
-        self.unwritten.push(event)
+        self.buffered.push(event)
     }
 
     /// As [`enqueue`](Self::enqueue), for many: all or none.
@@ -45,7 +45,7 @@ impl<'c, C> AsyncTransaction<'c, C> {
         &mut self,
         events: impl IntoIterator<Item = M>,
     ) -> QueryResult<Vec<MessageId>> {
-        self.unwritten.push_all(events)
+        self.buffered.push_all(events)
     }
 
     /// The connection that this transaction was made of, for functions that take that.
@@ -92,7 +92,7 @@ impl<C: AsyncConnection + 'static> AsyncConnectionCore for AsyncTransaction<'_, 
 }
 
 impl<C: AsyncConnection + 'static> AsyncConnection for AsyncTransaction<'_, C> {
-    type TransactionManager = FollowingAsync<C::TransactionManager>;
+    type TransactionManager = AsyncSavepointManager<C::TransactionManager>;
 
     async fn establish(_: &str) -> ConnectionResult<Self> {
         Err(ConnectionError::BadConnection("a transaction is made of a connection, not established".to_owned()))
@@ -124,27 +124,27 @@ impl<C: AsyncConnection + 'static> AsyncConnection for AsyncTransaction<'_, C> {
 /// The connection's own transaction manager, with the messages following its savepoints.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct FollowingAsync<M>(PhantomData<M>);
+pub struct AsyncSavepointManager<M>(PhantomData<M>);
 
 impl<'c, C: AsyncConnection + 'static> TransactionManager<AsyncTransaction<'c, C>>
-    for FollowingAsync<C::TransactionManager>
+    for AsyncSavepointManager<C::TransactionManager>
 {
     type TransactionStateData = <C::TransactionManager as TransactionManager<C>>::TransactionStateData;
 
     async fn begin_transaction(tx: &mut AsyncTransaction<'c, C>) -> QueryResult<()> {
         C::TransactionManager::begin_transaction(tx.conn).await?;
-        tx.unwritten.mark();
+        tx.buffered.begin_savepoint();
         Ok(())
     }
 
     async fn rollback_transaction(tx: &mut AsyncTransaction<'c, C>) -> QueryResult<()> {
-        tx.unwritten.release(false);
+        tx.buffered.release(false);
         C::TransactionManager::rollback_transaction(tx.conn).await
     }
 
     async fn commit_transaction(tx: &mut AsyncTransaction<'c, C>) -> QueryResult<()> {
         let released = C::TransactionManager::commit_transaction(tx.conn).await;
-        tx.unwritten.release(released.is_ok());
+        tx.buffered.release(released.is_ok());
         released
     }
 

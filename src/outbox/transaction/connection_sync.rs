@@ -9,7 +9,7 @@ use diesel::expression::QueryMetadata;
 use diesel::query_builder::{Query, QueryFragment, QueryId};
 use diesel::result::{ConnectionError, ConnectionResult, QueryResult};
 
-use super::unwritten::Unwritten;
+use super::buffered::BufferedMessages;
 use crate::message::{MessageId, OutboxMessage};
 
 /// The connection inside [`Outbox::transaction`](crate::Outbox::transaction), which also takes messages.
@@ -19,16 +19,16 @@ use crate::message::{MessageId, OutboxMessage};
 #[derive(Debug)]
 pub struct Transaction<'c, C> {
     conn: &'c mut C,
-    unwritten: Unwritten,
+    buffered: BufferedMessages,
 }
 
 impl<'c, C> Transaction<'c, C> {
-    pub(super) fn new(conn: &'c mut C, unwritten: Unwritten) -> Self {
-        Self { conn, unwritten }
+    pub(super) fn new(conn: &'c mut C, buffered: BufferedMessages) -> Self {
+        Self { conn, buffered }
     }
 
-    pub(super) fn into_parts(self) -> (&'c mut C, Unwritten) {
-        (self.conn, self.unwritten)
+    pub(super) fn into_parts(self) -> (&'c mut C, BufferedMessages) {
+        (self.conn, self.buffered)
     }
 
     /// Takes a message, to be written by the transaction's last statement. It is kept in memory until then.
@@ -38,7 +38,7 @@ impl<'c, C> Transaction<'c, C> {
     /// # Errors
     /// An [`EnqueueError`](crate::EnqueueError), inside Diesel's.
     pub fn enqueue<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<MessageId> {
-        self.unwritten.push(event)
+        self.buffered.push(event)
     }
 
     /// As [`enqueue`](Self::enqueue), for many: all or none.
@@ -49,7 +49,7 @@ impl<'c, C> Transaction<'c, C> {
         &mut self,
         events: impl IntoIterator<Item = M>,
     ) -> QueryResult<Vec<MessageId>> {
-        self.unwritten.push_all(events)
+        self.buffered.push_all(events)
     }
 }
 
@@ -77,7 +77,7 @@ impl<C: Connection> ConnectionSealed for Transaction<'_, C> {}
 
 impl<C: Connection> Connection for Transaction<'_, C> {
     type Backend = C::Backend;
-    type TransactionManager = Following<C::TransactionManager>;
+    type TransactionManager = SavepointManager<C::TransactionManager>;
 
     fn establish(_: &str) -> ConnectionResult<Self> {
         Err(ConnectionError::BadConnection("a transaction is made of a connection, not established".to_owned()))
@@ -135,25 +135,25 @@ impl<B, C: LoadConnection<B>> LoadConnection<B> for Transaction<'_, C> {
 /// The connection's own transaction manager, with the messages following its savepoints.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Following<M>(PhantomData<M>);
+pub struct SavepointManager<M>(PhantomData<M>);
 
-impl<'c, C: Connection> TransactionManager<Transaction<'c, C>> for Following<C::TransactionManager> {
+impl<'c, C: Connection> TransactionManager<Transaction<'c, C>> for SavepointManager<C::TransactionManager> {
     type TransactionStateData = <C::TransactionManager as TransactionManager<C>>::TransactionStateData;
 
     fn begin_transaction(tx: &mut Transaction<'c, C>) -> QueryResult<()> {
         C::TransactionManager::begin_transaction(tx.conn)?;
-        tx.unwritten.mark();
+        tx.buffered.begin_savepoint();
         Ok(())
     }
 
     fn rollback_transaction(tx: &mut Transaction<'c, C>) -> QueryResult<()> {
-        tx.unwritten.release(false);
+        tx.buffered.release(false);
         C::TransactionManager::rollback_transaction(tx.conn)
     }
 
     fn commit_transaction(tx: &mut Transaction<'c, C>) -> QueryResult<()> {
         let released = C::TransactionManager::commit_transaction(tx.conn);
-        tx.unwritten.release(released.is_ok());
+        tx.buffered.release(released.is_ok());
         released
     }
 

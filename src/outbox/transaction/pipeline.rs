@@ -12,7 +12,7 @@ use crate::enqueue::{AsyncOutboxBackend, next_statement_rows};
 use crate::hook::{AsyncConn, announce_commit, announce_rollback};
 use crate::limits::ENQUEUE_BYTES_MAX;
 use crate::outbox::Outbox;
-use crate::outbox::write::{Admitted, refusal};
+use crate::outbox::write::{WriteContext, map_refusal};
 
 /// COMMIT as a prepared statement.
 ///
@@ -36,10 +36,10 @@ impl QueryId for Commit {
 impl Outbox {
     /// Whether the rows may travel with their COMMIT: of the outermost transaction, in one statement, and small enough that
     /// no client refuses to send it, which would leave the COMMIT alone on its way.
-    pub(super) fn fits_pipeline(rows: &[Encoded], admitted: Admitted) -> bool {
+    pub(super) fn fits_pipeline(rows: &[Encoded], context: WriteContext) -> bool {
         let bytes: usize = rows.iter().map(|row| row.bytes).sum();
-        admitted.at.depth == 1
-            && !admitted.at.in_test_transaction
+        context.at.depth == 1
+            && !context.at.in_test_transaction
             && bytes <= ENQUEUE_BYTES_MAX
             && next_statement_rows::<Pg>(rows) == rows.len()
     }
@@ -49,7 +49,7 @@ impl Outbox {
         &self,
         conn: &mut AsyncPgConnection,
         rows: Vec<Encoded>,
-        admitted: Admitted,
+        context: WriteContext,
     ) -> QueryResult<()> {
         announce_commit(&mut AsyncConn(conn), 1);
         // Until both have answered nobody knows where the connection stands: a dropped future leaves it broken.
@@ -57,15 +57,15 @@ impl Outbox {
         let (inserted, committed) = {
             let shared = &*conn;
             let (mut first, mut second) = (shared, shared);
-            join(Pg::insert_async(&mut first, self.insertion(&rows, admitted)), Commit.execute(&mut second)).await
+            join(Pg::insert_async(&mut first, self.insertion(&rows, context)), Commit.execute(&mut second)).await
         };
         let committed = committed.map(|_| ());
-        if committed.is_ok() || is_clean_again(conn).await {
+        if committed.is_ok() || is_reusable(conn).await {
             *AnsiTransactionManager::transaction_manager_status_mut(conn) = TransactionManagerStatus::default();
         }
         // After a failed INSERT the server answers "ok" to COMMIT and rolls back.
-        let inserted = inserted.map_err(|error| refusal::<Pg>(error, &rows))?;
-        self.committing::<Pg>(rows, &inserted, admitted).end(&committed);
+        let inserted = inserted.map_err(|error| map_refusal::<Pg>(error, &rows))?;
+        self.pending_commit::<Pg>(rows, &inserted, context).end(&committed);
         committed
     }
 }
@@ -76,7 +76,7 @@ impl Outbox {
 /// went to another server). No error says which, so ROLLBACK is sent always; a transaction that is over takes it with a
 /// warning. So does COMMIT, which then tells whether the server still knows what was prepared: where it does not, each later
 /// transaction would fail as well.
-async fn is_clean_again(conn: &mut AsyncPgConnection) -> bool {
+async fn is_reusable(conn: &mut AsyncPgConnection) -> bool {
     announce_rollback(&mut AsyncConn(conn));
     conn.batch_execute("ROLLBACK").await.is_ok() && Commit.execute(conn).await.is_ok()
 }

@@ -8,18 +8,18 @@ use diesel_async::AsyncPgConnection;
 use diesel_async::{AsyncConnection, TransactionManager};
 use futures_util::future::BoxFuture;
 
-use super::bare::TransactionConnection;
 use super::begin::after_rollback;
 use super::begin_async::begin_async;
+use super::buffered::BufferedMessages;
 use super::connection_async::AsyncTransaction;
-use super::unwritten::Unwritten;
+use super::inner_connection::TransactionConnection;
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{AsyncOutboxBackend, Dialect};
 use crate::hook::{AsyncConn, Depth};
 use crate::outbox::Outbox;
 use crate::outbox::commit_async::commit_async;
-use crate::outbox::committing::Committing;
-use crate::outbox::write::{Admitted, refusal};
+use crate::outbox::pending_commit::PendingCommit;
+use crate::outbox::write::{WriteContext, map_refusal};
 
 /// An async closure whose future can be asked to be `Send`; diesel-async's own trait for that is private.
 pub trait AsyncFunc<T, R>: AsyncFnOnce(T) -> R + FnOnce(T) -> <Self as AsyncFunc<T, R>>::Fut {
@@ -79,7 +79,7 @@ impl Outbox {
         f: F,
     ) -> impl Future<Output = Result<T, E>> + Send + 'c
     where
-        D: TransactionConnection<Bare = C>,
+        D: TransactionConnection<Inner = C>,
         C: AsyncConnection + 'static,
         C::Backend: AsyncOutboxBackend<C>,
         for<'r> F: AsyncFnOnce(&'r mut AsyncTransaction<'r, C>) -> Result<T, E>
@@ -90,15 +90,15 @@ impl Outbox {
         E: From<Error> + Send + 'a,
         'a: 'c,
     {
-        let conn = conn.bare();
+        let conn = conn.inner();
         async move {
             let f = f;
             let begun = begin_async(conn).await?;
-            let mut unwritten = Unwritten::new(self.clone());
-            let ended = call(f, &mut AsyncTransaction::new(conn, &mut unwritten)).await;
+            let mut buffered = BufferedMessages::new(self.clone());
+            let ended = call(f, &mut AsyncTransaction::new(conn, &mut buffered)).await;
             match ended {
                 Ok(value) => {
-                    self.write_and_commit_async(conn, unwritten.into_rows(), begun).await?;
+                    self.write_and_commit_async(conn, buffered.into_rows(), begun).await?;
                     Ok(value)
                 }
                 Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
@@ -117,16 +117,16 @@ impl Outbox {
         if rows.is_empty() {
             return commit_async(conn).await;
         }
-        let written = match self.admit_last::<C::Backend>(&mut AsyncConn(conn), &rows, begun) {
-            Ok(admitted) => {
+        let written = match self.check_final_write::<C::Backend>(&mut AsyncConn(conn), &rows, begun) {
+            Ok(context) => {
                 #[cfg(feature = "postgres")]
                 if let Some(conn) = (&mut *conn as &mut dyn Any).downcast_mut::<AsyncPgConnection>()
                     && !self.inner.transaction_pooling
-                    && Self::fits_pipeline(&rows, admitted)
+                    && Self::fits_pipeline(&rows, context)
                 {
-                    return self.write_with_commit(conn, rows, admitted).await;
+                    return self.write_with_commit(conn, rows, context).await;
                 }
-                self.write_last_async(conn, rows, admitted).await
+                self.write_last_async(conn, rows, context).await
             }
             Err(error) => Err(error),
         };
@@ -140,16 +140,21 @@ impl Outbox {
         }
     }
 
-    async fn write_last_async<C>(&self, conn: &mut C, rows: Vec<Encoded>, admitted: Admitted) -> QueryResult<Committing>
+    async fn write_last_async<C>(
+        &self,
+        conn: &mut C,
+        rows: Vec<Encoded>,
+        context: WriteContext,
+    ) -> QueryResult<PendingCommit>
     where
         C: AsyncConnection + 'static,
         C::Backend: AsyncOutboxBackend<C>,
     {
-        if let Some(take_mark) = C::Backend::TAKE_MARK {
-            conn.batch_execute(take_mark).await.map_err(|error| refusal::<C::Backend>(error, &rows))?;
+        if let Some(clear_flag) = C::Backend::CLEAR_FLAG {
+            conn.batch_execute(clear_flag).await.map_err(|error| map_refusal::<C::Backend>(error, &rows))?;
         }
-        let inserted = self.insert_all_async(conn, &rows, admitted).await?;
-        let committing = self.committing::<C::Backend>(rows, &inserted, admitted);
-        Ok(committing.or_remember(&mut AsyncConn(conn)))
+        let inserted = self.insert_all_async(conn, &rows, context).await?;
+        let committing = self.pending_commit::<C::Backend>(rows, &inserted, context);
+        Ok(committing.or_defer_to_hook(&mut AsyncConn(conn)))
     }
 }

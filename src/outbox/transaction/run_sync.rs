@@ -2,14 +2,14 @@ use diesel::connection::{Connection, TransactionManager};
 use diesel::result::{Error, QueryResult};
 
 use super::begin::{after_rollback, begin};
+use super::buffered::BufferedMessages;
 use super::connection_sync::Transaction;
-use super::unwritten::Unwritten;
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Dialect, OutboxBackend};
 use crate::hook::{Depth, SyncConn};
 use crate::outbox::Outbox;
-use crate::outbox::committing::Committing;
-use crate::outbox::write::refusal;
+use crate::outbox::pending_commit::PendingCommit;
+use crate::outbox::write::map_refusal;
 
 impl Outbox {
     /// Runs `f` in a transaction whose last statement writes the messages that `f` enqueued.
@@ -50,12 +50,12 @@ impl Outbox {
         E: From<Error>,
     {
         let begun = begin(conn)?;
-        let mut tx = Transaction::new(conn, Unwritten::new(self.clone()));
+        let mut tx = Transaction::new(conn, BufferedMessages::new(self.clone()));
         let ended = f(&mut tx);
-        let (conn, unwritten) = tx.into_parts();
+        let (conn, buffered) = tx.into_parts();
         match ended {
             Ok(value) => {
-                self.write_and_commit(conn, unwritten.into_rows(), begun)?;
+                self.write_and_commit(conn, buffered.into_rows(), begun)?;
                 Ok(value)
             }
             Err(error) => match C::TransactionManager::rollback_transaction(conn) {
@@ -83,17 +83,17 @@ impl Outbox {
         }
     }
 
-    fn write_last<C>(&self, conn: &mut C, rows: Vec<Encoded>, begun: Depth) -> QueryResult<Committing>
+    fn write_last<C>(&self, conn: &mut C, rows: Vec<Encoded>, begun: Depth) -> QueryResult<PendingCommit>
     where
         C: Connection,
         C::Backend: OutboxBackend<C>,
     {
-        let admitted = self.admit_last::<C::Backend>(&mut SyncConn(conn), &rows, begun)?;
-        if let Some(take_mark) = C::Backend::TAKE_MARK {
-            conn.batch_execute(take_mark).map_err(|error| refusal::<C::Backend>(error, &rows))?;
+        let context = self.check_final_write::<C::Backend>(&mut SyncConn(conn), &rows, begun)?;
+        if let Some(clear_flag) = C::Backend::CLEAR_FLAG {
+            conn.batch_execute(clear_flag).map_err(|error| map_refusal::<C::Backend>(error, &rows))?;
         }
-        let inserted = self.insert_all(conn, &rows, admitted)?;
-        let committing = self.committing::<C::Backend>(rows, &inserted, admitted);
-        Ok(committing.or_remember(&mut SyncConn(conn)))
+        let inserted = self.insert_all(conn, &rows, context)?;
+        let committing = self.pending_commit::<C::Backend>(rows, &inserted, context);
+        Ok(committing.or_defer_to_hook(&mut SyncConn(conn)))
     }
 }

@@ -4,25 +4,27 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hold::LaneHold;
+use super::in_flight::InFlightRow;
 use super::topic::{TopicLanes, Turn};
 use crate::crash_points::crash_point;
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::TEMPORARY_WAIT_MAX;
 use crate::metrics;
-use crate::planted::{Mistake, planted};
-use crate::relay::dispatcher::give_up as poisoned_to_dead;
+use crate::relay::dead_letter_callbacks::DeadLetterEvent;
+use crate::relay::direct::dispatcher::poisoned_dead_letter;
 use crate::relay::engine::Engine;
-use crate::relay::entry::Entry;
-use crate::relay::failures::{Burial, FailedRow, Treatment, give_up, note, treatment, wait_of, write_in_parts};
-use crate::relay::teller::GivenUp;
-use crate::store::{Dead, Failed, InLane, Poisoned, RowKey};
+use crate::relay::engine::rows::Entry;
+use crate::relay::settle::failures::{
+    FailedRow, PendingDeadLetter, Treatment, failed_dead_letter, failure_record, treatment, wait_of, write_in_parts,
+};
+use crate::store::{Failed, NewDeadLetter, Poisoned, RowKey, WithFence};
 use crate::topic::OnFailedKey;
 use crate::transport::TransportError;
 
 /// A failed row of a lane.
 pub(crate) struct FailedInLane {
     pub(crate) row: RowKey,
-    pub(crate) hold: LaneHold,
+    pub(crate) in_flight: InFlightRow,
     pub(crate) entry: Entry,
     pub(crate) error: Arc<TransportError>,
 }
@@ -30,53 +32,53 @@ pub(crate) struct FailedInLane {
 /// What is to be written of the rows of one topic.
 #[derive(Default)]
 struct Writes {
-    failed: Vec<(LaneHold, InLane<Failed>)>,
-    dead: Vec<(LaneHold, Burial)>,
+    failed: Vec<(InFlightRow, WithFence<Failed>)>,
+    dead: Vec<(InFlightRow, PendingDeadLetter)>,
 }
 
 /// Writes failures of rows of lanes. Each row's key waits until that is done, and then as long as the failure says.
 pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<FailedInLane>) {
     let mut by_topic: HashMap<Arc<str>, (Arc<TopicLanes>, Writes)> = HashMap::new();
-    for FailedInLane { row, hold, entry, error } in failed {
-        let lanes = Arc::clone(&hold.lanes);
-        let failed = FailedRow { row, epoch: hold.epoch, entry, error };
+    for FailedInLane { row, in_flight, entry, error } in failed {
+        let lanes = Arc::clone(&in_flight.lanes);
+        let failed = FailedRow { row, epoch: in_flight.epoch, entry, error };
         let writes = &mut by_topic.entry(lanes.name()).or_insert_with(|| (lanes, Writes::default())).1;
-        treat(engine, hold, failed, writes);
+        treat(engine, in_flight, failed, writes);
     }
     for (_, (lanes, writes)) in by_topic {
         write_failed(engine, &lanes, writes.failed).await;
-        write_dead(engine, &lanes, writes.dead).await;
+        write_dead_letters(engine, &lanes, writes.dead).await;
     }
 }
 
-fn treat(engine: &Engine, hold: LaneHold, failed: FailedRow, writes: &mut Writes) {
+fn treat(engine: &Engine, in_flight: InFlightRow, failed: FailedRow, writes: &mut Writes) {
     let topic = Arc::clone(&failed.entry.topic);
-    let fence = hold.tenure.held.fence;
+    let fence = in_flight.ownership.held.fence;
     match treatment(&failed) {
         Treatment::Leave => {
-            engine.ledger.strike(failed.row);
-            hold.put_back(failed.row);
+            engine.ledger.remove(failed.row);
+            in_flight.requeue(failed.row);
         }
         Treatment::Retry { wait, spends_attempt } => {
-            writes.failed.push((hold, InLane { fence, what: note(&failed, wait, spends_attempt) }));
+            writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, wait, spends_attempt) }));
         }
         Treatment::RetryAlone => {
-            writes.failed.push((hold, InLane { fence, what: note(&failed, Duration::ZERO, false) }));
+            writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, Duration::ZERO, false) }));
         }
-        Treatment::GiveUp { reason } if topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter => {
-            writes.dead.push((hold, give_up(&failed, reason)));
+        Treatment::DeadLetter { reason } if topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter => {
+            writes.dead.push((in_flight, failed_dead_letter(&failed, reason)));
         }
-        Treatment::GiveUp { reason } => {
+        Treatment::DeadLetter { reason } => {
             let wait = wait_of(&topic.topic, failed.entry.failures.saturating_add(1));
             tracing::error!(message_id = %failed.row.message_id, topic = topic.topic.name(), reason, ?wait,
                 error = %failed.error, "a message is refused, and its key waits behind it");
-            writes.failed.push((hold, InLane { fence, what: note(&failed, wait, true) }));
+            writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, wait, true) }));
         }
     }
 }
 
-async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold, InLane<Failed>)>) {
-    let (holds, failed): (Vec<LaneHold>, Vec<InLane<Failed>>) = failed.into_iter().unzip();
+async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(InFlightRow, WithFence<Failed>)>) {
+    let (in_flight, failed): (Vec<InFlightRow>, Vec<WithFence<Failed>>) = failed.into_iter().unzip();
     let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
     crash_point!(FAILING);
     let (topic, loss) = (lanes.name(), "failures of an ordered topic could not be noted");
@@ -84,39 +86,41 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(LaneHold
     // Not noted, it is a failure all the same: its key waits, and only the row does not know.
     let written = counted(write_in_parts("fail_in_lanes", &failed, loss, fail).await, failed.len());
     let now = engine.clock.now();
-    for (hold, failed) in holds.into_iter().zip(failed) {
-        let row = failed.what.held.key;
-        engine.ledger.strike(row);
-        if planted(Mistake::FailedKeyGoesOn) {
-            hold.done(row);
+    for (in_flight, failed) in in_flight.into_iter().zip(failed) {
+        let row = failed.value.held.key;
+        engine.ledger.remove(row);
+        if is_injected(InjectedBug::FailedKeyGoesOn) {
+            in_flight.done(row);
             continue;
         }
         // Not at once where the note is not there: what was to go alone would fail with its batch again, as fast as it can.
         let wait_min = if written.contains(&row) { Duration::ZERO } else { engine.limits.poll_interval };
-        hold.block(row, now + failed.what.wait.max(wait_min));
+        in_flight.block(row, now + failed.value.wait.max(wait_min));
     }
 }
 
-async fn write_dead(engine: &Engine, lanes: &TopicLanes, burials: Vec<(LaneHold, Burial)>) {
-    let (holds, burials): (Vec<LaneHold>, Vec<Burial>) = burials.into_iter().unzip();
-    let in_lane =
-        |(hold, of): (&LaneHold, Burial)| (InLane { fence: hold.tenure.held.fence, what: of.dead }, of.letter);
-    let (dead, letters): (Vec<InLane<Dead>>, Vec<GivenUp>) = holds.iter().zip(burials).map(in_lane).unzip();
+async fn write_dead_letters(engine: &Engine, lanes: &TopicLanes, pending: Vec<(InFlightRow, PendingDeadLetter)>) {
+    let (in_flight, pending): (Vec<InFlightRow>, Vec<PendingDeadLetter>) = pending.into_iter().unzip();
+    let in_lane = |(in_flight, of): (&InFlightRow, PendingDeadLetter)| {
+        (WithFence { fence: in_flight.ownership.held.fence, value: of.dead }, of.letter)
+    };
+    let (dead, letters): (Vec<WithFence<NewDeadLetter>>, Vec<DeadLetterEvent>) =
+        in_flight.iter().zip(pending).map(in_lane).unzip();
     let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
-    crash_point!(DYING);
+    crash_point!(DEAD_LETTERING);
     let (topic, loss) = (lanes.name(), "messages of an ordered topic could not be given up");
-    let bury = |part| store.bury_from_lanes(&topic, engine.lanes.node, part);
-    let written = counted(write_in_parts("bury_from_lanes", &dead, loss, bury).await, dead.len());
-    let again_at = engine.clock.now() + engine.limits.poll_interval;
-    for ((hold, dead), letter) in holds.into_iter().zip(dead).zip(letters) {
-        let row = dead.what.held.key;
-        engine.ledger.strike(row);
+    let dead_letter = |part| store.dead_letter_from_lanes(&topic, engine.lanes.node, part);
+    let written = counted(write_in_parts("dead_letter_from_lanes", &dead, loss, dead_letter).await, dead.len());
+    let retry_at = engine.clock.now() + engine.limits.poll_interval;
+    for ((in_flight, dead), letter) in in_flight.into_iter().zip(dead).zip(letters) {
+        let row = dead.value.held.key;
+        engine.ledger.remove(row);
         if written.contains(&row) {
-            hold.done(row);
-            engine.teller.tell([letter]);
+            in_flight.done(row);
+            engine.dead_letter_callbacks.notify([letter]);
         } else {
             // Still there, as far as is known: its key goes on only behind it.
-            hold.block(row, again_at);
+            in_flight.block(row, retry_at);
         }
     }
 }
@@ -128,7 +132,7 @@ fn counted(written: HashSet<RowKey>, wanted: usize) -> HashSet<RowKey> {
 }
 
 /// Rows that nobody can decode: dead letters, or in their key's way until somebody mends them.
-pub(super) async fn give_up_poisoned(
+pub(super) async fn dead_letter_poisoned(
     engine: &Engine,
     lanes: &Arc<TopicLanes>,
     poisoned: Vec<Poisoned>,
@@ -138,15 +142,20 @@ pub(super) async fn give_up_poisoned(
     let mut dead = Vec::new();
     for row in poisoned {
         let Some(turn) = turns.remove(&row.key) else { continue };
-        let hold =
-            LaneHold { lanes: Arc::clone(lanes), tenure: turn.tenure, key: turn.key, epoch: row.epoch, run: turn.run };
+        let in_flight = InFlightRow {
+            lanes: Arc::clone(lanes),
+            ownership: turn.ownership,
+            key: turn.key,
+            epoch: row.epoch,
+            run: turn.run,
+        };
         if goes_on {
-            dead.push((hold, poisoned_to_dead(&row)));
+            dead.push((in_flight, poisoned_dead_letter(&row)));
         } else {
             tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error,
                 "a row cannot be decoded, and its key waits behind it");
-            hold.block(row.key, engine.clock.now() + TEMPORARY_WAIT_MAX);
+            in_flight.block(row.key, engine.clock.now() + TEMPORARY_WAIT_MAX);
         }
     }
-    write_dead(engine, lanes, dead).await;
+    write_dead_letters(engine, lanes, dead).await;
 }

@@ -7,48 +7,48 @@ use std::time::Duration;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 
-use super::tenure::Tenure;
+use super::lane::ownership::LaneOwnership;
 use super::topic::TopicLanes;
 use crate::crash_points::crash_point;
 use crate::limits::{LANE_FENCE_WAIT_MIN, LANE_FENCES_AT_ONCE_MAX};
 use crate::metrics;
-use crate::relay::breaker::BreakerState;
 use crate::relay::engine::Engine;
-use crate::relay::stop::Stage;
+use crate::relay::engine::stop::Stage;
+use crate::relay::health::breaker::BreakerState;
 use crate::transport::{FailureClass, FencedLane, LaneName, TransportError};
 
 type Fenced = Result<Arc<dyn FencedLane>, TransportError>;
 
 /// What is asked of the broker.
-struct Asked {
+struct PendingFences {
     engine: Arc<Engine>,
     lanes: Arc<TopicLanes>,
     fencing: JoinSet<Fenced>,
-    of: HashMap<Id, Tenure>,
+    ownerships: HashMap<Id, LaneOwnership>,
 }
 
 /// Runs until the relay drains, and what was begun has ended.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     // Of one that panicked nothing is waited for any more.
-    lanes.forget_asked(engine.clock.now());
-    let mut asked = Asked { engine, lanes, fencing: JoinSet::new(), of: HashMap::new() };
-    let (engine, lanes) = (Arc::clone(&asked.engine), Arc::clone(&asked.lanes));
+    lanes.forget_fencing(engine.clock.now());
+    let mut pending = PendingFences { engine, lanes, fencing: JoinSet::new(), ownerships: HashMap::new() };
+    let (engine, lanes) = (Arc::clone(&pending.engine), Arc::clone(&pending.lanes));
     while !engine.stop.has_reached(Stage::Draining) {
-        let told = lanes.fence.notified();
-        asked.ask();
+        let notified = lanes.fencer_wakeup.notified();
+        pending.begin();
         tokio::select! {
-            Some(fenced) = asked.fencing.join_next_with_id() => asked.answered(fenced),
-            () = told => {}
+            Some(fenced) = pending.fencing.join_next_with_id() => pending.finish(fenced),
+            () = notified => {}
             () = sleep(pause(&engine, &lanes)) => {}
             () = engine.stop.reached(Stage::Draining) => {}
         }
     }
-    while !asked.of.is_empty() {
+    while !pending.ownerships.is_empty() {
         tokio::select! {
-            Some(fenced) = asked.fencing.join_next_with_id() => asked.answered(fenced),
+            Some(fenced) = pending.fencing.join_next_with_id() => pending.finish(fenced),
             () = engine.stop.reached(Stage::Ending) => return,
         }
-        lanes.keep.notify_one();
+        lanes.balancer_wakeup.notify_one();
     }
 }
 
@@ -57,8 +57,8 @@ fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
     if lanes.has_unfenced() { LANE_FENCE_WAIT_MIN } else { engine.limits.poll_interval }
 }
 
-impl Asked {
-    fn ask(&mut self) {
+impl PendingFences {
+    fn begin(&mut self) {
         let (engine, lanes) = (&self.engine, &self.lanes);
         let now = engine.clock.now();
         let is_down = matches!(engine.breaker.state(), BreakerState::Open { .. });
@@ -66,43 +66,43 @@ impl Asked {
             return;
         }
         // Begun while the lane is ours: later, it would fence the next owner.
-        let room = LANE_FENCES_AT_ONCE_MAX.saturating_sub(self.of.len());
-        for tenure in lanes.to_fence(room, now) {
+        let room = LANE_FENCES_AT_ONCE_MAX.saturating_sub(self.ownerships.len());
+        for ownership in lanes.to_fence(room, now) {
             let transport = Arc::clone(&engine.transport);
-            let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: tenure.lane() };
+            let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: ownership.lane() };
             let task = self.fencing.spawn(async move { transport.fence(name).await });
-            self.of.insert(task.id(), tenure);
+            self.ownerships.insert(task.id(), ownership);
         }
     }
 
-    fn answered(&mut self, fenced: Result<(Id, Fenced), JoinError>) {
+    fn finish(&mut self, fenced: Result<(Id, Fenced), JoinError>) {
         let id = fenced.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(tenure) = self.of.remove(&id) else { return };
-        self.lanes.note_answered(tenure);
+        let Some(ownership) = self.ownerships.remove(&id) else { return };
+        self.lanes.note_fence_ended(ownership);
         match fenced {
-            Ok((_, fenced)) => book(&self.engine, &self.lanes, tenure, fenced),
-            Err(_panicked) => self.lanes.with_lane(tenure, |lane| lane.unfence(self.engine.clock.now())),
+            Ok((_, fenced)) => apply(&self.engine, &self.lanes, ownership, fenced),
+            Err(_panicked) => self.lanes.with_lane(ownership, |lane| lane.unfence(self.engine.clock.now())),
         }
     }
 }
 
-fn book(engine: &Engine, lanes: &TopicLanes, tenure: Tenure, fenced: Fenced) {
+fn apply(engine: &Engine, lanes: &TopicLanes, ownership: LaneOwnership, fenced: Fenced) {
     let now = engine.clock.now();
     match fenced {
         Ok(by) => {
             crash_point!(LANE_FENCED);
             ::metrics::counter!(metrics::LANE_FENCED, "topic" => lanes.name()).increment(1);
-            lanes.with_lane(tenure, |lane| lane.fence(by));
+            lanes.with_lane(ownership, |lane| lane.fence(by));
         }
         Err(error) => {
             ::metrics::counter!(metrics::LANE_FENCE_FAILED, "topic" => lanes.name()).increment(1);
-            tracing::warn!(%error, topic = %lanes.name(), lane = tenure.lane(), "a lane could not be fenced: trying again");
+            tracing::warn!(%error, topic = %lanes.name(), lane = ownership.lane(), "a lane could not be fenced: trying again");
             match error.class() {
                 class if class.is_outage() => engine.breaker.open(class, now),
-                FailureClass::Topic => lanes.topic.park(now + engine.limits.topic_park_duration, &error),
+                FailureClass::Topic => lanes.topic.back_off(now + engine.limits.topic_back_off_duration, &error),
                 _ => {}
             }
-            lanes.with_lane(tenure, |lane| lane.unfence(now));
+            lanes.with_lane(ownership, |lane| lane.unfence(now));
         }
     }
 }

@@ -4,24 +4,30 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::floor::{Covered, Floor};
-use super::key::Key;
-use super::page::{Found, KeyHash, Page, Scan, ScanKind, Waiting};
-use super::recent::Recent;
-use super::tenure::Tenure;
-use super::way::Way;
+use self::fence_state::FenceState;
+use self::key::Key;
+use self::low_watermark::{CoveredPage, LowWatermark};
+use self::ownership::LaneOwnership;
+use self::page::{FoundRow, KeyHash, Page, Scan, ScanKind, WaitingRow};
+use self::recent_sends::RecentSends;
 use crate::clock::BootInstant;
-use crate::limits::{LANE_KEY_UNDER_WAY_MAX, LANE_KEYS_MAX, LANE_RECHECK};
-use crate::store::{HeldLane, RowKey};
-use crate::transport::{FencedLane, Run};
+use crate::limits::{LANE_KEY_IN_FLIGHT_MAX, LANE_KEYS_MAX, LANE_RECHECK};
+use crate::store::{OwnedLane, RowKey};
+use crate::transport::{FencedLane, KeySequence};
 
 mod arrive;
 mod blocked;
+pub(crate) mod fence_state;
+pub(crate) mod key;
+pub(crate) mod low_watermark;
+pub(crate) mod ownership;
+pub(crate) mod page;
 mod reading;
+pub(crate) mod recent_sends;
 
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub(crate) tenure: Tenure,
+    pub(crate) ownership: LaneOwnership,
     /// When it was this process's already: what was written since then nobody else has touched.
     taken_at: BootInstant,
     /// Until when its rows may be sent.
@@ -29,23 +35,23 @@ pub(crate) struct Lane {
     /// Until when nothing is sent: what the last owner had in flight may still arrive.
     pub(crate) quiet_until: BootInstant,
     /// Sends nothing more, and is handed over once nothing is in flight.
-    pub(crate) is_given_up: bool,
-    pub(crate) way: Way,
+    pub(crate) is_releasing: bool,
+    pub(crate) fence_state: FenceState,
     keys: HashMap<KeyHash, Key>,
     /// Keys with a row to send and nothing in its way, each once.
     ready: VecDeque<KeyHash>,
     /// When blocked keys try again.
     blocked: BTreeSet<(BootInstant, KeyHash)>,
     /// Keys that need more of their rows read, by the first that was not kept.
-    hungry: BTreeSet<(i64, KeyHash)>,
+    to_refill: BTreeSet<(i64, KeyHash)>,
     waiting: usize,
     front: i64,
-    floor: Floor,
+    low_watermark: LowWatermark,
     has_more: bool,
     /// When the last read to the end of the lane began, unless something was committed since that it may have missed.
     covered_at: Option<BootInstant>,
     /// Rows of the last page from the front, which the next may find again.
-    again: usize,
+    reread: usize,
     /// Until when reading on is put off, where much is read again.
     front_at: BootInstant,
     /// The highest id ever read.
@@ -54,59 +60,59 @@ pub(crate) struct Lane {
     arrived_to: i64,
     late_from: i64,
     late_at: BootInstant,
-    /// When it may be read from its beginning again, and not only from its floor: see [`rest`](Self::rest).
-    back_at: BootInstant,
+    /// When it may be read from its beginning again, and not only from its low watermark: see [`note_scan_duration`](Self::note_scan_duration).
+    full_scan_at: BootInstant,
     /// When a read for late rows is again to be followed by one from the front.
     new_at: BootInstant,
     /// What the last page was read for, so that none of the three starves the others.
     last_scan: ScanKind,
-    recent: Recent,
+    recent: RecentSends,
 }
 
 impl Lane {
     pub(crate) fn new(
-        held: HeldLane,
-        way: Way,
+        held: OwnedLane,
+        fence_state: FenceState,
         valid_until: BootInstant,
         quiet_until: BootInstant,
         now: BootInstant,
     ) -> Self {
         Self {
-            tenure: Tenure::begin(held),
+            ownership: LaneOwnership::begin(held),
             taken_at: now,
             valid_until,
             quiet_until,
-            is_given_up: false,
-            way,
+            is_releasing: false,
+            fence_state,
             keys: HashMap::new(),
             ready: VecDeque::new(),
             blocked: BTreeSet::new(),
-            hungry: BTreeSet::new(),
+            to_refill: BTreeSet::new(),
             waiting: 0,
             front: 0,
-            floor: Floor::default(),
+            low_watermark: LowWatermark::default(),
             has_more: true,
             covered_at: None,
-            again: 0,
+            reread: 0,
             front_at: now,
             read_to: 0,
             arrived_to: 0,
             late_from: 0,
             late_at: now,
-            back_at: now,
+            full_scan_at: now,
             new_at: now,
             last_scan: ScanKind::Refill,
-            recent: Recent::default(),
+            recent: RecentSends::default(),
         }
     }
 
     pub(crate) fn may_send(&self, now: BootInstant) -> bool {
-        let is_unfenced = matches!(self.way, Way::Unfenced { .. });
-        !self.is_given_up && !is_unfenced && now < self.valid_until && now >= self.quiet_until
+        let is_unfenced = matches!(self.fence_state, FenceState::Unfenced { .. });
+        !self.is_releasing && !is_unfenced && now < self.valid_until && now >= self.quiet_until
     }
 
     fn depth(&self) -> usize {
-        if matches!(self.way, Way::Plain) { 1 } else { LANE_KEY_UNDER_WAY_MAX }
+        if matches!(self.fence_state, FenceState::Plain) { 1 } else { LANE_KEY_IN_FLIGHT_MAX }
     }
 
     /// Takes in a page. Returns how many of its rows became visible behind a later one of their key
@@ -120,7 +126,7 @@ impl Lane {
         let end = if left.is_empty() { page.end() } else { page.end().min(scan.front) };
         let has_more_behind = !left.is_empty() || end < self.seen_to();
         let covered = |&&(from, _): &&(i64, KeyHash)| scan.after < from && from <= end;
-        let resumed: Vec<KeyHash> = self.hungry.iter().filter(covered).map(|(_, key)| *key).collect();
+        let resumed: Vec<KeyHash> = self.to_refill.iter().filter(covered).map(|(_, key)| *key).collect();
         for key in &resumed {
             if let Some(state) = self.keys.get_mut(key) {
                 state.resume();
@@ -138,12 +144,12 @@ impl Lane {
     }
 
     /// Takes in one row; says whether it comes behind a later one of its key.
-    fn enter(&mut self, Found { key, waiting: entry, in_hand }: Found, now: BootInstant) -> bool {
+    fn enter(&mut self, FoundRow { key, waiting: entry, in_ledger }: FoundRow, now: BootInstant) -> bool {
         let last_sent = self.recent.last_sent(key);
         let is_new = self.change(key, |state| !state.is_known(entry.row) && state.enter(entry));
-        if in_hand && self.keys.get(&key).is_some_and(Key::is_free) {
+        if in_ledger && self.keys.get(&key).is_some_and(Key::is_free) {
             // In hand from an earlier time as the lane's owner: its key waits for what becomes of it.
-            self.change(key, |state| state.stand_behind(entry.row));
+            self.change(key, |state| state.move_to_in_flight(entry.row));
             self.block(key, entry.row, now + LANE_RECHECK);
         }
         is_new && last_sent.is_some_and(|last| last > entry.row.id)
@@ -160,8 +166,8 @@ impl Lane {
     }
 
     /// Takes the next row to send, where it fits into `bytes_max`; its key waits for [`done`](Self::done),
-    /// [`put_back`](Self::put_back) or [`block`](Self::block).
-    pub(crate) fn take(&mut self, bytes_max: usize) -> Option<(KeyHash, Waiting, Option<Run>)> {
+    /// [`requeue`](Self::requeue) or [`block`](Self::block).
+    pub(crate) fn take(&mut self, bytes_max: usize) -> Option<(KeyHash, WaitingRow, Option<KeySequence>)> {
         let depth = self.depth();
         loop {
             let key = *self.ready.front()?;
@@ -185,21 +191,21 @@ impl Lane {
 
     /// The lane is fenced, and so is what an earlier owner still sends.
     pub(crate) fn fence(&mut self, by: Arc<dyn FencedLane>) {
-        if let Way::Unfenced { tries, .. } = self.way {
-            self.way = Way::Fenced { by, tries };
+        if let FenceState::Unfenced { tries, .. } = self.fence_state {
+            self.fence_state = FenceState::Fenced { by, tries };
         }
     }
 
     /// Notes that the lane could not be fenced, or sends nothing more as it is; it is tried anew after a while.
     pub(crate) fn unfence(&mut self, now: BootInstant) {
-        if let Some(way) = self.way.anew(now) {
-            self.way = way;
+        if let Some(fence_state) = self.fence_state.retry(now) {
+            self.fence_state = fence_state;
         }
     }
 
     /// Notes that the way out works.
     pub(crate) fn delivered(&mut self) {
-        if let Way::Fenced { tries, .. } = &mut self.way {
+        if let FenceState::Fenced { tries, .. } = &mut self.fence_state {
             *tries = 0;
         }
     }
@@ -217,18 +223,18 @@ impl Lane {
 
     /// The row is delivered, dead or gone: the next of its key may go.
     pub(crate) fn done(&mut self, key: KeyHash, row: RowKey) {
-        self.taken_back(key, row, |_, _| ());
+        self.take_back(key, row, |_, _| ());
     }
 
     /// The row was not sent: it is the next of its key again.
-    pub(crate) fn put_back(&mut self, key: KeyHash, row: RowKey) {
-        self.taken_back(key, row, Key::put_back);
+    pub(crate) fn requeue(&mut self, key: KeyHash, row: RowKey) {
+        self.take_back(key, row, Key::requeue);
     }
 
-    fn taken_back(&mut self, key: KeyHash, row: RowKey, then: impl FnOnce(&mut Key, Waiting)) {
+    fn take_back(&mut self, key: KeyHash, row: RowKey, then: impl FnOnce(&mut Key, WaitingRow)) {
         if self.keys.contains_key(&key) {
             self.change(key, |state| {
-                if let Some(back) = state.taken_back(row) {
+                if let Some(back) = state.take_back(row) {
                     then(state, back);
                 }
             });
@@ -243,15 +249,15 @@ impl Lane {
             state.is_ready = true;
             self.ready.push_back(key);
         }
-        let hungry_from = state.hungry_from();
-        if state.hungry_from != hungry_from {
-            if let Some(from) = state.hungry_from {
-                self.hungry.remove(&(from, key));
+        let refill_from = state.refill_from();
+        if state.refill_from != refill_from {
+            if let Some(from) = state.refill_from {
+                self.to_refill.remove(&(from, key));
             }
-            if let Some(from) = hungry_from {
-                self.hungry.insert((from, key));
+            if let Some(from) = refill_from {
+                self.to_refill.insert((from, key));
             }
-            state.hungry_from = hungry_from;
+            state.refill_from = refill_from;
         }
         if state.is_done() && !state.is_ready {
             self.keys.remove(&key);
@@ -269,10 +275,10 @@ impl Lane {
     /// of room: it comes with the next page from there, as of a key that nobody has seen.
     fn forget(&mut self) {
         let is_only_behind = |key: &KeyHash| self.keys.get(key).is_some_and(|state| state.is_only_behind(self.front));
-        let beyond = self.hungry.range((self.front + 1, KeyHash::MIN)..);
+        let beyond = self.to_refill.range((self.front + 1, KeyHash::MIN)..);
         let forgotten: Vec<(i64, KeyHash)> = beyond.filter(|(_, key)| is_only_behind(key)).copied().collect();
         for (from, key) in forgotten {
-            self.hungry.remove(&(from, key));
+            self.to_refill.remove(&(from, key));
             self.keys.remove(&key);
             (self.has_more, self.covered_at) = (true, None);
         }
@@ -284,13 +290,13 @@ impl Lane {
     }
 
     /// Whether a row is under way: being read, sent, or its failure is being written.
-    pub(crate) fn is_sending(&self) -> bool {
-        self.keys.values().any(Key::is_sending)
+    pub(crate) fn has_in_flight(&self) -> bool {
+        self.keys.values().any(Key::has_in_flight)
     }
 
     /// Whether everything that was committed before was read, sent and answered, but for keys that are blocked.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.has_more && self.hungry.is_empty() && self.ready.is_empty() && !self.is_sending()
+        !self.has_more && self.to_refill.is_empty() && self.ready.is_empty() && !self.has_in_flight()
     }
 
     pub(crate) fn has_ready(&self, now: BootInstant) -> bool {

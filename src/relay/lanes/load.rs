@@ -1,8 +1,8 @@
 //! The rows whose turn it is, with all that is sent of them.
 
-use super::topic::{TopicLanes, Turn, is_young};
+use super::topic::{TopicLanes, Turn, is_fresh};
 use crate::relay::engine::Engine;
-use crate::relay::store_call::store_call;
+use crate::relay::engine::store_call::store_call;
 use crate::store::{LaneStore, Loaded, RowKey, StoreError};
 
 /// What came along with its commit, and what the store has of the others.
@@ -13,10 +13,10 @@ pub(super) async fn load(
     turns: impl Iterator<Item = &Turn>,
 ) -> Result<Vec<Loaded>, StoreError> {
     let now = engine.clock.now();
-    let (mut carried, mut to_read) = (Vec::new(), Vec::new());
+    let (mut inline, mut to_read) = (Vec::new(), Vec::new());
     for turn in turns {
-        match lanes.carried(turn, now) {
-            Some(row) => carried.push(row),
+        match lanes.take_inline(turn, now) {
+            Some(row) => inline.push(row),
             None => to_read.push(turn.waiting.row),
         }
     }
@@ -25,12 +25,12 @@ pub(super) async fn load(
         loaded = read(engine, store, lanes, &to_read).await?;
         // The database may have taken its time, and others theirs with what was young before.
         let now = engine.clock.now();
-        if !carried.iter().all(|row| is_young(row, now)) {
-            let old: Vec<RowKey> = carried.drain(..).map(|carried| carried.row.key).collect();
+        if !inline.iter().all(|row| is_fresh(row, now)) {
+            let old: Vec<RowKey> = inline.drain(..).map(|inline| inline.row.key).collect();
             loaded.extend(read(engine, store, lanes, &old).await?);
         }
     }
-    loaded.extend(carried.into_iter().map(|carried| Loaded::Row(carried.row)));
+    loaded.extend(inline.into_iter().map(|inline| Loaded::Row(inline.row)));
     Ok(loaded)
 }
 

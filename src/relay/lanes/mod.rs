@@ -1,9 +1,9 @@
 //! Ordered topics: lanes, their leases, and the order of their keys.
 //!
 //! ```text
-//! commit hook ─ woken ─┐                                  ┌─ delivered: the next row of the key; settler ─ settle
+//! commit hook ─ pending reads ─┐                                  ┌─ delivered: the next row of the key; settler ─ settle
 //!                      ├─ reader ─ entries ─ rows ─ send ─┤
-//! keeper ─ leases ─────┘                                  └─ failed: the key waits; settler ─ fail, dead
+//! balancer ─ leases ─────┘                                  └─ failed: the key waits; settler ─ fail, dead
 //! ```
 //!
 //! A lane's rows are read by id, without what they carry; one row of each key is under way, and what it carries is read when
@@ -13,22 +13,13 @@
 //! A lane of a fenced topic is fenced before anything is sent from it, by the fencer, and again after its way out closed.
 //! Several rows of a key are under way then; one that fails takes those behind it back.
 
-pub(crate) mod all;
-pub(crate) mod arrivals;
-pub(crate) mod commits;
+pub(crate) mod balancer;
 pub(crate) mod failures;
 pub(crate) mod fencer;
-pub(crate) mod fitness;
-pub(crate) mod floor;
-pub(crate) mod hold;
-pub(crate) mod keeper;
-pub(crate) mod key;
+pub(crate) mod in_flight;
 pub(crate) mod lane;
 pub(crate) mod load;
-pub(crate) mod page;
+pub(crate) mod node_health;
+pub(crate) mod ordered_topics;
 pub(crate) mod reader;
-pub(crate) mod recent;
-pub(crate) mod tenure;
 pub(crate) mod topic;
-pub(crate) mod way;
-pub(crate) mod woken;

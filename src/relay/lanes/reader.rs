@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::failures::give_up_poisoned;
-use super::hold::LaneHold;
+use super::failures::dead_letter_poisoned;
+use super::in_flight::InFlightRow;
+use super::lane::ownership::LaneOwnership;
+use super::lane::page::{KeyHash, Scan};
 use super::load::load;
-use super::page::{KeyHash, Scan};
-use super::tenure::Tenure;
 use super::topic::{TopicLanes, Turn};
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
@@ -18,30 +18,30 @@ use crate::limits::{
     LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MIN, LANE_PAUSE_MIN, LANE_READ_ROWS_MAX, LANE_RECHECK, LANES_READ_MAX,
 };
 use crate::metrics;
-use crate::relay::breaker::BreakerState;
 use crate::relay::engine::Engine;
-use crate::relay::entry::{Holder, Progress};
-use crate::relay::ledger::Reservation;
-use crate::relay::outgoing::{Offer, Offered, Outgoing, Way};
+use crate::relay::engine::outgoing::{Offer, Offered, Outgoing, SendMode};
+use crate::relay::engine::rows::{Holder, Reservation};
+use crate::relay::engine::stop::Stage;
+use crate::relay::engine::store_call::store_call;
+use crate::relay::health::breaker::BreakerState;
+use crate::relay::ledger::entry::Progress;
 use crate::relay::path::Path;
-use crate::relay::stop::Stage;
-use crate::relay::store_call::store_call;
 use crate::relay::topics::Gate;
 use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
 
 /// Behind which lanes the next round begins, so that none waits for those before it.
 #[derive(Default)]
-struct Turns {
+struct RoundRobin {
     read: u16,
     send: u16,
 }
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let mut turns = Turns::default();
+    let mut cursor = RoundRobin::default();
     while !engine.stop.has_reached(Stage::Draining) {
-        let woken = lanes.wake.notified();
-        let stepped = step(&engine, &lanes, &mut turns).await;
+        let wakeup = lanes.reader_wakeup.notified();
+        let stepped = step(&engine, &lanes, &mut cursor).await;
         // A lock in the way is in every node's way: to leave the lanes to others helps nobody.
         let has_failed = matches!(&stepped, Err(error) if !matches!(error, StoreError::Conflict(_)));
         lanes.note_read(has_failed, engine.clock.now());
@@ -50,17 +50,17 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
             Err(error) => {
                 ::metrics::counter!(metrics::LANE_READ_FAILED).increment(1);
                 tracing::warn!(%error, topic = %lanes.name(), "lanes could not be read: trying again");
-                rest(&engine).await;
+                sleep_poll_interval(&engine).await;
                 true
             }
         };
         // Whoever waits for the relay to be idle looks again.
-        engine.ledger.look_again();
+        engine.ledger.notify_waiters();
         if did_something {
             continue;
         }
         tokio::select! {
-            () = woken => {}
+            () = wakeup => {}
             () = sleep(pause(&engine, &lanes)) => {}
             () = engine.stop.reached(Stage::Draining) => {}
         }
@@ -74,7 +74,7 @@ fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
     at.map_or(poll, |at| engine.clock.now().until(at)).clamp(LANE_PAUSE_MIN.min(poll), poll)
 }
 
-async fn rest(engine: &Engine) {
+async fn sleep_poll_interval(engine: &Engine) {
     tokio::select! {
         () = sleep(engine.limits.poll_interval) => {}
         () = engine.stop.reached(Stage::Draining) => {}
@@ -82,7 +82,7 @@ async fn rest(engine: &Engine) {
 }
 
 /// Reads what is to be read and sends what may go; says whether there was anything.
-async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turns: &mut Turns) -> Result<bool, StoreError> {
+async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundRobin) -> Result<bool, StoreError> {
     let Some(store) = engine.store.lanes() else { return Ok(false) };
     count_late(lanes, lanes.refresh(engine.clock.now()));
     if !may_work(engine, lanes) {
@@ -90,17 +90,17 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, turns: &mut Turns) 
     }
     // What can be sent already goes while more is read.
     if lanes.ready(engine.clock.now()) {
-        let read = read(engine, store, lanes, &mut turns.read);
+        let read = read(engine, store, lanes, &mut cursor.read);
         // Both to their ends: what was taken to be sent has to get somewhere, whatever becomes of the read.
-        let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut turns.send));
+        let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut cursor.send));
         if let (Err(_), Err(error)) = (&has_read, &has_sent) {
             tracing::warn!(%error, topic = %lanes.name(), "nor could rows of lanes be read");
         }
         let (has_read, has_sent) = (has_read?, has_sent?);
         return Ok(has_read || has_sent);
     }
-    let has_read = read(engine, store, lanes, &mut turns.read).await?;
-    let has_sent = send(engine, store, lanes, &mut turns.send).await?;
+    let has_read = read(engine, store, lanes, &mut cursor.read).await?;
+    let has_sent = send(engine, store, lanes, &mut cursor.send).await?;
     Ok(has_read || has_sent)
 }
 
@@ -118,23 +118,25 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: 
         return Ok(false);
     }
     let rows_max = page_rows(wanted.len());
-    let scan = |(tenure, scan): &(Tenure, Scan)| LaneScan {
-        lane: tenure.lane(),
+    let scan = |(ownership, scan): &(LaneOwnership, Scan)| LaneScan {
+        lane: ownership.lane(),
         after: scan.after,
-        rows_max: rows_max + scan.again,
+        rows_max: rows_max + scan.reread,
     };
     let scans: Vec<LaneScan> = wanted.iter().map(scan).collect();
     let entries = store_call("lane_entries", store.lane_entries(&lanes.name(), &scans)).await;
     let read_at = (now, engine.clock.now());
     if matches!(entries, Err(StoreError::TimedOut { .. })) {
-        wanted.iter().for_each(|(tenure, scan)| lanes.with_lane(*tenure, |lane| lane.rest(*scan, read_at)));
+        wanted
+            .iter()
+            .for_each(|(ownership, scan)| lanes.with_lane(*ownership, |lane| lane.note_scan_duration(*scan, read_at)));
     }
     let entries = entries?;
-    let (mut rest, mut late) = (&entries[..], 0);
+    let (mut remaining, mut late) = (&entries[..], 0);
     for (place, scan) in wanted.iter().enumerate() {
-        let (page, behind) = rest.split_at(rest.partition_point(|entry| entry.scan <= place));
-        rest = behind;
-        late += note(engine, lanes, *scan, page, page.len() == rows_max + scan.1.again, read_at);
+        let (page, behind) = remaining.split_at(remaining.partition_point(|entry| entry.scan <= place));
+        remaining = behind;
+        late += note(engine, lanes, *scan, page, page.len() == rows_max + scan.1.reread, read_at);
     }
     count_late(lanes, late);
     Ok(!entries.is_empty())
@@ -154,7 +156,7 @@ fn page_rows(lanes: usize) -> usize {
 fn note(
     engine: &Engine,
     lanes: &TopicLanes,
-    scan: (Tenure, Scan),
+    scan: (LaneOwnership, Scan),
     page: &[crate::store::LaneEntry],
     is_full: bool,
     read_at: (BootInstant, BootInstant),
@@ -186,8 +188,8 @@ async fn send(
     if admission.rows() == 0 {
         return Ok(false);
     }
-    let mut turns = Taken::new(lanes, lanes.take(turn, admission.rows(), room.bytes(), engine.clock.now()));
-    turns.pass_by(|row| engine.ledger.progress(row).is_some(), engine.clock.now() + LANE_RECHECK);
+    let mut turns = TakenRows::new(lanes, lanes.take(turn, admission.rows(), room.bytes(), engine.clock.now()));
+    turns.block_known(|row| engine.ledger.progress(row).is_some(), engine.clock.now() + LANE_RECHECK);
     let sent = send_taken(engine, store, turns, &mut room).await;
     admission.end(matches!(sent, Ok(true)));
     sent
@@ -196,7 +198,7 @@ async fn send(
 async fn send_taken(
     engine: &Arc<Engine>,
     store: &dyn LaneStore,
-    mut taken: Taken<'_>,
+    mut taken: TakenRows<'_>,
     room: &mut Reservation,
 ) -> Result<bool, StoreError> {
     if taken.turns.is_empty() {
@@ -214,11 +216,11 @@ async fn send_taken(
     let mut later = HashSet::new();
     for row in loaded {
         let Some(turn) = taken.turns.get(&row.key()) else { continue };
-        let key = (turn.tenure.lane(), turn.key);
+        let key = (turn.ownership.lane(), turn.key);
         // Of a key that has several here none goes past one that does not.
         let goes = match row {
             row if taken.stopped.contains(&key) => {
-                taken.put_back(row.key());
+                taken.requeue(row.key());
                 continue;
             }
             Loaded::Poisoned(row) => {
@@ -241,22 +243,22 @@ async fn send_taken(
     outgoing.send();
     // Settled by somebody else, or taken away by hand.
     for (row, turn) in taken.turns.extract_if(|row, _| !later.contains(row)) {
-        hold(lanes, turn, 0).done(row);
+        in_flight_row(lanes, turn, 0).done(row);
     }
-    give_up_poisoned(engine, lanes, poisoned, &mut taken.turns).await;
+    dead_letter_poisoned(engine, lanes, poisoned, &mut taken.turns).await;
     has_sent |= send_suspects(engine, &mut taken, suspects, room).await;
     Ok(has_sent)
 }
 
 /// Rows that were taken and not yet sent; dropped in between, they go back to their lanes.
-struct Taken<'a> {
+struct TakenRows<'a> {
     lanes: &'a Arc<TopicLanes>,
     turns: HashMap<RowKey, Turn>,
     /// Keys of which a row does not go, each with its lane.
     stopped: HashSet<(u16, KeyHash)>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> TakenRows<'a> {
     fn new(lanes: &'a Arc<TopicLanes>, turns: Vec<Turn>) -> Self {
         let turns = turns.into_iter().map(|turn| (turn.waiting.row, turn)).collect();
         Self { lanes, turns, stopped: HashSet::new() }
@@ -264,18 +266,18 @@ impl<'a> Taken<'a> {
 
     /// Blocks what is in hand from an earlier time as the lane's owner: its answer, or its settling, is waited for. Before
     /// it is read: settled between that and the send, it would be sent again.
-    fn pass_by(&mut self, is_in_hand: impl Fn(RowKey) -> bool, until: BootInstant) {
-        for (row, turn) in self.turns.extract_if(|row, _| is_in_hand(*row)) {
-            self.stopped.insert((turn.tenure.lane(), turn.key));
-            hold(self.lanes, turn, 0).block(row, until);
+    fn block_known(&mut self, is_in_ledger: impl Fn(RowKey) -> bool, until: BootInstant) {
+        for (row, turn) in self.turns.extract_if(|row, _| is_in_ledger(*row)) {
+            self.stopped.insert((turn.ownership.lane(), turn.key));
+            in_flight_row(self.lanes, turn, 0).block(row, until);
         }
     }
 }
 
-impl Taken<'_> {
-    fn put_back(&mut self, row: RowKey) {
+impl TakenRows<'_> {
+    fn requeue(&mut self, row: RowKey) {
         if let Some(turn) = self.turns.remove(&row) {
-            hold(self.lanes, turn, 0).put_back(row);
+            in_flight_row(self.lanes, turn, 0).requeue(row);
         }
     }
 
@@ -293,24 +295,24 @@ impl Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for TakenRows<'_> {
     fn drop(&mut self) {
         for (row, turn) in self.turns.drain() {
-            hold(self.lanes, turn, 0).put_back(row);
+            in_flight_row(self.lanes, turn, 0).requeue(row);
         }
     }
 }
 
-fn hold(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> LaneHold {
-    LaneHold { lanes: Arc::clone(lanes), tenure: turn.tenure, key: turn.key, epoch, run: turn.run }
+fn in_flight_row(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> InFlightRow {
+    InFlightRow { lanes: Arc::clone(lanes), ownership: turn.ownership, key: turn.key, epoch, run: turn.run }
 }
 
 /// How a row leaves; `None` where its lane has no way out now, or an earlier row of its key failed.
-fn way(lanes: &TopicLanes, hold: &LaneHold) -> Option<Way> {
-    match &hold.run {
-        None => Some(Way::Plain),
+fn send_mode(lanes: &TopicLanes, in_flight: &InFlightRow) -> Option<SendMode> {
+    match &in_flight.run {
+        None => Some(SendMode::Plain),
         Some(run) if run.has_failed() => None,
-        Some(run) => lanes.fenced(hold.tenure).map(|by| Way::Fenced(by, run.clone())),
+        Some(run) => lanes.fenced(in_flight.ownership).map(|by| SendMode::Fenced(by, run.clone())),
     }
 }
 
@@ -324,31 +326,32 @@ fn offer(
     outgoing: &mut Outgoing<'_>,
     room: &mut Reservation,
 ) -> bool {
-    let (key, again, term_ends_at) = (row.key, row.failures > 0, turn.valid_until);
-    let hold = hold(lanes, turn, row.epoch);
-    let way = way(lanes, &hold).filter(|_| may_work(engine, lanes) && (alone || !lanes.topic.is_gated()));
-    let Some(way) = way else {
-        hold.put_back(key);
+    let (key, is_resend, term_ends_at) = (row.key, row.failures > 0, turn.valid_until);
+    let in_flight = in_flight_row(lanes, turn, row.epoch);
+    let send_mode =
+        send_mode(lanes, &in_flight).filter(|_| may_work(engine, lanes) && (alone || !lanes.topic.is_gated()));
+    let Some(send_mode) = send_mode else {
+        in_flight.requeue(key);
         return false;
     };
     // Before it is sent: the answer may be there before this returns.
-    lanes.with_lane(hold.tenure, |lane| lane.sent(hold.key, key));
+    lanes.with_lane(in_flight.ownership, |lane| lane.sent(in_flight.key, key));
     let offer = Offer {
         row,
         topic: &lanes.topic,
-        holder: Holder::Lane(hold.clone()),
-        way,
+        holder: Holder::Lane(in_flight.clone()),
+        send_mode,
         term_ends_at,
         path: Path::Lane,
         committed_at: lanes.committed_at(key),
         alone,
-        again,
+        is_resend,
     };
     match outgoing.offer(offer, room) {
         Offered::Sent => return true,
-        Offered::Late => hold.put_back(key),
+        Offered::Late => in_flight.requeue(key),
         // Only rows in nobody's hand are read, so this is one that came into it meanwhile.
-        Offered::Known(_) => hold.block(key, engine.clock.now() + LANE_RECHECK),
+        Offered::Known(_) => in_flight.block(key, engine.clock.now() + LANE_RECHECK),
     }
     false
 }
@@ -356,7 +359,7 @@ fn offer(
 /// Sends each suspect with nothing else of its topic in flight, so that a refusal is about that one record.
 async fn send_suspects(
     engine: &Arc<Engine>,
-    taken: &mut Taken<'_>,
+    taken: &mut TakenRows<'_>,
     suspects: Vec<Row>,
     room: &mut Reservation,
 ) -> bool {
@@ -365,7 +368,7 @@ async fn send_suspects(
     }
     let (lanes, patience) = (taken.lanes, engine.limits.claim_window_duration);
     let gate = Gate::close(&lanes.topic);
-    let alone = gate.is_some() && timeout(patience, lanes.topic.emptied()).await.is_ok();
+    let alone = gate.is_some() && timeout(patience, lanes.topic.wait_until_idle()).await.is_ok();
     let mut has_sent = false;
     for row in suspects {
         if alone && lanes.topic.in_flight() == 0 {
@@ -373,9 +376,9 @@ async fn send_suspects(
             has_sent |= taken.offer(engine, row, true, &mut outgoing, room);
             outgoing.send();
             // Its answer may take longer: then the others stay suspects.
-            let _ = timeout(patience, lanes.topic.emptied()).await;
+            let _ = timeout(patience, lanes.topic.wait_until_idle()).await;
         } else if let Some(turn) = taken.turns.remove(&row.key) {
-            hold(lanes, turn, row.epoch).block(row.key, engine.clock.now() + LANE_RECHECK);
+            in_flight_row(lanes, turn, row.epoch).block(row.key, engine.clock.now() + LANE_RECHECK);
         }
     }
     has_sent

@@ -9,50 +9,53 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::arrivals::Arrivals;
-use super::commits::Commits;
+use self::arrivals::Arrivals;
+use self::commits::Commits;
+use self::pending_reads::PendingReads;
 use super::lane::Lane;
-use super::page::{Found, KeyHash, Page, Scan, Waiting};
-use super::tenure::Tenure;
-use super::way::Way;
-use super::woken::Woken;
+use super::lane::fence_state::FenceState;
+use super::lane::ownership::LaneOwnership;
+use super::lane::page::{FoundRow, KeyHash, Page, Scan, WaitingRow};
 use crate::clock::BootInstant;
-use crate::limits::LANE_CARRIED_AGE_MAX;
-use crate::relay::queue::Carried;
+use crate::limits::LANE_INLINE_AGE_MAX;
+use crate::relay::direct::queue::InlineRow;
 use crate::relay::topics::TopicState;
 use crate::store::{LaneCount, LaneEntry, LaneView, RowKey};
-use crate::transport::{FencedLane, Run};
+use crate::transport::{FencedLane, KeySequence};
 
+pub(crate) mod arrivals;
+pub(crate) mod commits;
 mod committed;
+pub(crate) mod pending_reads;
 
 #[derive(Debug)]
 pub(crate) struct TopicLanes {
     pub(crate) topic: Arc<TopicState>,
     owned: Mutex<BTreeMap<u16, Lane>>,
     /// How lanes go on that somebody else fenced, should they be taken anew.
-    fenced_out: Mutex<BTreeMap<u16, Way>>,
-    /// Lanes that the broker is asked to fence, in this tenure or the one before. Until that has ended none of them is asked for again,
+    fenced_out: Mutex<BTreeMap<u16, FenceState>>,
+    /// Lanes that the broker is asked to fence, in this ownership or the one before. Until that has ended none of them is asked for again,
     /// nor handed over: it would fence whoever comes next.
-    asked: Mutex<BTreeSet<u16>>,
+    fencing: Mutex<BTreeSet<u16>>,
     /// What was committed, here or elsewhere. Apart from the lanes, because it is written by whoever commits.
-    woken: Woken,
+    pending_reads: PendingReads,
     /// What was committed here and its owners elsewhere were not told yet.
-    untold: Woken,
+    unnotified: PendingReads,
     /// When it was, and the rows that came along.
     commits: Commits,
     /// What is about to be committed here.
-    announced: Woken,
+    announced: PendingReads,
     /// What was committed here behind such an announcement.
     arrivals: Arrivals,
     view: Mutex<LaneView>,
-    /// Since when the oldest row waits that is in nobody's way, as the keeper found it.
+    /// Since when the oldest row waits that is in nobody's way, as the lane balancer found it.
     oldest: Mutex<Option<BootInstant>>,
     /// The reader may find something to do.
-    pub(crate) wake: Notify,
-    /// The keeper should look.
-    pub(crate) keep: Notify,
+    pub(crate) reader_wakeup: Notify,
+    /// The lane balancer should look.
+    pub(crate) balancer_wakeup: Notify,
     /// A lane may have to be fenced.
-    pub(crate) fence: Notify,
+    pub(crate) fencer_wakeup: Notify,
     hasher: RandomState,
     /// Rows that were read, or came with their commit, so far.
     seen: AtomicU64,
@@ -67,11 +70,11 @@ pub(crate) struct TopicLanes {
 /// A row whose turn it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
-    pub(crate) tenure: Tenure,
+    pub(crate) ownership: LaneOwnership,
     pub(crate) valid_until: BootInstant,
     pub(crate) key: KeyHash,
-    pub(crate) waiting: Waiting,
-    pub(crate) run: Option<Run>,
+    pub(crate) waiting: WaitingRow,
+    pub(crate) run: Option<KeySequence>,
 }
 
 impl TopicLanes {
@@ -80,17 +83,17 @@ impl TopicLanes {
             topic,
             owned: Mutex::default(),
             fenced_out: Mutex::default(),
-            asked: Mutex::default(),
-            woken: Woken::default(),
-            untold: Woken::default(),
+            fencing: Mutex::default(),
+            pending_reads: PendingReads::default(),
+            unnotified: PendingReads::default(),
             commits: Commits::default(),
-            announced: Woken::default(),
+            announced: PendingReads::default(),
             arrivals: Arrivals::default(),
             view: Mutex::default(),
             oldest: Mutex::default(),
-            wake: Notify::new(),
-            keep: Notify::new(),
-            fence: Notify::new(),
+            reader_wakeup: Notify::new(),
+            balancer_wakeup: Notify::new(),
+            fencer_wakeup: Notify::new(),
             hasher: RandomState::new(),
             seen: AtomicU64::new(0),
             is_prepared: AtomicBool::new(false),
@@ -143,56 +146,56 @@ impl TopicLanes {
     ///
     /// That it is committed, and its place, are known from the page that showed it; what only the database would know is
     /// whether somebody touched it since it was written. By hand anybody may, so it is not given when it has waited.
-    pub(crate) fn carried(&self, turn: &Turn, now: BootInstant) -> Option<Box<Carried>> {
-        let carried = self.commits.take_row(turn.waiting.row.id)?;
+    pub(crate) fn take_inline(&self, turn: &Turn, now: BootInstant) -> Option<Box<InlineRow>> {
+        let inline = self.commits.take_row(turn.waiting.row.id)?;
         let owned = self.owned();
-        let lane = owned.get(&turn.tenure.lane()).filter(|lane| lane.tenure == turn.tenure)?;
-        let key = carried.row.key;
-        let is_as_written = key == turn.waiting.row && lane.is_untouched(turn.key, key, carried.inserted_at);
-        (is_young(&carried, now) && is_as_written).then_some(carried)
+        let lane = owned.get(&turn.ownership.lane()).filter(|lane| lane.ownership == turn.ownership)?;
+        let key = inline.row.key;
+        let is_as_written = key == turn.waiting.row && lane.is_untouched(turn.key, key, inline.inserted_at);
+        (is_fresh(&inline, now) && is_as_written).then_some(inline)
     }
 
     /// Rows were committed to a lane in this process, of which its owner is to be told where that is another. Never waits,
     /// either.
-    pub(crate) fn is_untold(&self, lane: u16, id: Option<i64>) {
-        self.untold.note(lane, id);
+    pub(crate) fn note_unnotified(&self, lane: u16, id: Option<i64>) {
+        self.unnotified.note(lane, id);
     }
 
     /// What to tell of, without what is this node's own by now.
-    pub(crate) fn take_untold(&self) -> Vec<(u16, Option<i64>)> {
-        let mut untold = self.untold.take();
-        if !untold.is_empty() {
+    pub(crate) fn take_unnotified(&self) -> Vec<(u16, Option<i64>)> {
+        let mut unnotified = self.unnotified.take();
+        if !unnotified.is_empty() {
             let owned = self.owned();
-            untold.retain(|lane, _| !owned.contains_key(lane));
+            unnotified.retain(|lane, _| !owned.contains_key(lane));
         }
-        untold.into_iter().collect()
+        unnotified.into_iter().collect()
     }
 
     /// Anything may have been committed to any lane.
-    pub(crate) fn look_again(&self) {
-        self.owned().values_mut().for_each(|lane| lane.woken(None));
-        self.wake.notify_one();
+    pub(crate) fn scan_again(&self) {
+        self.owned().values_mut().for_each(|lane| lane.rewind(None));
+        self.reader_wakeup.notify_one();
     }
 
     /// Lets every key that waits behind a failed row try now: somebody says that what made it fail is over.
-    pub(crate) fn retry_held(&self) {
+    pub(crate) fn retry_blocked(&self) {
         self.owned().values_mut().for_each(Lane::unblock_all);
-        self.wake.notify_one();
+        self.reader_wakeup.notify_one();
     }
 
     /// What to read next, a page each of `lanes_max` lanes at most, beginning behind the lane at `turn`.
-    pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(Tenure, Scan)> {
+    pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(LaneOwnership, Scan)> {
         let owned = self.owned();
-        let wanted = in_turn(&owned, *turn).filter_map(|(_, lane)| Some((lane.tenure, lane.next_scan(now)?)));
-        let wanted: Vec<(Tenure, Scan)> = wanted.take(lanes_max).collect();
-        *turn = wanted.last().map_or(*turn, |(tenure, _)| tenure.lane());
+        let wanted = in_turn(&owned, *turn).filter_map(|(_, lane)| Some((lane.ownership, lane.next_scan(now)?)));
+        let wanted: Vec<(LaneOwnership, Scan)> = wanted.take(lanes_max).collect();
+        *turn = wanted.last().map_or(*turn, |(ownership, _)| ownership.lane());
         wanted
     }
 
     /// Takes in what was read of a lane; returns how many rows came late.
     pub(crate) fn note(
         &self,
-        (tenure, scan): (Tenure, Scan),
+        (ownership, scan): (LaneOwnership, Scan),
         entries: &[LaneEntry],
         is_full: bool,
         read_at: (BootInstant, BootInstant),
@@ -205,11 +208,11 @@ impl TopicLanes {
             let key = self.hasher.hash_one(entry.key.as_deref());
             // Where a database does not tell how old a row is, it counts from here.
             let age = if entry.age == Duration::MAX { Duration::ZERO } else { entry.age };
-            let waiting = Waiting { row: entry.row, bytes: entry.bytes, since: read_at.1 - age };
-            (delivered != Some(true)).then(|| Found { key, waiting, in_hand: delivered.is_some() })
+            let waiting = WaitingRow { row: entry.row, bytes: entry.bytes, since: read_at.1 - age };
+            (delivered != Some(true)).then(|| FoundRow { key, waiting, in_ledger: delivered.is_some() })
         };
         let mut owned = self.owned();
-        let Some(lane) = owned.get_mut(&tenure.lane()).filter(|lane| lane.tenure == tenure) else { return 0 };
+        let Some(lane) = owned.get_mut(&ownership.lane()).filter(|lane| lane.ownership == ownership) else { return 0 };
         let news = entries.iter().filter(|entry| entry.row.id > lane.seen_to()).count() as u64;
         // Looked at under the lock, behind which rows become known: none is missed between the two.
         let page = Page {
@@ -237,7 +240,7 @@ impl TopicLanes {
                 let room = if taken.is_empty() { usize::MAX } else { bytes_max.saturating_sub(bytes) };
                 let Some((key, waiting, run)) = lane.take(room) else { break };
                 bytes = bytes.saturating_add(waiting.bytes);
-                taken.push(Turn { tenure: lane.tenure, valid_until: lane.valid_until, key, waiting, run });
+                taken.push(Turn { ownership: lane.ownership, valid_until: lane.valid_until, key, waiting, run });
             }
             if taken.len() == rows_max {
                 *turn = number;
@@ -257,88 +260,88 @@ impl TopicLanes {
     }
 
     /// Does something to a row's lane, where that is still owned as it was then, and wakes the reader.
-    pub(crate) fn with_lane(&self, tenure: Tenure, change: impl FnOnce(&mut Lane)) {
-        if let Some(lane) = self.owned().get_mut(&tenure.lane()).filter(|lane| lane.tenure == tenure) {
+    pub(crate) fn with_lane(&self, ownership: LaneOwnership, change: impl FnOnce(&mut Lane)) {
+        if let Some(lane) = self.owned().get_mut(&ownership.lane()).filter(|lane| lane.ownership == ownership) {
             change(lane);
             // Once the last of its rows is back in its place, it can be fenced anew.
-            if matches!(lane.way, Way::Unfenced { .. }) {
-                self.fence.notify_one();
+            if matches!(lane.fence_state, FenceState::Unfenced { .. }) {
+                self.fencer_wakeup.notify_one();
             }
         }
-        self.wake.notify_one();
+        self.reader_wakeup.notify_one();
     }
 
     /// The way out of a fenced lane, where it has one.
-    pub(crate) fn fenced(&self, tenure: Tenure) -> Option<Arc<dyn FencedLane>> {
-        match &self.owned().get(&tenure.lane()).filter(|lane| lane.tenure == tenure)?.way {
-            Way::Fenced { by, .. } => Some(Arc::clone(by)),
-            Way::Plain | Way::Unfenced { .. } => None,
+    pub(crate) fn fenced(&self, ownership: LaneOwnership) -> Option<Arc<dyn FencedLane>> {
+        match &self.owned().get(&ownership.lane()).filter(|lane| lane.ownership == ownership)?.fence_state {
+            FenceState::Fenced { by, .. } => Some(Arc::clone(by)),
+            FenceState::Plain | FenceState::Unfenced { .. } => None,
         }
     }
 
     /// Lanes that are to be fenced now, of which the broker counts as asked from here on: nothing of them is under way, so that what
     /// goes next is the first of each key.
-    pub(crate) fn to_fence(&self, lanes_max: usize, now: BootInstant) -> Vec<Tenure> {
-        let is_due = |lane: &Lane| match lane.way {
-            Way::Unfenced { from, .. } => from <= now && now < lane.valid_until && !lane.is_given_up,
-            Way::Plain | Way::Fenced { .. } => false,
+    pub(crate) fn to_fence(&self, lanes_max: usize, now: BootInstant) -> Vec<LaneOwnership> {
+        let is_due = |lane: &Lane| match lane.fence_state {
+            FenceState::Unfenced { from, .. } => from <= now && now < lane.valid_until && !lane.is_releasing,
+            FenceState::Plain | FenceState::Fenced { .. } => false,
         };
         // Under both: who hands lanes over sees each of them owned and asked for, or neither.
-        let (owned, mut asked) = (self.owned(), self.asked());
-        let due = owned.values().filter(|lane| is_due(lane) && !lane.is_sending()).map(|lane| lane.tenure);
-        due.filter(|tenure| asked.insert(tenure.lane())).take(lanes_max).collect()
+        let (owned, mut fencing) = (self.owned(), self.fencing());
+        let due = owned.values().filter(|lane| is_due(lane) && !lane.has_in_flight()).map(|lane| lane.ownership);
+        due.filter(|ownership| fencing.insert(ownership.lane())).take(lanes_max).collect()
     }
 
     /// Lanes that the broker is asked to fence. Locked after the lanes themselves where both are.
-    pub(crate) fn asked(&self) -> MutexGuard<'_, BTreeSet<u16>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn fencing(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        self.fencing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was asked of the broker has ended.
-    pub(crate) fn note_answered(&self, tenure: Tenure) {
-        self.asked().remove(&tenure.lane());
+    pub(crate) fn note_fence_ended(&self, ownership: LaneOwnership) {
+        self.fencing().remove(&ownership.lane());
     }
 
     /// Nobody waits any more for what was asked of the broker; it is asked again after a while.
-    pub(crate) fn forget_asked(&self, now: BootInstant) {
-        let (mut owned, mut asked) = (self.owned(), self.asked());
-        for lane in std::mem::take(&mut *asked) {
+    pub(crate) fn forget_fencing(&self, now: BootInstant) {
+        let (mut owned, mut fencing) = (self.owned(), self.fencing());
+        for lane in std::mem::take(&mut *fencing) {
             owned.get_mut(&lane).into_iter().for_each(|lane| lane.unfence(now));
         }
     }
 
     /// Whether a lane waits to be fenced.
     pub(crate) fn has_unfenced(&self) -> bool {
-        self.owned().values().any(|lane| matches!(lane.way, Way::Unfenced { .. }))
+        self.owned().values().any(|lane| matches!(lane.fence_state, FenceState::Unfenced { .. }))
     }
 
     /// Gives up a lane that somebody else fenced: it is theirs, or will be taken anew.
-    pub(crate) fn lose(&self, tenure: Tenure, now: BootInstant) -> bool {
+    pub(crate) fn lose(&self, ownership: LaneOwnership, now: BootInstant) -> bool {
         let lost = {
             let mut owned = self.owned();
-            let is_held = owned.get(&tenure.lane()).is_some_and(|lane| lane.tenure == tenure);
-            is_held.then(|| owned.remove(&tenure.lane())).flatten()
+            let is_held = owned.get(&ownership.lane()).is_some_and(|lane| lane.ownership == ownership);
+            is_held.then(|| owned.remove(&ownership.lane())).flatten()
         };
         let Some(lost) = lost else { return false };
         // Two that fence each other would do so without a wait, if each began as if it were the first time.
-        if let Some(way) = lost.way.anew(now) {
-            self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).insert(tenure.lane(), way);
+        if let Some(fence_state) = lost.fence_state.retry(now) {
+            self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).insert(ownership.lane(), fence_state);
         }
-        self.keep.notify_one();
+        self.balancer_wakeup.notify_one();
         true
     }
 
     /// How a fenced lane begins that is taken.
-    pub(crate) fn way_anew(&self, lane: u16, now: BootInstant) -> Way {
+    pub(crate) fn fence_state_for(&self, lane: u16, now: BootInstant) -> FenceState {
         let fenced_out = self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).remove(&lane);
-        fenced_out.unwrap_or_else(|| Way::unfenced(now))
+        fenced_out.unwrap_or_else(|| FenceState::unfenced(now))
     }
 
     /// Whether everything handed over so far was read, sent and answered, as far as this process owns its lane.
     pub(crate) fn is_idle(&self) -> bool {
         let owned = self.owned();
         let is_owned = |lane| owned.contains_key(&lane);
-        !self.woken.any(is_owned) && !self.arrivals.any(is_owned) && owned.values().all(Lane::is_idle)
+        !self.pending_reads.any(is_owned) && !self.arrivals.any(is_owned) && owned.values().all(Lane::is_idle)
     }
 
     pub(crate) fn view(&self) -> LaneView {
@@ -366,8 +369,8 @@ impl TopicLanes {
 }
 
 /// Whether nobody had the time to delete the row by hand, or to mend it.
-pub(crate) fn is_young(carried: &Carried, now: BootInstant) -> bool {
-    carried.inserted_at.until(now) < LANE_CARRIED_AGE_MAX
+pub(crate) fn is_fresh(inline: &InlineRow, now: BootInstant) -> bool {
+    inline.inserted_at.until(now) < LANE_INLINE_AGE_MAX
 }
 
 /// All of them, beginning behind the one at `turn`.

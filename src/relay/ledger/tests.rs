@@ -1,11 +1,11 @@
 use super::*;
 use crate::message::MessageId;
-use crate::relay::gauges::Gauges;
+use crate::relay::health::gauges::Gauges;
 use crate::relay::path::Path;
 use crate::relay::topics::{TopicState, Topics};
 use crate::topic::Topic;
 
-fn entry(topic: &Arc<TopicState>) -> Entry {
+fn entry(topic: &Arc<TopicState>) -> Entry<()> {
     Entry {
         topic: Arc::clone(topic),
         holder: Holder::Lost,
@@ -23,21 +23,21 @@ fn entry(topic: &Arc<TopicState>) -> Entry {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_counts_once_and_a_row_struck_out_has_none() {
+async fn an_answer_counts_once_and_a_removed_row_has_none() {
     let topics = Topics::new([Topic::new("orders")], &Gauges::default());
     let topic = topics.get("orders").expect("it was given");
     let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));
     let mut room = ledger.reserve(10, 1_000).await;
-    let [failed, struck] = [1, 2].map(|id| RowKey { id, message_id: MessageId::new() });
-    for row in [failed, struck] {
+    let [failed, removed] = [1, 2].map(|id| RowKey { id, message_id: MessageId::new() });
+    for row in [failed, removed] {
         assert_eq!(ledger.enter(row, entry(topic), &mut room), Ok(()));
         assert_eq!(ledger.enter(row, entry(topic), &mut room), Err(Progress::InFlight));
     }
     assert!(ledger.answered(failed, false).is_some());
     assert!(ledger.answered(failed, true).is_none(), "a second answer");
     assert_eq!(ledger.enter(failed, entry(topic), &mut room), Err(Progress::Failed));
-    ledger.strike_all(&[failed, struck]);
-    assert!(ledger.answered(struck, true).is_none());
+    ledger.remove_all(&[failed, removed]);
+    assert!(ledger.answered(removed, true).is_none());
     assert_eq!((ledger.len(), topic.in_flight()), (0, 0));
 }
 
@@ -58,21 +58,21 @@ async fn no_lease_is_extended_and_nothing_is_kept_that_nobody_answers_for() {
     ledger.answered(failed, false);
     ledger.answered(delivered, true);
     assert_eq!(ledger.leases_to_extend(at(25)).len(), 2, "a failure is written at once");
-    let given_up = |sent_before, now| -> Vec<RowKey> {
-        ledger.give_up_unanswered(at(sent_before), at(now)).into_iter().map(|(row, _)| row).collect()
+    let abandoned = |sent_before, now| -> Vec<RowKey> {
+        ledger.abandon_unanswered(at(sent_before), at(now)).into_iter().map(|(row, _)| row).collect()
     };
-    assert_eq!(given_up(0, 25), []);
-    ledger.lose_ended_leases(at(31));
-    assert_eq!(given_up(0, 31), [failed]);
+    assert_eq!(abandoned(0, 25), []);
+    ledger.drop_expired_leases(at(31));
+    assert_eq!(abandoned(0, 31), [failed]);
     let late = 60 + ANSWER_GRACE.as_secs();
-    assert_eq!((given_up(1, 60), given_up(1, late - 1), given_up(1, late)), (vec![], vec![], vec![forgotten]));
+    assert_eq!((abandoned(1, 60), abandoned(1, late - 1), abandoned(1, late)), (vec![], vec![], vec![forgotten]));
     assert_eq!(ledger.leases_to_extend(at(late)), []);
     assert_eq!((ledger.len(), topic.in_flight()), (1, 0), "what was delivered is never sent again by this process");
 }
 
 /// The row was given up while its failure was being written, and is sent anew: the answer to that send is not lost with the failure.
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_is_written_late_strikes_out_no_later_send() {
+async fn a_failure_that_is_written_late_removes_no_later_send() {
     let topics = Topics::new([Topic::new("orders")], &Gauges::default());
     let topic = topics.get("orders").expect("it was given");
     let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));
@@ -82,16 +82,16 @@ async fn a_failure_that_is_written_late_strikes_out_no_later_send() {
     let row = RowKey { id: 1, message_id: MessageId::new() };
     assert_eq!(ledger.enter(row, Entry { holder: under(0), ..entry(topic) }, &mut room), Ok(()));
     ledger.answered(row, false);
-    ledger.lose_ended_leases(at(31));
-    assert_eq!(ledger.give_up_unanswered(at(0), at(31)).len(), 1);
+    ledger.drop_expired_leases(at(31));
+    assert_eq!(ledger.abandon_unanswered(at(0), at(31)).len(), 1);
     for holder in [under(1), Holder::Lost] {
         assert_eq!(ledger.enter(row, Entry { holder, ..entry(topic) }, &mut room), Ok(()));
-        ledger.strike_failed(row, Some(0));
+        ledger.remove_failed(row, Some(0));
         assert!(ledger.answered(row, true).is_some(), "the send is still waited for");
-        ledger.strike(row);
+        ledger.remove(row);
     }
     assert_eq!(ledger.enter(row, Entry { holder: under(2), ..entry(topic) }, &mut room), Ok(()));
     ledger.answered(row, false);
-    ledger.strike_failed(row, Some(2));
+    ledger.remove_failed(row, Some(2));
     assert_eq!((ledger.len(), topic.in_flight()), (0, 0), "its own failure strikes it out");
 }

@@ -9,7 +9,7 @@ use crate::metrics;
 use crate::relay::{Backlog, RelayBuilder};
 use crate::store::{Call, Fault, StoreError};
 use crate::topic::Topic;
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 fn counts(backlog: &Backlog) -> Vec<(&str, usize, usize, usize)> {
     backlog.topics.iter().map(|of| (&*of.topic, of.live, of.due, of.dead)).collect()
@@ -21,17 +21,19 @@ async fn the_backlog_tells_every_topic_of_the_relay_and_of_the_tables() {
     let relay = world.start().await;
     assert_eq!(counts(&relay.backlog().await.unwrap()), [("invoices", 0, 0, 0), ("orders", 0, 0, 0)]);
 
-    world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), |envelope| &*envelope.topic == "orders");
+    world
+        .broker
+        .respond_when(ScriptedResponse::Fail(FailureClass::RecordRefused), |envelope| &*envelope.topic == "orders");
     world.commit("orders");
     world.drained().await;
     world.broker.hold();
     world.commit_and_hand_over("invoices");
-    world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    world.until("it is in flight", || world.broker.in_flight() == 1).await;
     world.commit("nobody-s");
     tokio::time::sleep(Duration::from_secs(7)).await;
     let backlog = relay.backlog().await.unwrap();
     assert_eq!(counts(&backlog), [("invoices", 1, 0, 0), ("nobody-s", 1, 1, 0), ("orders", 0, 0, 1)]);
-    assert_eq!((backlog.live(), backlog.due(), backlog.dead()), (2, 1, 1));
+    assert_eq!((backlog.live(), backlog.due(), backlog.dead_letters()), (2, 1, 1));
     assert!(backlog.overdue_by() >= Duration::from_secs(7), "{backlog:?}");
     assert_eq!(backlog.topic("no such topic"), None);
 }

@@ -9,7 +9,7 @@ use crate::limits::{ATTEMPTS_MAX, ERROR_TEXT_BYTES_MAX, Limits, STALENESS, TEMPO
 use crate::retry::Fixed;
 use crate::store::{Call, InsertOptions};
 use crate::topic::Topic;
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 fn commit_large(world: &World, bytes: usize) {
     let mut envelope = envelope("orders");
@@ -38,7 +38,7 @@ async fn a_settle_removes_no_more_rows_than_it_may() {
     for _ in 0..95 {
         world.commit_and_hand_over("orders");
     }
-    world.until("all are in flight", || world.broker.unanswered() == 95).await;
+    world.until("all are in flight", || world.broker.in_flight() == 95).await;
     world.broker.release();
     world.drained().await;
     assert!(world.store.calls(Call::Settle) >= 10);
@@ -59,7 +59,7 @@ async fn a_claim_takes_no_more_bytes_than_it_may_but_always_a_row() {
 
 /// The claim has locked them all, so that the other worker, which looks meanwhile, finds nothing.
 #[tokio::test(start_paused = true)]
-async fn what_a_claim_leaves_for_its_bytes_waits_for_no_look() {
+async fn what_a_claim_leaves_for_its_bytes_waits_for_no_poll() {
     let mut world = World::new();
     world.limits = Limits { claim_bytes_max: 10_000, claim_workers: 2, ..world.limits };
     world.broker.hold();
@@ -67,7 +67,7 @@ async fn what_a_claim_leaves_for_its_bytes_waits_for_no_look() {
         commit_large(&world, 5_000);
     }
     let _relay = world.start().await;
-    world.until("a claim is under way", || world.broker.unanswered() == 2).await;
+    world.until("a claim is under way", || world.broker.in_flight() == 2).await;
     world.until("the other worker found nothing", || world.store.calls(Call::Claim) >= 2).await;
     let began = Instant::now();
     world.broker.release();
@@ -84,10 +84,10 @@ async fn no_more_bytes_are_in_flight_than_may_be() {
     }
     world.broker.hold();
     let _relay = world.start().await;
-    world.until("some are in flight", || world.broker.unanswered() > 0).await;
+    world.until("some are in flight", || world.broker.in_flight() > 0).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     // Each claim may exceed its share by the one row that it always takes.
-    assert!(world.broker.unanswered() <= 12, "{} of 1,000 bytes are in flight", world.broker.unanswered());
+    assert!(world.broker.in_flight() <= 12, "{} of 1,000 bytes are in flight", world.broker.in_flight());
     world.broker.release();
     world.drained().await;
 }
@@ -96,7 +96,7 @@ async fn no_more_bytes_are_in_flight_than_may_be() {
 async fn a_temporary_failure_waits_no_longer_than_its_bound() {
     let mut world = World::new();
     world.topics = vec![Topic::new("orders").retry(Fixed::seconds(&[86_400]))];
-    world.broker.answer_next(1, Answer::Fail(FailureClass::Temporary));
+    world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Temporary));
     let _relay = world.start().await;
     let start = tokio::time::Instant::now();
     world.commit_and_hand_over("orders");
@@ -126,9 +126,9 @@ async fn no_more_claims_are_open_at_once_than_may_be() {
         }
         world.broker.hold();
         let _relay = world.start().await;
-        world.until("they are open", || world.broker.unanswered() >= 10 * claim_workers).await;
+        world.until("they are open", || world.broker.in_flight() >= 10 * claim_workers).await;
         tokio::time::sleep(world.limits.claim_window_duration / 2).await;
-        assert_eq!(world.broker.unanswered(), 10 * claim_workers);
+        assert_eq!(world.broker.in_flight(), 10 * claim_workers);
         world.broker.release();
         world.drained().await;
     }
@@ -143,7 +143,7 @@ async fn no_more_settles_are_under_way_at_once_than_may_be() {
         world.broker.hold();
         let _relay = world.start().await;
         let keys: Vec<_> = (0..5).map(|_| world.commit_and_hand_over("orders")).collect();
-        world.until("they are in flight", || world.broker.unanswered() == keys.len()).await;
+        world.until("they are in flight", || world.broker.in_flight() == keys.len()).await;
         let locks: Vec<_> = keys.iter().map(|key| world.store.lock(*key).unwrap()).collect();
         world.broker.release();
         // Each tries without a wait first.
@@ -157,14 +157,14 @@ async fn no_more_settles_are_under_way_at_once_than_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_given_up_after_as_many_attempts_as_a_topic_has_by_itself() {
+async fn a_message_is_dead_lettered_after_the_default_attempts() {
     let mut world = World::new();
     world.topics = vec![Topic::new("orders")];
-    world.broker.answer_matching(Answer::Fail(FailureClass::Record), |_| true);
+    world.broker.respond_when(ScriptedResponse::Fail(FailureClass::Record), |_| true);
     let _relay = world.start().await;
     let began = tokio::time::Instant::now();
     world.commit_and_hand_over("orders");
-    while world.store.dead_rows().is_empty() {
+    while world.store.dead_letter_rows().is_empty() {
         assert!(began.elapsed() < Duration::from_secs(7_200), "{} attempts", world.broker.sends());
         tokio::time::sleep(Duration::from_secs(10)).await;
     }

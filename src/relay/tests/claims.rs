@@ -3,12 +3,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::World;
-use crate::limits::{Limits, SEND_GROUP_ROWS_MAX};
-use crate::store::{Call, Fault, MemoryStore, StoreError, Term};
-use crate::transport::{Answer, FailureClass};
+use crate::limits::{Limits, SEND_BATCH_ROWS_MAX};
+use crate::store::{Call, ClaimMode, Fault, MemoryStore, StoreError};
+use crate::transport::{FailureClass, ScriptedResponse};
 
-fn both_terms() -> [(Term, World); 2] {
-    [(Term::Locked, World::new()), (Term::Leased, World::on(MemoryStore::leasing()))]
+fn both_terms() -> [(ClaimMode, World); 2] {
+    [(ClaimMode::Locked, World::new()), (ClaimMode::Leased, World::on(MemoryStore::leasing()))]
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,11 +65,11 @@ async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_la
         let key = world.commit("orders");
         let _relay = world.start().await;
         world
-            .until("the claim was closed", || world.store.live_rows()[0].epoch > i32::from(term == Term::Leased))
+            .until("the claim was closed", || world.store.live_rows()[0].epoch > i32::from(term == ClaimMode::Leased))
             .await;
-        assert_eq!(world.broker.unanswered(), 1, "{term:?}");
+        assert_eq!(world.broker.in_flight(), 1, "{term:?}");
         tokio::time::sleep(Duration::from_secs(90)).await;
-        assert_eq!(world.broker.sends(), 1, "{term:?}: the lease is prolonged");
+        assert_eq!(world.broker.sends(), 1, "{term:?}: the lease is extended");
         world.broker.release();
         assert_eq!(world.delivered(1).await, [key.message_id]);
         world.drained().await;
@@ -81,21 +81,21 @@ async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_la
 #[tokio::test(start_paused = true)]
 async fn rows_of_a_claim_that_were_not_sent_go_back_with_its_close() {
     for (term, world) in both_terms() {
-        world.broker.answer_matching(Answer::Fail(FailureClass::Topic), |_| true);
-        let rows = SEND_GROUP_ROWS_MAX + 5;
+        world.broker.respond_when(ScriptedResponse::Fail(FailureClass::Topic), |_| true);
+        let rows = SEND_BATCH_ROWS_MAX + 5;
         for _ in 0..rows {
             world.commit("orders");
         }
         let _relay = world.start().await;
         world.until("the claim is closed", || world.store.calls(Call::Close) > 0).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.broker.sends(), SEND_GROUP_ROWS_MAX, "{term:?}: the first refusal parks the topic");
-        let written = if term == Term::Leased { 2 } else { 0 };
+        assert_eq!(world.broker.sends(), SEND_BATCH_ROWS_MAX, "{term:?}: the first refusal parks the topic");
+        let written = if term == ClaimMode::Leased { 2 } else { 0 };
         for row in world.store.live_rows() {
             assert_eq!((row.epoch, row.failures), (written, 0), "{term:?}: {row:?}");
             assert!(row.due_at <= world.store.now(), "{term:?}: {row:?}");
         }
-        world.broker.forget_answers();
+        world.broker.clear_responses();
         world.delivered(rows).await;
     }
 }
@@ -115,7 +115,7 @@ async fn a_claim_that_does_not_commit_sends_nothing_again() {
 
 /// In a trial a claim may take one row. Where that one is delivered and cannot be settled, it is found again and again.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_came_to_nothing_is_not_repeated_at_once() {
+async fn a_claim_without_effect_is_not_repeated_at_once() {
     let mut world = World::new();
     (world.limits.claim_rows_max, world.limits.claim_workers) = (1, 1);
     world.store.inject(Call::Close, Fault::Refused(StoreError::Unreachable("as the test says".into())));
@@ -146,7 +146,7 @@ async fn a_poisoned_row_becomes_a_dead_letter_and_stops_no_other() {
         let _relay = world.start().await;
         world.delivered(4).await;
         world.drained().await;
-        let dead = world.store.dead_rows();
+        let dead = world.store.dead_letter_rows();
         assert_eq!(dead.len(), 1, "{term:?}");
         assert_eq!(dead[0].key, keys[2]);
         assert!(dead[0].reason.starts_with("poisoned"), "{}", dead[0].reason);
@@ -194,8 +194,8 @@ async fn claims_that_come_too_late_are_made_smaller_until_they_come_in_time() {
     let keys: Vec<_> = (0..200).map(|_| world.commit("orders").message_id).collect();
     world.broker.hold();
     let _relay = world.start().await;
-    world.until("a claim came in time", || world.broker.unanswered() > 0).await;
-    assert_eq!((world.store.calls(Call::Claim), world.broker.unanswered()), (4, 64 / 8), "halved thrice, at once");
+    world.until("a claim came in time", || world.broker.in_flight() > 0).await;
+    assert_eq!((world.store.calls(Call::Claim), world.broker.in_flight()), (4, 64 / 8), "halved thrice, at once");
     world.broker.release();
     let mut delivered = world.delivered(200).await;
     assert_eq!(delivered[..64], keys[..64], "and none is gone by");
@@ -219,8 +219,8 @@ async fn a_statement_that_times_out_is_tried_with_fewer_rows() {
     }
     world.broker.hold();
     let _relay = world.start().await;
-    world.until("a claim is there", || world.broker.unanswered() > 0).await;
-    assert_eq!(world.broker.unanswered(), 64 / 4);
+    world.until("a claim is there", || world.broker.in_flight() > 0).await;
+    assert_eq!(world.broker.in_flight(), 64 / 4);
     world.broker.release();
     world.drained().await;
 }
@@ -265,8 +265,8 @@ async fn an_idle_relay_asks_once_a_poll_interval() {
     let world = World::new();
     let _relay = world.start().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let before = world.store.calls(Call::Look);
+    let before = world.store.calls(Call::Poll);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(world.store.calls(Call::Look) - before <= 60);
+    assert!(world.store.calls(Call::Poll) - before <= 60);
     assert_eq!(world.store.calls(Call::Claim), 0);
 }

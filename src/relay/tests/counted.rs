@@ -5,14 +5,15 @@ use std::time::Duration;
 use metrics_util::debugging::DebugValue;
 
 use super::measured::recorded;
-use super::{World, carried, envelope, handed_over};
+use super::{World, envelope, handed_over, inline};
 use crate::limits::STALENESS;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::store::{
-    AdminStore as _, Call, Dead, Fault, Held, InsertOptions, Locking, MemoryStore, RowKey, Store as _, StoreError,
+    AdminStore as _, Call, Fault, Held, InsertOptions, Locking, MemoryStore, NewDeadLetter, RowKey, Store as _,
+    StoreError,
 };
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 /// What counters counted: each with its name, its labels as `name=value`, and the count. What is 0 is left out.
 pub(super) struct Counts(Vec<(String, String, u64)>);
@@ -60,10 +61,10 @@ fn rows_of_a_transaction_longer_than_their_staleness_miss_their_terms() {
         let _relay = world.start().await;
         let (inserted_at, born) = (world.now(), InsertOptions::default().leased_for(STALENESS));
         let message = envelope("orders");
-        let proven = world.store.insert_uncommitted(message.clone(), born);
+        let verified = world.store.insert_uncommitted(message.clone(), born);
         let read = world.store.insert_uncommitted(envelope("orders"), born);
         tokio::time::sleep(STALENESS).await;
-        let rows = vec![carried(proven.commit(), message, inserted_at), handed_over(read.commit(), "orders")];
+        let rows = vec![inline(verified.commit(), message, inserted_at), handed_over(read.commit(), "orders")];
         world.link.hand_over(rows);
         world.drained().await;
     });
@@ -94,7 +95,7 @@ fn a_lease_that_ends_while_the_database_is_away_is_lost() {
         world.broker.hold();
         let relay = world.start().await;
         let row = world.commit_and_hand_over("orders");
-        world.until("it is in flight", || world.broker.unanswered() == 1).await;
+        world.until("it is in flight", || world.broker.in_flight() == 1).await;
         world.store.set_down(true);
         world.until("its lease is over", || relay.engines.all[0].ledger.lease(row).is_none()).await;
         world.store.set_down(false);
@@ -109,10 +110,10 @@ fn a_failure_of_a_row_that_is_another_holders_by_now_is_a_lost_lease() {
     let counts = counted(async || {
         let world = World::new();
         world.broker.hold();
-        world.broker.answer_next(1, Answer::Fail(FailureClass::Record));
+        world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Record));
         let relay = world.start().await;
         let row = world.commit_and_hand_over("orders");
-        world.until("it is in flight", || world.broker.unanswered() == 1).await;
+        world.until("it is in flight", || world.broker.in_flight() == 1).await;
         assert_eq!(world.store.settle(&[row], Locking::Skip).await.unwrap(), [row]);
         world.broker.release();
         assert!(relay.flush(Duration::from_secs(10)).await);
@@ -145,13 +146,13 @@ fn delivered_rows_that_are_gone_are_counted_by_where_they_were_found() {
         world.broker.hold();
         let relay = world.start().await;
         let [settled, dead] = [(); 2].map(|()| world.commit_and_hand_over("orders"));
-        world.until("both are in flight", || world.broker.unanswered() == 2).await;
+        world.until("both are in flight", || world.broker.in_flight() == 2).await;
         assert_eq!(world.store.settle(&[settled], Locking::Skip).await.unwrap(), [settled]);
-        let letter = Dead { held: Held { key: dead, epoch: 0 }, reason: "given up elsewhere".to_owned() };
-        assert_eq!(world.store.dead(&[letter]).await.unwrap(), [dead]);
+        let letter = NewDeadLetter { held: Held { key: dead, epoch: 0 }, reason: "given up elsewhere".to_owned() };
+        assert_eq!(world.store.dead_letter(&[letter]).await.unwrap(), [dead]);
         world.broker.release();
         assert!(relay.flush(Duration::from_secs(10)).await);
-        assert!(world.store.dead_rows().is_empty(), "it was delivered");
+        assert!(world.store.dead_letter_rows().is_empty(), "it was delivered");
     });
     assert_eq!(counts.of(metrics::SETTLE_MISSED), [("found=dead_letter", 1), ("found=nowhere", 1)]);
 }
@@ -194,7 +195,7 @@ fn a_message_whose_acknowledgement_was_lost_is_counted_as_sent_again_and_no_othe
     for store in [MemoryStore::new(), MemoryStore::leasing()] {
         let counts = counted(async move || {
             let world = World::on(store);
-            world.broker.answer_next(1, Answer::StoreThenFail(FailureClass::Temporary));
+            world.broker.respond_next(1, ScriptedResponse::StoreThenFail(FailureClass::Temporary));
             let _relay = world.start().await;
             world.commit_and_hand_over("orders");
             world.drained().await;
@@ -225,27 +226,27 @@ fn a_message_that_was_held_is_counted_as_sent_again() {
 }
 
 #[test]
-fn messages_that_are_given_up_are_counted_by_topic_and_reason() {
+fn dead_lettered_messages_are_counted_by_topic_and_reason() {
     let counts = counted(async || {
         let world = World::new();
         for (topic, class) in [("invoices", FailureClass::RecordRefused), ("orders", FailureClass::Record)] {
             let id = world.commit(topic).message_id;
-            world.broker.answer_matching(Answer::Fail(class), move |sent| sent.message_id == id);
+            world.broker.respond_when(ScriptedResponse::Fail(class), move |sent| sent.message_id == id);
         }
         let poisoned = world.commit("orders");
         assert!(world.store.poison(poisoned));
         // One that cannot be written is given up once more, and counts once.
-        world.store.inject(Call::Dead, conflict());
+        world.store.inject(Call::DeadLetter, conflict());
         let _relay = world.start().await;
         world.drained().await;
-        assert_eq!((world.store.dead_rows().len(), world.store.calls(Call::Dead) > 1), (3, true));
+        assert_eq!((world.store.dead_letter_rows().len(), world.store.calls(Call::DeadLetter) > 1), (3, true));
     });
     let expected = [
         ("reason=attempts topic=orders", 1),
         ("reason=poisoned topic=orders", 1),
         ("reason=refused topic=invoices", 1),
     ];
-    assert_eq!(counts.of(metrics::GIVEN_UP), expected);
+    assert_eq!(counts.of(metrics::DEAD_LETTERED), expected);
 }
 
 #[test]
@@ -299,7 +300,7 @@ fn what_could_not_be_read_is_lost_to_the_hook() {
 fn what_is_of_a_refused_topic_is_lost_to_the_hook() {
     assert_lost("topic_waits", 1, async || {
         let world = World::new();
-        world.broker.answer_next(1, Answer::Fail(FailureClass::Topic));
+        world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Topic));
         let relay = world.start().await;
         world.commit_and_hand_over("orders");
         world.until("the topic is refused", || !relay.status().refused_topics.is_empty()).await;
@@ -313,10 +314,10 @@ fn what_comes_while_a_suspect_of_its_topic_goes_alone_is_lost_to_the_hook() {
     assert_lost("topic_waits", 1, async || {
         let world = World::new();
         world.broker.hold();
-        world.broker.answer_next(1, Answer::Fail(FailureClass::RecordRefused));
+        world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::RecordRefused));
         let _relay = world.start().await;
         world.commit_and_hand_over("orders");
-        world.until("it is in flight", || world.broker.unanswered() == 1).await;
+        world.until("it is in flight", || world.broker.in_flight() == 1).await;
         world.broker.release_next(1);
         world.until("it goes alone", || world.broker.sends() == 2).await;
         world.commit_and_hand_over("orders");

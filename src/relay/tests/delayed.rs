@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{World, envelope, handed_over};
 use crate::limits::Limits;
-use crate::relay::queue::HandedOver;
+use crate::relay::direct::queue::HandedOver;
 use crate::store::{Call, InsertOptions, RowKey};
 
 /// What a look, a claim and the steps between them take of virtual time.
@@ -34,7 +34,7 @@ async fn each_is_sent_in_its_time_and_not_before() {
     let _relay = world.start().await;
     sleep(Duration::from_secs(1)).await;
     let began = Instant::now();
-    // The nearer ones come later, and wake the scout; one is shorter than any staleness.
+    // The nearer ones come later, and wake the poller; one is shorter than any staleness.
     let delays = [90_000, 3_000, 1_500, 250, 40].map(Duration::from_millis);
     for delay in delays {
         commit_delayed(&world, delay);
@@ -53,18 +53,18 @@ async fn those_of_next_month_wake_nobody() {
     let world = sleepy();
     let _relay = world.start().await;
     sleep(Duration::from_secs(1)).await;
-    let looks = world.store.calls(Call::Look);
+    let polls = world.store.calls(Call::Poll);
     for _ in 0..1_000 {
         commit_delayed(&world, MONTH);
         sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(world.store.calls(Call::Look), looks);
+    assert_eq!(world.store.calls(Call::Poll), polls);
     assert_eq!(world.store.calls(Call::Claim), 0);
 }
 
 /// What is due at first is another node's, in the middle of its claim: nobody tells this one when the next is due.
 #[tokio::test(start_paused = true)]
-async fn a_row_in_hand_elsewhere_hides_no_later_one() {
+async fn a_row_claimed_elsewhere_hides_no_later_one() {
     let world = World::new();
     let held = world.commit("orders");
     let _claimed_elsewhere = world.store.lock(held).unwrap();
@@ -79,12 +79,12 @@ async fn a_row_in_hand_elsewhere_hides_no_later_one() {
 
 /// The look that is under way may have read before the commit.
 #[tokio::test(start_paused = true)]
-async fn a_commit_during_a_look_is_seen() {
+async fn a_commit_during_a_poll_is_seen() {
     let world = sleepy();
     let _relay = world.start().await;
     for steps in 0..20 {
         let began = Instant::now();
-        // The first wakes the scout; the second is committed at each step of its look.
+        // The first wakes the poller; the second is committed at each step of its look.
         commit_delayed(&world, Duration::from_millis(500));
         sleep(Duration::from_millis(5)).await;
         for _ in 0..steps {

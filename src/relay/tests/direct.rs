@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{World, carried, envelope, handed_over};
+use super::{World, envelope, handed_over, inline};
 use crate::limits::{Limits, STALENESS};
 use crate::message::MessageId;
 use crate::store::{Call, Fault, InsertOptions, RowKey, StoreError};
@@ -71,26 +71,26 @@ async fn a_confirm_that_fails_leaves_its_rows_to_the_sweeper() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_carried_row_needs_no_confirm() {
+async fn an_inline_row_needs_no_confirm() {
     let world = World::new();
     let _relay = world.start().await;
     let message = envelope("orders");
     let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(STALENESS));
-    world.link.hand_over(vec![carried(key, message, world.now())]);
+    world.link.hand_over(vec![inline(key, message, world.now())]);
     assert_eq!(world.delivered(1).await, [key.message_id]);
     world.drained().await;
     assert_eq!(world.store.calls(Call::Confirm), 0);
 }
 
-/// One transaction was proven by its COMMIT, the next was not.
+/// One transaction was verified by its COMMIT, the next was not.
 #[tokio::test(start_paused = true)]
-async fn carried_rows_wait_for_those_before_them_that_are_read() {
+async fn inline_rows_wait_for_those_before_them_that_are_read() {
     let world = World::new();
     let _relay = world.start().await;
-    let commit = |is_carried: bool| {
+    let commit = |is_inline: bool| {
         let message = envelope("orders");
         let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(STALENESS));
-        if is_carried { carried(key, message, world.now()) } else { handed_over(key, "orders") }
+        if is_inline { inline(key, message, world.now()) } else { handed_over(key, "orders") }
     };
     let rows: Vec<_> = [true, false, true, true, false, true].into_iter().map(commit).collect();
     let committed: Vec<_> = rows.iter().map(|row| row.row.message_id).collect();
@@ -100,7 +100,7 @@ async fn carried_rows_wait_for_those_before_them_that_are_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn carried_rows_leave_although_others_cannot_be_read() {
+async fn inline_rows_leave_although_others_cannot_be_read() {
     let world = World::new();
     let _relay = world.start().await;
     let away = StoreError::TimedOut { after: Duration::from_secs(5) };
@@ -108,7 +108,7 @@ async fn carried_rows_leave_although_others_cannot_be_read() {
     let read = world.commit_leased("orders", STALENESS);
     let message = envelope("orders");
     let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(STALENESS));
-    world.link.hand_over(vec![handed_over(read, "orders"), carried(key, message, world.now())]);
+    world.link.hand_over(vec![handed_over(read, "orders"), inline(key, message, world.now())]);
     assert_eq!(world.delivered(2).await, [key.message_id, read.message_id], "the sweeper has the other");
 }
 
@@ -149,7 +149,7 @@ async fn more_than_may_be_in_flight_waits_for_room() {
     for _ in 0..10 {
         world.commit_and_hand_over("orders");
     }
-    world.until("four are in flight", || world.broker.unanswered() == 4).await;
+    world.until("four are in flight", || world.broker.in_flight() == 4).await;
     assert_eq!(relay.status().in_flight, 4);
     world.broker.release();
     world.delivered(10).await;
@@ -157,12 +157,12 @@ async fn more_than_may_be_in_flight_waits_for_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_prolonged_while_its_message_is_in_flight() {
+async fn a_lease_is_extended_while_its_message_is_in_flight() {
     let world = World::new();
     world.broker.hold();
     let _relay = world.start().await;
     let key = world.commit_and_hand_over("orders");
-    world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    world.until("it is in flight", || world.broker.in_flight() == 1).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(world.broker.sends(), 1, "no sweeper took it");
     world.broker.release();
@@ -176,7 +176,7 @@ async fn acknowledged_rows_are_settled_after_the_database_is_back_and_not_sent_a
     world.broker.hold();
     let _relay = world.start().await;
     let key = world.commit_and_hand_over("orders");
-    world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    world.until("it is in flight", || world.broker.in_flight() == 1).await;
     world.store.set_down(true);
     world.broker.release();
     assert_eq!(world.delivered(1).await, [key.message_id]);

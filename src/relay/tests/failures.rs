@@ -3,17 +3,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::World;
-use crate::limits::SEND_GROUP_ROWS_MAX;
+use crate::limits::SEND_BATCH_ROWS_MAX;
 use crate::relay::TransportStatus;
 use crate::retry::Fixed;
 use crate::store::{Call, ClaimSpec, Failed, Fault, MemoryStore, RowKey, Store as _, StoreError};
 use crate::topic::Topic;
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_about_the_record_is_retried_and_spends_an_attempt() {
     let world = World::new();
-    world.broker.answer_next(2, Answer::Fail(FailureClass::Record));
+    world.broker.respond_next(2, ScriptedResponse::Fail(FailureClass::Record));
     let _relay = world.start().await;
     let start = Instant::now();
     let key = world.commit_and_hand_over("orders");
@@ -24,14 +24,14 @@ async fn a_failure_about_the_record_is_retried_and_spends_an_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_given_up_after_its_attempts_with_its_history() {
+async fn a_message_is_dead_lettered_after_its_attempts_with_its_history() {
     for store in [MemoryStore::new(), MemoryStore::leasing()] {
         let world = World::on(store);
-        world.broker.answer_next(3, Answer::Fail(FailureClass::Record));
+        world.broker.respond_next(3, ScriptedResponse::Fail(FailureClass::Record));
         let _relay = world.start().await;
         let key = world.commit_and_hand_over("orders");
         world.drained().await;
-        let dead = world.store.dead_rows();
+        let dead = world.store.dead_letter_rows();
         assert_eq!(dead[0].key.message_id, key.message_id);
         assert!(dead[0].reason.starts_with("attempts"), "{}", dead[0].reason);
         assert_eq!(dead[0].errors.len(), 2, "one for each attempt but the last, which is the reason");
@@ -40,34 +40,34 @@ async fn a_message_is_given_up_after_its_attempts_with_its_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_temporary_failure_never_gives_a_message_up() {
+async fn a_temporary_failure_never_dead_letters_a_message() {
     let world = World::new();
-    world.broker.answer_next(20, Answer::Fail(FailureClass::Temporary));
+    world.broker.respond_next(20, ScriptedResponse::Fail(FailureClass::Temporary));
     let _relay = world.start().await;
     let key = world.commit_and_hand_over("orders");
     assert_eq!(world.delivered(1).await, [key.message_id]);
     assert_eq!(world.broker.delivered()[0].attempt, 1, "no attempt was spent");
-    assert!(world.store.dead_rows().is_empty());
+    assert!(world.store.dead_letter_rows().is_empty());
 }
 
 /// A statement that fails for good because of one row is repeated without it.
 #[tokio::test(start_paused = true)]
-async fn a_group_that_cannot_be_written_is_written_in_parts() {
-    for (call, attempts_max) in [(Call::Fail, 3), (Call::Dead, 1)] {
+async fn a_batch_that_cannot_be_written_is_written_in_parts() {
+    for (call, attempts_max) in [(Call::Fail, 3), (Call::DeadLetter, 1)] {
         let mut world = World::new();
         let hour = Fixed::seconds(&[3_600]);
         world.topics = vec![Topic::new("orders").attempts_max(attempts_max).retry(hour)];
         for _ in 0..10 {
             world.commit("orders");
         }
-        world.broker.answer_next(10, Answer::Fail(FailureClass::Record));
+        world.broker.respond_next(10, ScriptedResponse::Fail(FailureClass::Record));
         for _ in 0..2 {
             world.store.inject(call, Fault::Refused(StoreError::Statement("as the test says".into())));
         }
         let _relay = world.start().await;
         let written = || {
             let noted = world.store.live_rows().iter().filter(|row| row.failures == 1).count();
-            noted + world.store.dead_rows().len()
+            noted + world.store.dead_letter_rows().len()
         };
         world.until(&format!("{call:?} of each row"), || written() == 10).await;
         assert_eq!(world.broker.sends(), 10, "and none was sent again for want of it");
@@ -82,13 +82,15 @@ async fn one_refused_record_takes_no_neighbour_with_it() {
         world.topics = vec![Topic::new("orders").attempts_max(attempts_max)];
         let keys: Vec<_> = (0..10).map(|_| world.commit("orders")).collect();
         let bad = keys[4].message_id;
-        world.broker.answer_next(10, Answer::Fail(FailureClass::RecordRefused));
-        world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
+        world.broker.respond_next(10, ScriptedResponse::Fail(FailureClass::RecordRefused));
+        world
+            .broker
+            .respond_when(ScriptedResponse::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
         let _relay = world.start().await;
         world.drained().await;
         assert_eq!(world.delivered(9).await.len(), 9, "of at most {attempts_max} attempts");
         assert!(world.broker.delivered().iter().all(|sent| sent.attempt == 1));
-        let dead = world.store.dead_rows();
+        let dead = world.store.dead_letter_rows();
         assert_eq!(dead.len(), 1);
         assert_eq!(dead[0].key.message_id, bad);
         assert!(dead[0].reason.starts_with("refused"), "{}", dead[0].reason);
@@ -102,12 +104,12 @@ async fn a_row_that_another_relay_had_refused_goes_alone() {
     let keys: Vec<_> = (0..10).map(|_| world.commit("orders")).collect();
     refused_elsewhere(&world, &keys).await;
     let bad = keys[4].message_id;
-    world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
+    world.broker.respond_when(ScriptedResponse::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
     let _relay = world.start().await;
     world.drained().await;
     assert_eq!(world.delivered(9).await.len(), 9);
     assert_eq!(world.broker.sends(), 10, "refused alone, the bad one needs no second look");
-    assert!(world.store.dead_rows()[0].reason.starts_with("refused"));
+    assert!(world.store.dead_letter_rows()[0].reason.starts_with("refused"));
 }
 
 /// There is nothing else to try the broker with.
@@ -131,13 +133,13 @@ async fn refused_elsewhere(world: &World, rows: &[RowKey]) {
         after: None,
         rows_max: rows.len(),
         bytes_max: usize::MAX,
-        term_duration: Duration::from_secs(1),
+        lock_duration: Duration::from_secs(1),
         lease_duration: Duration::from_secs(30),
         watermark_slack_duration: Duration::ZERO,
         keep: None,
     };
     let claim = world.store.claim(&spec).await.unwrap();
-    let held = claim.batch.close(&[], rows).await.unwrap().held;
+    let held = claim.handle.close(&[], rows).await.unwrap().held;
     let class = FailureClass::RecordRefused.as_str();
     let failed = held.into_iter().map(|held| {
         let error = "too large".to_owned();
@@ -150,8 +152,8 @@ async fn refused_elsewhere(world: &World, rows: &[RowKey]) {
 #[tokio::test(start_paused = true)]
 async fn a_refused_topic_waits_and_slows_no_other() {
     let world = World::new();
-    world.broker.answer_matching(Answer::Fail(FailureClass::Topic), |sent| &*sent.topic == "orders");
-    let refused = SEND_GROUP_ROWS_MAX + 50;
+    world.broker.respond_when(ScriptedResponse::Fail(FailureClass::Topic), |sent| &*sent.topic == "orders");
+    let refused = SEND_BATCH_ROWS_MAX + 50;
     for _ in 0..refused {
         world.commit("orders");
     }
@@ -164,9 +166,9 @@ async fn a_refused_topic_waits_and_slows_no_other() {
     assert_eq!(relay.status().refused_topics.len(), 1);
     assert_eq!(world.broker.delivered_to("invoices").len(), 50);
     let sends = world.broker.sends() - 50;
-    assert!(sends <= SEND_GROUP_ROWS_MAX + 4, "after the first group one row at a time, every ten seconds: {sends}");
+    assert!(sends <= SEND_BATCH_ROWS_MAX + 4, "after the first group one row at a time, every ten seconds: {sends}");
     assert!(world.store.live_rows().iter().all(|row| row.attempts == 0), "an unknown topic spends no attempt");
-    world.broker.forget_answers();
+    world.broker.clear_responses();
     world.drained().await;
     assert_eq!(world.broker.delivered_to("orders").len(), refused);
     assert!(relay.status().refused_topics.is_empty());
@@ -176,7 +178,7 @@ async fn a_refused_topic_waits_and_slows_no_other() {
 async fn a_client_without_room_delays_and_loses_nothing() {
     for store in [MemoryStore::new(), MemoryStore::leasing()] {
         let world = World::on(store);
-        world.broker.answer_next(30, Answer::Busy);
+        world.broker.respond_next(30, ScriptedResponse::Busy);
         let _relay = world.start().await;
         for _ in 0..20 {
             world.commit_and_hand_over("orders");
@@ -184,6 +186,6 @@ async fn a_client_without_room_delays_and_loses_nothing() {
         }
         world.delivered(40).await;
         world.drained().await;
-        assert!(world.store.dead_rows().is_empty());
+        assert!(world.store.dead_letter_rows().is_empty());
     }
 }

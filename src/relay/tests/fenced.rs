@@ -11,13 +11,13 @@ use super::World;
 use super::lanes::{TOPIC, owned, world_with};
 use super::several::{Few, both};
 use crate::lane::lane_of;
-use crate::limits::{LANE_FENCES_AT_ONCE_MAX, LANE_KEY_UNDER_WAY_MAX, LANES};
+use crate::limits::{LANE_FENCES_AT_ONCE_MAX, LANE_KEY_IN_FLIGHT_MAX, LANES};
 use crate::message::{Envelope, MessageId};
 use crate::relay::StartError;
 use crate::store::{Call, RowKey};
 use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{
-    Answer, FailureClass, FencedLane, LaneName, MemoryTransport, Receipt, Transport, TransportError,
+    FailureClass, FencedLane, LaneName, MemoryTransport, Receipt, ScriptedResponse, Transport, TransportError,
 };
 
 fn topic() -> Topic {
@@ -57,11 +57,11 @@ async fn several_messages_of_a_key_are_under_way_and_leave_in_their_order() {
 async fn no_more_messages_of_a_key_are_under_way_than_may_be() {
     let world = world();
     world.broker.hold();
-    let rows = commit(&world, 2 * LANE_KEY_UNDER_WAY_MAX + 50);
+    let rows = commit(&world, 2 * LANE_KEY_IN_FLIGHT_MAX + 50);
     let _relay = world.start().await;
-    world.until("as many as may be are under way", || world.broker.sends() >= LANE_KEY_UNDER_WAY_MAX).await;
+    world.until("as many as may be are under way", || world.broker.sends() >= LANE_KEY_IN_FLIGHT_MAX).await;
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(world.broker.sends(), LANE_KEY_UNDER_WAY_MAX);
+    assert_eq!(world.broker.sends(), LANE_KEY_IN_FLIGHT_MAX);
     world.broker.release();
     assert_eq!(world.delivered(rows.len()).await, ids(&rows));
 }
@@ -86,11 +86,11 @@ async fn a_dead_node_is_followed_within_its_lease_and_its_messages_are_refused()
     world.until("one owns all", || owned(&first) == 16).await;
     world.broker.hold();
     let rows = commit(&world, 3);
-    world.until("they are under way", || world.broker.unanswered() == 3).await;
+    world.until("they are under way", || world.broker.in_flight() == 3).await;
     drop(first);
     let died = Instant::now();
     let _second = other.start().await;
-    world.until("the new owner sends them, too", || world.broker.unanswered() == 6).await;
+    world.until("the new owner sends them, too", || world.broker.in_flight() == 6).await;
     assert!(died.elapsed() <= Duration::from_secs(31 + 1), "{:?}", died.elapsed());
     world.broker.release();
     world.drained().await;
@@ -103,7 +103,7 @@ async fn a_failed_message_takes_back_what_comes_behind_it_and_holds_its_key() {
         let world = world_with(topic().on_failed_key(policy));
         let rows = commit(&world, 10);
         let bad = rows[4].message_id;
-        world.broker.answer_matching(Answer::Fail(FailureClass::Record), move |sent| sent.message_id == bad);
+        world.broker.respond_when(ScriptedResponse::Fail(FailureClass::Record), move |sent| sent.message_id == bad);
         let _relay = world.start().await;
         let beside = world.commit_keyed("b");
         let before: Vec<MessageId> = ids(&rows[..4]);
@@ -114,13 +114,13 @@ async fn a_failed_message_takes_back_what_comes_behind_it_and_holds_its_key() {
             assert_eq!(world.store.live_rows().len(), 6);
             let row = world.store.live_rows().into_iter().find(|row| row.key == rows[4]).unwrap();
             assert!(row.attempts > 3 && world.store.live_rows()[1].failures == 0, "{row:?}");
-            world.broker.forget_answers();
+            world.broker.clear_responses();
         }
         world.drained().await;
         let expected: Vec<_> = ids(&rows).into_iter().filter(|id| *id != bad || policy == OnFailedKey::Hold).collect();
         assert_eq!(world.first_appearances()["a"], expected);
         assert_eq!(world.first_appearances()["b"], [beside.message_id]);
-        assert_eq!(world.store.dead_rows().len(), usize::from(policy == OnFailedKey::DeadLetter));
+        assert_eq!(world.store.dead_letter_rows().len(), usize::from(policy == OnFailedKey::DeadLetter));
     }
 }
 
@@ -130,13 +130,13 @@ async fn a_refused_message_is_found_among_those_of_its_key() {
     let world = world_with(topic().on_failed_key(OnFailedKey::DeadLetter));
     let rows = commit(&world, 10);
     let bad = rows[3].message_id;
-    world.broker.answer_next(1, Answer::Fail(FailureClass::RecordRefused));
-    world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
+    world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::RecordRefused));
+    world.broker.respond_when(ScriptedResponse::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
     let _relay = world.start().await;
     world.drained().await;
     let expected: Vec<_> = ids(&rows).into_iter().filter(|id| *id != bad).collect();
     assert_eq!(world.first_appearances()["a"], expected);
-    assert_eq!(world.store.dead_rows().len(), 1);
+    assert_eq!(world.store.dead_letter_rows().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +188,7 @@ async fn what_failed_goes_before_what_came_behind_it_whatever_the_database_does(
     let rows = commit(&world, 30);
     for (place, class) in [(2, FailureClass::Record), (7, FailureClass::Temporary), (8, FailureClass::Record)] {
         let (failing, mut times) = (rows[place].message_id, 2);
-        world.broker.answer_matching(Answer::Fail(class), move |sent| {
+        world.broker.respond_when(ScriptedResponse::Fail(class), move |sent| {
             times -= i32::from(sent.message_id == failing && times > 0);
             sent.message_id == failing && times > 0
         });
@@ -296,7 +296,7 @@ impl Transport for Slow {
         self.broker.probe().await
     }
 
-    fn can_fence(&self) -> bool {
+    fn supports_fencing(&self) -> bool {
         true
     }
 

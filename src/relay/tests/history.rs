@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::World;
-use crate::limits::{MARK_AGE_MAX, PRUNE_ROWS_MAX};
+use crate::limits::{PROCESSED_FLAG_AGE_MAX, PRUNE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::relay::StartError;
 use crate::store::{
-    Call, Fault, HistoryStore as _, InsertOptions, Marking, MemoryStore, RowKey, SchemaProblem, StoreError,
+    Call, Fault, HistoryStore as _, InsertOptions, MemoryStore, ProcessedOutcome, RowKey, SchemaProblem, StoreError,
 };
 use crate::topic::Topic;
 
@@ -61,14 +61,14 @@ async fn a_settle_that_is_repeated_keeps_once() {
     let key = world.commit_and_hand_over("orders");
     world.delivered(1).await;
     world.drained().await;
-    world.until("it is settled again", || world.store.calls(Call::SettleDead) == 1).await;
+    world.until("it is settled again", || world.store.calls(Call::SettleDeadLetters) == 1).await;
     assert!(is_sent(&world, key.message_id).await);
     assert_eq!(world.broker.delivered().len(), 1);
 }
 
 /// An operator's look at a row with `FOR UPDATE` makes the settle time out, after most of its group is gone.
 #[tokio::test(start_paused = true)]
-async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_group_once() {
+async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_batch_once() {
     let mut world = world_on(MemoryStore::new());
     world.limits.settle_workers = 1;
     let relay = world.start().await;
@@ -90,7 +90,7 @@ async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_group_
         assert!(is_sent(&world, key.message_id).await);
     }
     assert_eq!(world.broker.sends(), 25, "nothing is sent twice");
-    assert_eq!(world.store.calls(Call::SettleDead), 0, "nobody else had any of them");
+    assert_eq!(world.store.calls(Call::SettleDeadLetters), 0, "nobody else had any of them");
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,13 +122,16 @@ async fn what_is_kept_no_longer_is_removed_step_by_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_waits_for_the_settle_of_its_message_and_not_for_ever() {
-    for (waits, is_marked) in [(MARK_AGE_MAX - DAY, true), (MARK_AGE_MAX + DAY, false)] {
+async fn a_processed_flag_waits_for_the_settle_of_its_message_and_not_for_ever() {
+    for (waits, is_marked) in [(PROCESSED_FLAG_AGE_MAX - DAY, true), (PROCESSED_FLAG_AGE_MAX + DAY, false)] {
         let world = world_on(MemoryStore::new());
         let _relay = world.start().await;
         let message = super::envelope("orders");
         let message_id = message.message_id;
-        assert_eq!(world.store.mark_processed(&[message_id]).await.unwrap(), [(message_id, Marking::Ahead)]);
+        assert_eq!(
+            world.store.mark_processed(&[message_id]).await.unwrap(),
+            [(message_id, ProcessedOutcome::NotSettledYet)]
+        );
         world.store.advance(waits);
         tokio::time::sleep(world.limits.prune_interval * 2).await;
         world.store.insert(message, InsertOptions::default());
@@ -148,10 +151,10 @@ async fn old_dead_letters_go_where_the_topic_says_so() {
         assert!(world.store.poison(key));
     }
     let _relay = world.start().await;
-    world.until("both are given up", || world.store.dead_rows().len() == 2).await;
+    world.until("both are given up", || world.store.dead_letter_rows().len() == 2).await;
     world.store.advance(DAY * 2);
-    world.until("one is too old", || world.store.dead_rows().len() == 1).await;
-    assert_eq!(&*world.store.dead_rows()[0].topic, "invoices");
+    world.until("one is too old", || world.store.dead_letter_rows().len() == 1).await;
+    assert_eq!(&*world.store.dead_letter_rows()[0].topic, "invoices");
 }
 
 /// The last topic that kept is gone, or keeps no longer, and what it kept is there.

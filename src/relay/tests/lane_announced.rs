@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::lanes::{TOPIC, owned, world};
-use super::{DEADLINE, World, carried, envelope};
+use super::{DEADLINE, World, envelope, inline};
 use crate::lane::lane_of;
 use crate::limits::LANES;
 use crate::relay::Relay;
-use crate::relay::queue::HandedOver;
+use crate::relay::direct::queue::HandedOver;
 use crate::store::{Call, InsertOptions, PendingRow};
 
 /// A transaction whose COMMIT is on its way.
@@ -32,20 +32,20 @@ impl World {
         message.key = Some(key.to_owned());
         let lane = lane_of(key, LANES);
         let row = self.store.insert_uncommitted(message.clone(), InsertOptions::default().in_lane(lane));
-        let mut handed = HandedOver { lane: Some(lane), ..carried(row.key(), message, inserted_at) };
+        let mut handed = HandedOver { lane: Some(lane), ..inline(row.key(), message, inserted_at) };
         self.link.announce(&mut handed);
         Some(Announced { row, handed })
     }
 
-    fn looks(&self) -> u64 {
+    fn lane_reads(&self) -> u64 {
         self.store.calls(Call::LaneEntries)
     }
 
     /// Announces, and waits until the lane was read for it.
-    async fn announce_and_look(&self, key: &str) -> Announced {
-        let looks = self.looks();
+    async fn announce_and_read(&self, key: &str) -> Announced {
+        let reads = self.lane_reads();
         let announced = self.announce(key).expect("a relay runs");
-        self.until("the lane is read", || self.looks() > looks).await;
+        self.until("the lane is read", || self.lane_reads() > reads).await;
         announced
     }
 }
@@ -60,13 +60,13 @@ async fn started(world: &World) -> Relay {
 async fn what_was_announced_is_sent_without_a_read_behind_its_commit() {
     let world = world();
     let _relay = started(&world).await;
-    let announced = world.announce_and_look("a").await;
-    let looks = world.looks();
+    let announced = world.announce_and_read("a").await;
+    let reads = world.lane_reads();
     let row = announced.commit();
     let id = row.row.message_id;
     world.link.hand_over(vec![row]);
     assert_eq!(world.delivered(1).await, [id]);
-    assert_eq!((world.looks(), world.store.calls(Call::LaneRows)), (looks, 0));
+    assert_eq!((world.lane_reads(), world.store.calls(Call::LaneRows)), (reads, 0));
     world.drained().await;
     assert_eq!(world.broker.sends(), 1);
 }
@@ -77,7 +77,7 @@ async fn what_was_committed_before_goes_before() {
     let world = world();
     let _relay = started(&world).await;
     let before = world.commit_keyed("a");
-    let announced = world.announce_and_look("a").await;
+    let announced = world.announce_and_read("a").await;
     let row = announced.commit();
     let expected = [before.message_id, row.row.message_id];
     world.link.hand_over(vec![row]);
@@ -86,15 +86,15 @@ async fn what_was_committed_before_goes_before() {
 
 /// Side by side nothing has an order; where the hook of the earlier one came by first, it is kept all the same.
 #[tokio::test(start_paused = true)]
-async fn what_the_look_missed_is_looked_for() {
+async fn what_the_read_missed_is_read() {
     let world = world();
     let _relay = started(&world).await;
     let slow = world.announce("a").expect("a relay runs");
-    let fast = world.announce_and_look("a").await;
+    let fast = world.announce_and_read("a").await;
     let (slow, fast) = (slow.commit(), fast.commit());
     let expected = [slow.row.message_id, fast.row.message_id];
-    let untold = HandedOver { carried: None, ..slow };
-    world.link.hand_over(vec![untold, fast]);
+    let unnotified = HandedOver { inline: None, ..slow };
+    world.link.hand_over(vec![unnotified, fast]);
     assert_eq!(world.delivered(2).await, expected);
 }
 
@@ -103,7 +103,7 @@ async fn what_the_look_missed_is_looked_for() {
 async fn what_is_sent_already_when_its_hook_comes_by_is_sent_once() {
     let world = world();
     let relay = started(&world).await;
-    let announced = world.announce_and_look("a").await;
+    let announced = world.announce_and_read("a").await;
     let row = announced.commit();
     let other = world.commit_keyed("a");
     world.hand_over_keyed(other, "a", true);
@@ -119,9 +119,9 @@ async fn what_is_sent_already_when_its_hook_comes_by_is_sent_once() {
 async fn what_was_announced_and_rolled_back_is_nothing() {
     let world = world();
     let _relay = started(&world).await;
-    drop(world.announce_and_look("a").await);
+    drop(world.announce_and_read("a").await);
     assert!(world.link.flush(DEADLINE).await);
-    let row = world.announce_and_look("a").await.commit();
+    let row = world.announce_and_read("a").await.commit();
     let id = row.row.message_id;
     world.link.hand_over(vec![row]);
     assert_eq!(world.delivered(1).await, [id]);
@@ -129,16 +129,16 @@ async fn what_was_announced_and_rolled_back_is_nothing() {
 
 /// Somebody else may have owned the lane when it was announced, and have sent it when it was committed.
 #[tokio::test(start_paused = true)]
-async fn what_was_announced_before_the_lane_was_taken_is_looked_for() {
+async fn what_was_announced_before_the_lane_was_taken_is_read() {
     let world = world();
     let relay = started(&world).await;
-    let announced = world.announce_and_look("a").await;
+    let announced = world.announce_and_read("a").await;
     relay.shutdown(Duration::from_secs(10)).await;
     let _relay = started(&world).await;
-    let looks = world.looks();
+    let reads = world.lane_reads();
     let row = announced.commit();
     let id = row.row.message_id;
     world.link.hand_over(vec![row]);
     assert_eq!(world.delivered(1).await, [id]);
-    assert!(world.looks() > looks);
+    assert!(world.lane_reads() > reads);
 }

@@ -11,7 +11,7 @@ use crate::metrics;
 use crate::relay::TransportStatus;
 use crate::store::{Call, Fault};
 use crate::topic::{OnFailedKey, Topic};
-use crate::transport::{Answer, FailureClass, LaneName, Transport as _};
+use crate::transport::{FailureClass, LaneName, ScriptedResponse, Transport as _};
 
 /// How many lanes a relay goes by as its own.
 fn held(relay: &Relay) -> usize {
@@ -38,12 +38,12 @@ fn lanes_whose_leases_end_unrenewed_are_counted_as_lost() {
 fn lanes_that_could_not_be_looked_at_or_taken_are_counted_once_each_time() {
     let counts = counted(async || {
         let world = world();
-        world.store.inject(Call::LookAtLanes, conflict());
-        world.store.inject(Call::KeepLanes, conflict());
+        world.store.inject(Call::ReadLanes, conflict());
+        world.store.inject(Call::BalanceLanes, conflict());
         let relay = world.start().await;
         world.until("every lane is owned", || held(&relay) == usize::from(LANES)).await;
     });
-    assert_eq!(counts.of(metrics::LANE_KEEP_FAILED), [("", 2)]);
+    assert_eq!(counts.of(metrics::LANE_BALANCE_FAILED), [("", 2)]);
     assert!(counts.of(metrics::LANE_LOST).is_empty());
 }
 
@@ -81,7 +81,7 @@ fn a_row_of_a_lane_that_was_read_too_late_misses_its_term() {
 fn a_failure_that_cannot_be_noted_in_its_lane_is_a_lost_lease() {
     let counts = counted(async || {
         let world = world();
-        world.broker.answer_next(1, Answer::Fail(FailureClass::Record));
+        world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Record));
         world.store.inject(Call::FailInLanes, conflict());
         world.commit_keyed("a");
         let _relay = world.start().await;
@@ -95,7 +95,7 @@ fn a_failure_that_cannot_be_noted_in_its_lane_is_a_lost_lease() {
 fn an_ordered_message_whose_acknowledgement_was_lost_is_counted_as_sent_again() {
     let counts = counted(async || {
         let world = world();
-        world.broker.answer_next(1, Answer::StoreThenFail(FailureClass::Temporary));
+        world.broker.respond_next(1, ScriptedResponse::StoreThenFail(FailureClass::Temporary));
         for _ in 0..2 {
             world.commit_keyed("a");
         }
@@ -107,22 +107,22 @@ fn an_ordered_message_whose_acknowledgement_was_lost_is_counted_as_sent_again() 
 }
 
 #[test]
-fn ordered_messages_that_are_given_up_are_counted_by_topic_and_reason() {
+fn dead_lettered_ordered_messages_are_counted_by_topic_and_reason() {
     let counts = counted(async || {
         let world = world_with(Topic::new(TOPIC).ordered_by_key().on_failed_key(OnFailedKey::DeadLetter));
         for (key, class) in [("refused", FailureClass::RecordRefused), ("failing", FailureClass::Record)] {
             world.commit_keyed(key);
-            world.broker.answer_matching(Answer::Fail(class), move |sent| sent.key.as_deref() == Some(key));
+            world.broker.respond_when(ScriptedResponse::Fail(class), move |sent| sent.key.as_deref() == Some(key));
         }
         let poisoned = world.commit_keyed("poisoned");
         assert!(world.store.poison(poisoned));
         let _relay = world.start().await;
         world.drained().await;
-        assert_eq!(world.store.dead_rows().len(), 3);
+        assert_eq!(world.store.dead_letter_rows().len(), 3);
     });
     let expected = ["attempts", "poisoned", "refused"].map(|reason| format!("reason={reason} topic=payments"));
     let expected: Vec<_> = expected.iter().map(|labels| (labels.as_str(), 1)).collect();
-    assert_eq!(counts.of(metrics::GIVEN_UP), expected);
+    assert_eq!(counts.of(metrics::DEAD_LETTERED), expected);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::lanes::{TOPIC, owned, world, world_with};
 use super::{DEADLINE, World, envelope};
 use crate::lane::lane_of;
-use crate::limits::{LANE_OPEN_DURATION, LANE_OPEN_DURATION_MAX, LANE_OPEN_ROWS_MAX, LANES};
+use crate::limits::{
+    LANE_OPEN_TRANSACTION_DURATION, LANE_OPEN_TRANSACTION_DURATION_MAX, LANE_OPEN_TRANSACTION_ROWS_MAX, LANES,
+};
 use crate::relay::StartError;
 use crate::store::{Call, InsertOptions, LaneStore as _, PendingRow, RowKey, SchemaProblem};
 use crate::topic::Topic;
@@ -56,7 +58,7 @@ async fn lose_lanes_and_take_them_again(world: &World) {
 }
 
 async fn fences(world: &World) -> Vec<i64> {
-    let view = world.store.look_at_lanes(&TOPIC.into()).await.unwrap();
+    let view = world.store.read_lanes(&TOPIC.into()).await.unwrap();
     view.lanes.iter().map(|lane| lane.fence).collect()
 }
 
@@ -72,7 +74,7 @@ async fn a_row_passed_while_its_transaction_was_open_goes_before_the_next_of_its
     world.hand_over_keyed(fast, &beside, true);
     assert_eq!(world.delivered(1).await, [fast.message_id]);
     world.drained().await;
-    sleep(LANE_OPEN_DURATION / 2).await;
+    sleep(LANE_OPEN_TRANSACTION_DURATION / 2).await;
 
     let slow = slow.commit();
     let next = world.commit_keyed("a");
@@ -88,7 +90,7 @@ async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key() {
     let _relay = world.start().await;
     let beside = key_where(|lane| lane == lane_of("a", LANES));
     let hung = world.begin_keyed("a");
-    let end = Instant::now() + LANE_OPEN_DURATION_MAX - Duration::from_secs(5);
+    let end = Instant::now() + LANE_OPEN_TRANSACTION_DURATION_MAX - Duration::from_secs(5);
     while Instant::now() < end {
         sent(&world, &beside).await;
         sleep(Duration::from_millis(300)).await;
@@ -104,11 +106,11 @@ async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key_however_ma
     let beside = key_where(|lane| lane == lane_of("a", LANES));
     let hung = world.begin_keyed("a");
     sent(&world, &beside).await;
-    for _ in 0..2 * LANE_OPEN_ROWS_MAX {
+    for _ in 0..2 * LANE_OPEN_TRANSACTION_ROWS_MAX {
         drop(world.begin_keyed("b"));
     }
     for _ in 0..3 {
-        sleep(LANE_OPEN_DURATION).await;
+        sleep(LANE_OPEN_TRANSACTION_DURATION).await;
         sent(&world, &beside).await;
     }
     assert_goes_before_the_next(&world, hung).await;
@@ -216,7 +218,7 @@ impl io::Write for Log {
 
 /// The start could not ask.
 #[tokio::test(start_paused = true)]
-async fn what_is_left_in_lanes_is_told_when_the_database_is_back() {
+async fn orphaned_rows_are_reported_when_the_database_is_back() {
     let log = Log::default();
     let writer = log.clone();
     let logger = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
@@ -233,7 +235,7 @@ async fn what_is_left_in_lanes_is_told_when_the_database_is_back() {
     assert_eq!(times(), 0);
     ordered.store.set_down(false);
     unordered.until("it is told", || times() > 0).await;
-    let looks = ordered.store.calls(Call::Look);
-    unordered.until("it looks on", || ordered.store.calls(Call::Look) > looks + 2).await;
+    let polls = ordered.store.calls(Call::Poll);
+    unordered.until("it polls on", || ordered.store.calls(Call::Poll) > polls + 2).await;
     assert_eq!(times(), 1);
 }

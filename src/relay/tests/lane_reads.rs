@@ -9,7 +9,7 @@ use super::{World, envelope};
 use crate::lane::lane_of;
 use crate::limits::LANES;
 use crate::store::{InsertOptions, PendingRow};
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 /// How many rows are held: four pages of a lane that is read alone, and sixteen of one that is read with the others.
 const HELD: usize = 4_000;
@@ -21,7 +21,7 @@ impl World {
             self.commit_keyed("held");
         }
         let is_held = |sent: &crate::message::Envelope| sent.key.as_deref() == Some("held");
-        self.broker.answer_matching(Answer::Fail(FailureClass::Record), is_held);
+        self.broker.respond_when(ScriptedResponse::Fail(FailureClass::Record), is_held);
         let relay = self.start().await;
         self.until("the key is held", || self.store.live_rows()[0].failures > 0).await;
         sleep(Duration::from_secs(5)).await;

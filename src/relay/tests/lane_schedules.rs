@@ -11,10 +11,10 @@ use super::lanes::{TOPIC, world_with};
 use super::{DEADLINE, World, seeds};
 use crate::message::MessageId;
 use crate::relay::Relay;
-use crate::relay::queue::HandedOver;
+use crate::relay::direct::queue::HandedOver;
 use crate::store::{Call, Fault, StoreError};
 use crate::topic::{OnFailedKey, Topic};
-use crate::transport::{Answer, FailureClass, LaneName, Transport as _};
+use crate::transport::{FailureClass, LaneName, ScriptedResponse, Transport as _};
 
 const SEEDS: u64 = 200;
 const STEPS: usize = 100;
@@ -127,7 +127,7 @@ impl Schedule {
     fn commit_one(&mut self, node: usize, key: &str) -> MessageId {
         let world = &self.nodes[node];
         if let Some(inserted_at) = world.link.now().filter(|_| self.rng.bool()) {
-            let row = world.commit_carried(key, inserted_at);
+            let row = world.commit_inline(key, inserted_at);
             let id = row.row.message_id;
             match self.rng.u32(..5) {
                 0 => self.held_up.push((node, row)),
@@ -161,21 +161,21 @@ impl Schedule {
         };
         let count = self.rng.usize(1..4);
         let answer = match self.rng.u32(..4) {
-            0 => Answer::Busy,
-            1 => Answer::StoreThenFail(FailureClass::Temporary),
-            _ => Answer::Fail(class),
+            0 => ScriptedResponse::Busy,
+            1 => ScriptedResponse::StoreThenFail(FailureClass::Temporary),
+            _ => ScriptedResponse::Fail(class),
         };
-        self.nodes[0].broker.answer_next(count, answer);
+        self.nodes[0].broker.respond_next(count, answer);
     }
 
     fn let_a_call_fail(&mut self) {
         let call = match self.rng.u32(..7) {
-            0 => Call::LookAtLanes,
-            1 => Call::KeepLanes,
+            0 => Call::ReadLanes,
+            1 => Call::BalanceLanes,
             2 => Call::LaneEntries,
             3 => Call::LaneRows,
             4 => Call::FailInLanes,
-            5 => Call::BuryFromLanes,
+            5 => Call::DeadLetterFromLanes,
             _ => Call::Settle,
         };
         let error = match self.rng.u32(..3) {
@@ -224,7 +224,7 @@ impl Schedule {
         }
         store.set_down(false);
         broker.go_up();
-        broker.forget_answers();
+        broker.clear_responses();
         broker.release();
         self.start(0).await;
         let mut waited = Duration::ZERO;
@@ -233,7 +233,7 @@ impl Schedule {
             sleep(Duration::from_millis(100)).await;
             waited += Duration::from_millis(100);
         }
-        let dead: HashSet<MessageId> = store.dead_rows().iter().map(|row| row.key.message_id).collect();
+        let dead: HashSet<MessageId> = store.dead_letter_rows().iter().map(|row| row.key.message_id).collect();
         assert!(dead.is_empty() || self.goes_on, "seed {seed}: dead letters of a topic that holds its keys");
         let appeared = self.nodes[0].first_appearances();
         for (key, committed) in &self.committed {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::lanes::{TOPIC, owned, world};
 use crate::limits::LANES;
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 /// Beside its lanes, and in no order: what had failed before and waits does so while the lane goes on. Nothing is lost.
 #[tokio::test(start_paused = true)]
@@ -10,7 +10,7 @@ async fn what_waited_when_a_topic_became_ordered_is_sent_beside_its_lanes() {
     let world = world();
     let before = [world.commit(TOPIC), world.commit(TOPIC)];
     let waits = before[0].message_id;
-    world.broker.answer_matching(Answer::Fail(FailureClass::Temporary), {
+    world.broker.respond_when(ScriptedResponse::Fail(FailureClass::Temporary), {
         let mut failures = 0;
         move |sent| {
             failures += usize::from(sent.message_id == waits);

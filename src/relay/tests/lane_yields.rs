@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::World;
 use super::lanes::{owned, world};
-use crate::store::{Call, Fault, StoreError};
-use crate::transport::{Answer, FailureClass, MemoryTransport};
+use crate::store::{Call, Fault, RowKey, StoreError};
+use crate::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 
 /// Its broker answers probes and takes nothing, so that the breaker opens again and again.
 #[tokio::test(start_paused = true)]
@@ -18,7 +18,7 @@ async fn a_node_whose_broker_only_answers_probes_yields() {
     other.broker.set_delivery_timeout(Duration::from_secs(25));
     let (first, second) = (world.start().await, other.start().await);
     world.until("each owns a half", || owned(&first) == 8 && owned(&second) == 8).await;
-    other.broker.answer_matching(Answer::Fail(FailureClass::Connection), |_| true);
+    other.broker.respond_when(ScriptedResponse::Fail(FailureClass::Connection), |_| true);
     let failed = Instant::now();
     for key in 0..50 {
         let row = world.commit_keyed(&key.to_string());
@@ -29,7 +29,7 @@ async fn a_node_whose_broker_only_answers_probes_yields() {
     assert_eq!(second.status().asleep_topics.len(), 1);
     world.delivered(50).await;
     world.drained().await;
-    other.broker.forget_answers();
+    other.broker.clear_responses();
     world.until("it is back", || owned(&first) == 8 && owned(&second) == 8).await;
     assert!(second.status().asleep_topics.is_empty());
 }
@@ -51,4 +51,20 @@ async fn no_node_leaves_its_lanes_because_the_table_is_locked() {
     assert!(first.status().asleep_topics.is_empty() && second.status().asleep_topics.is_empty());
     assert_eq!((owned(&first), owned(&second)), (8, 8));
     assert_eq!(world.delivered(1).await, [key.message_id]);
+}
+
+/// An outage for all costs nothing but its own time.
+#[tokio::test(start_paused = true)]
+async fn nodes_do_not_sleep_through_the_end_of_an_outage() {
+    let world = world();
+    let other = world.neighbour();
+    let (first, second) = (world.start().await, other.start().await);
+    world.until("each owns a half", || owned(&first) == 8 && owned(&second) == 8).await;
+    world.broker.go_down();
+    let rows: Vec<RowKey> = (0..50).map(|key| world.commit_keyed(&key.to_string())).collect();
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    world.broker.go_up();
+    let back = Instant::now();
+    assert_eq!(world.delivered(rows.len()).await.len(), rows.len());
+    assert!(back.elapsed() < Duration::from_secs(6), "{:?}", back.elapsed());
 }

@@ -9,12 +9,12 @@ use super::{World, envelope};
 use crate::lane::lane_of;
 use crate::limits::LANES;
 use crate::message::MessageId;
-use crate::relay::queue::HandedOver;
+use crate::relay::direct::queue::HandedOver;
 use crate::relay::{Relay, StartError};
 use crate::retry::Fixed;
 use crate::store::{Call, InsertOptions, LaneCount, LaneStore as _, RowKey, SchemaProblem};
 use crate::topic::{OnFailedKey, Topic};
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 pub(super) const TOPIC: &str = "payments";
 
@@ -149,7 +149,9 @@ async fn a_row_that_commits_late_is_found() {
 async fn a_failed_message_holds_its_key_and_no_other() {
     let world = world();
     let first = world.commit_keyed("a");
-    world.broker.answer_matching(Answer::Fail(FailureClass::Record), move |sent| sent.message_id == first.message_id);
+    world
+        .broker
+        .respond_when(ScriptedResponse::Fail(FailureClass::Record), move |sent| sent.message_id == first.message_id);
     let second = world.commit_keyed("a");
     let relay = world.start().await;
     for _ in 0..50 {
@@ -161,12 +163,12 @@ async fn a_failed_message_holds_its_key_and_no_other() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let appeared = world.first_appearances();
     assert_eq!((appeared.get("a"), appeared["b"].len(), appeared["c"].len()), (None, 50, 50));
-    assert!(world.store.dead_rows().is_empty(), "held, whatever its attempts");
+    assert!(world.store.dead_letter_rows().is_empty(), "held, whatever its attempts");
     let row = &world.store.live_rows()[0];
     assert_eq!(row.key, first);
     assert!(row.attempts > 3 && row.errors.len() == 10, "{row:?}");
     assert!(relay.flush(Duration::from_secs(1)).await, "what is held is not waited for");
-    world.broker.forget_answers();
+    world.broker.clear_responses();
     world.drained().await;
     let appeared = &world.first_appearances()["a"];
     assert_eq!((appeared[0], appeared[1], appeared.len()), (first.message_id, second.message_id, 52));
@@ -177,11 +179,11 @@ async fn a_topic_can_go_on_behind_a_dead_letter() {
     let world = world_with(Topic::new(TOPIC).ordered_by_key().on_failed_key(OnFailedKey::DeadLetter));
     let rows: Vec<RowKey> = (0..3).map(|_| world.commit_keyed("a")).collect();
     let bad = rows[0].message_id;
-    world.broker.answer_matching(Answer::Fail(FailureClass::Record), move |sent| sent.message_id == bad);
+    world.broker.respond_when(ScriptedResponse::Fail(FailureClass::Record), move |sent| sent.message_id == bad);
     let _relay = world.start().await;
     assert_eq!(world.delivered(2).await, [rows[1].message_id, rows[2].message_id]);
     world.drained().await;
-    let dead = world.store.dead_rows();
+    let dead = world.store.dead_letter_rows();
     assert_eq!((dead.len(), dead[0].key), (1, rows[0]));
     assert!(dead[0].reason.starts_with("attempts"), "{}", dead[0].reason);
 }
@@ -193,13 +195,15 @@ async fn a_refused_record_is_tried_alone_before_its_key_is_held() {
         let world = world_with(Topic::new(TOPIC).ordered_by_key().on_failed_key(policy));
         let rows: Vec<RowKey> = (0..10).map(|key| world.commit_keyed(&key.to_string())).collect();
         let bad = rows[4].message_id;
-        world.broker.answer_next(10, Answer::Fail(FailureClass::RecordRefused));
-        world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
+        world.broker.respond_next(10, ScriptedResponse::Fail(FailureClass::RecordRefused));
+        world
+            .broker
+            .respond_when(ScriptedResponse::Fail(FailureClass::RecordRefused), move |sent| sent.message_id == bad);
         let _relay = world.start().await;
         assert_eq!(world.delivered(9).await.len(), 9);
         let is_dead = policy == OnFailedKey::DeadLetter;
         world.until("the others are settled", || world.store.live_rows().len() == usize::from(!is_dead)).await;
-        assert_eq!(world.store.dead_rows().len(), usize::from(is_dead));
+        assert_eq!(world.store.dead_letter_rows().len(), usize::from(is_dead));
     }
 }
 
@@ -350,7 +354,7 @@ async fn an_idle_topic_costs_two_statements_a_second() {
     world.until("every lane is owned", || owned(&relay) == 16).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let calls = || {
-        let of = [Call::LookAtLanes, Call::LaneEntries, Call::LaneRows, Call::KeepLanes];
+        let of = [Call::ReadLanes, Call::LaneEntries, Call::LaneRows, Call::BalanceLanes];
         of.map(|call| world.store.calls(call)).into_iter().sum::<u64>()
     };
     let before = calls();
@@ -381,20 +385,4 @@ async fn a_node_whose_broker_fails_yields_sleeps_and_wakes() {
     assert_eq!(owned(&second), 0, "it sleeps");
     world.until("it is back", || owned(&first) == 8 && owned(&second) == 8).await;
     assert!(second.status().asleep_topics.is_empty());
-}
-
-/// An outage for all costs nothing but its own time.
-#[tokio::test(start_paused = true)]
-async fn nodes_do_not_sleep_through_the_end_of_an_outage() {
-    let world = world();
-    let other = world.neighbour();
-    let (first, second) = (world.start().await, other.start().await);
-    world.until("each owns a half", || owned(&first) == 8 && owned(&second) == 8).await;
-    world.broker.go_down();
-    let rows: Vec<RowKey> = (0..50).map(|key| world.commit_keyed(&key.to_string())).collect();
-    tokio::time::sleep(Duration::from_secs(40)).await;
-    world.broker.go_up();
-    let back = Instant::now();
-    assert_eq!(world.delivered(rows.len()).await.len(), rows.len());
-    assert!(back.elapsed() < Duration::from_secs(6), "{:?}", back.elapsed());
 }

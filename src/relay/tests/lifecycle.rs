@@ -5,7 +5,7 @@ use super::World;
 use crate::clock::SystemClock;
 use crate::limits::{BLOCKING_CALLS_MAX, Limits, SHUTDOWN_GRACE_MAX, STALENESS};
 use crate::naming::TableNames;
-use crate::relay::blocking::{Question, Request};
+use crate::relay::api::blocking::{Question, Request};
 use crate::relay::{BacklogError, RelayBuilder, RelayPanicked, StartError, TransportStatus};
 use crate::store::{Call, Fault};
 
@@ -32,7 +32,7 @@ async fn shutdown_takes_any_grace_and_waits_for_a_day_at_most() {
     world.broker.hold();
     let relay = world.start().await;
     world.commit_and_hand_over("orders");
-    world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    world.until("it is in flight", || world.broker.in_flight() == 1).await;
     // Delivered, and never settled.
     world.store.set_down(true);
     world.broker.release();
@@ -49,7 +49,7 @@ async fn shutdown_in_an_outage_ends_in_time_and_says_what_is_left() {
     for _ in 0..3 {
         world.commit_and_hand_over("orders");
     }
-    world.until("they are in flight", || world.broker.unanswered() == 3).await;
+    world.until("they are in flight", || world.broker.in_flight() == 3).await;
     let report = relay.shutdown(Duration::from_secs(5)).await;
     assert_eq!(report.in_flight, 3);
     assert!(!report.is_clean());
@@ -129,9 +129,9 @@ async fn a_dropped_relay_leaves_its_rows_to_the_next() {
     world.broker.hold();
     let relay = world.start().await;
     let keys: Vec<_> = (0..10).map(|_| world.commit_and_hand_over("orders").message_id).collect();
-    world.until("they are in flight", || world.broker.unanswered() == 10).await;
+    world.until("they are in flight", || world.broker.in_flight() == 10).await;
     drop(relay);
-    world.broker.forget_answers();
+    world.broker.clear_responses();
     world.broker.release();
     world.commit_leased("orders", STALENESS);
     let _next = world.start().await;

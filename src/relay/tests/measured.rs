@@ -10,7 +10,7 @@ use crate::limits::LANES;
 use crate::metrics;
 use crate::relay::Relays;
 use crate::store::RowKey;
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 type Figures = HashMap<String, f64>;
 
@@ -60,7 +60,7 @@ fn every_figure_of_a_known_scenario_is_as_it_was() {
         }
         world.drained().await;
         world.hand_over(RowKey { id: 99, message_id: crate::message::MessageId::new() }, "orders");
-        world.broker.answer_next(3, Answer::Fail(FailureClass::Record));
+        world.broker.respond_next(3, ScriptedResponse::Fail(FailureClass::Record));
         world.commit_and_hand_over("orders");
         world.drained().await;
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -72,8 +72,8 @@ fn every_figure_of_a_known_scenario_is_as_it_was() {
     is(format!("{}/confirmed", metrics::DELIVERED), 3.0);
     is(format!("{}/swept", metrics::DELIVERED), 1.0);
     is(format!("{}/record", metrics::FAILED), 3.0);
-    is(format!("{}/attempts", metrics::GIVEN_UP), 1.0);
-    is(format!("{}/poisoned", metrics::GIVEN_UP), 1.0);
+    is(format!("{}/attempts", metrics::DEAD_LETTERED), 1.0);
+    is(format!("{}/poisoned", metrics::DEAD_LETTERED), 1.0);
     is(metrics::RESENT.to_owned(), 2.0);
     is(metrics::CONFIRM_MISSED.to_owned(), 1.0);
     is(metrics::COMMIT_TO_ACK.to_owned(), 3.0);
@@ -107,7 +107,7 @@ fn a_message_counts_as_delivered_by_the_path_of_the_copy_that_got_through() {
     let figures = measured(async || {
         let world = World::new();
         let _relay = world.start().await;
-        world.broker.answer_next(2, Answer::Fail(FailureClass::Temporary));
+        world.broker.respond_next(2, ScriptedResponse::Fail(FailureClass::Temporary));
         for _ in 0..3 {
             world.commit_and_hand_over("orders");
         }
@@ -144,7 +144,7 @@ fn a_transport_that_panics_ends_no_task_and_is_counted() {
     let figures = measured(async || {
         let world = World::new();
         let mut panics = [true, true].into_iter();
-        world.broker.answer_matching(Answer::Deliver, move |_| {
+        world.broker.respond_when(ScriptedResponse::Deliver, move |_| {
             assert!(panics.next().is_none(), "a defect of somebody else's");
             false
         });
@@ -167,7 +167,7 @@ fn a_row_that_is_stuck_in_its_lane_is_overdue_and_one_behind_a_failure_is_not() 
     let figures = measured(async || {
         let world = lanes::world();
         let is_held = |sent: &crate::message::Envelope| sent.key.as_deref() == Some("held");
-        world.broker.answer_matching(Answer::Fail(FailureClass::Record), is_held);
+        world.broker.respond_when(ScriptedResponse::Fail(FailureClass::Record), is_held);
         world.commit_keyed("held");
         world.commit_keyed("held");
         let relay = world.start().await;

@@ -4,15 +4,17 @@ mod backlog;
 mod bounds;
 mod claims;
 mod counted;
+mod dead_letter_callbacks;
 mod delayed;
 mod direct;
 mod failures;
 mod fenced;
+mod full_scan;
 mod history;
 mod lane_announced;
-mod lane_carried;
 mod lane_counted;
-mod lane_lapses;
+mod lane_inline;
+mod lane_leases;
 mod lane_order;
 mod lane_reads;
 mod lane_schedules;
@@ -20,27 +22,25 @@ mod lane_switched;
 mod lane_yields;
 mod lanes;
 mod lifecycle;
-mod looks;
 mod measured;
 mod notices;
 mod outages;
 mod panics;
 mod pauses;
-mod put_back;
 mod refused;
+mod requeue;
 mod routes;
 mod schedules;
 pub(super) mod seeds;
 mod several;
 mod times;
-mod told;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::queue::{Carried, HandedOver, Link};
+use super::direct::queue::{HandedOver, InlineRow, Link};
 use super::{Relay, RelayBuilder};
 use crate::clock::{BootInstant, Clock};
 use crate::limits::{Limits, STALENESS};
@@ -157,12 +157,15 @@ fn handed_over(key: RowKey, topic: &str) -> HandedOver {
         bytes: 7,
         lane: None,
         due_at: None,
-        carried: None,
+        inline: None,
     }
 }
 
-fn carried(key: RowKey, envelope: Envelope, inserted_at: BootInstant) -> HandedOver {
+fn inline(key: RowKey, envelope: Envelope, inserted_at: BootInstant) -> HandedOver {
     let topic = envelope.topic.to_string();
     let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
-    HandedOver { carried: Some(Box::new(Carried { row, inserted_at, announced_at: None })), ..handed_over(key, &topic) }
+    HandedOver {
+        inline: Some(Box::new(InlineRow { row, inserted_at, announced_at: None })),
+        ..handed_over(key, &topic)
+    }
 }

@@ -15,67 +15,67 @@ use crate::limits::{
 };
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, LaneStore, Locking, Look, LookSpec, MemoryStore, NoticeStore,
-    Notices, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Failed, Held, LaneStore, Locking, MemoryStore, NewDeadLetter, NoticeStore,
+    NoticeStream, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 /// A store that passes notices on to itself, where it is not deaf or down.
 #[derive(Debug, Clone)]
-struct Told {
+struct NotifyingStore {
     store: MemoryStore,
-    line: Arc<Mutex<Line>>,
+    channel: Arc<Mutex<Channel>>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct Channel {
     is_down: bool,
-    is_deaf: bool,
+    drops_notices: bool,
     listened_at: Vec<Instant>,
     /// What a relay says to itself.
     echoed_at: Vec<Instant>,
-    told_at: Vec<Instant>,
-    ear: Option<mpsc::UnboundedSender<String>>,
+    notified_at: Vec<Instant>,
+    subscriber: Option<mpsc::UnboundedSender<String>>,
 }
 
 #[derive(Debug)]
-struct Ear(mpsc::UnboundedReceiver<String>);
+struct Subscription(mpsc::UnboundedReceiver<String>);
 
 #[async_trait]
-impl Notices for Ear {
+impl NoticeStream for Subscription {
     async fn next(&mut self) -> Result<String, StoreError> {
         self.0.recv().await.ok_or_else(|| StoreError::Unreachable("the line is cut".into()))
     }
 }
 
 #[async_trait]
-impl NoticeStore for Told {
-    async fn tell(&self, notices: &[String]) -> Result<(), StoreError> {
-        let mut line = self.line.lock().unwrap();
+impl NoticeStore for NotifyingStore {
+    async fn notify(&self, notices: &[String]) -> Result<(), StoreError> {
+        let mut channel = self.channel.lock().unwrap();
         for notice in notices {
-            let at = if notice.starts_with('=') { &mut line.echoed_at } else { &mut line.told_at };
+            let at = if notice.starts_with('=') { &mut channel.echoed_at } else { &mut channel.notified_at };
             at.push(Instant::now());
-            if let Some(ear) = line.ear.as_ref().filter(|_| !line.is_deaf) {
+            if let Some(subscriber) = channel.subscriber.as_ref().filter(|_| !channel.drops_notices) {
                 // Nobody listens any more only where the relay has ended.
-                let _ = ear.send(notice.clone());
+                let _ = subscriber.send(notice.clone());
             }
         }
         Ok(())
     }
 
-    async fn listen(&self) -> Result<Box<dyn Notices>, StoreError> {
-        let mut line = self.line.lock().unwrap();
-        line.listened_at.push(Instant::now());
-        if line.is_down {
+    async fn listen(&self) -> Result<Box<dyn NoticeStream>, StoreError> {
+        let mut channel = self.channel.lock().unwrap();
+        channel.listened_at.push(Instant::now());
+        if channel.is_down {
             return Err(StoreError::Unreachable("as the test says".into()));
         }
-        let (ear, hears) = mpsc::unbounded_channel();
-        line.ear = Some(ear);
-        Ok(Box::new(Ear(hears)))
+        let (subscriber, receiver) = mpsc::unbounded_channel();
+        channel.subscriber = Some(subscriber);
+        Ok(Box::new(Subscription(receiver)))
     }
 }
 
 #[async_trait]
-impl Store for Told {
+impl Store for NotifyingStore {
     fn use_tables(&mut self, names: &TableNames) {
         self.store.use_tables(names);
     }
@@ -100,8 +100,8 @@ impl Store for Told {
         self.store.settle(rows, locking).await
     }
 
-    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
-        self.store.settle_dead(rows).await
+    async fn settle_dead_letters(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
+        self.store.settle_dead_letters(rows).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
@@ -112,12 +112,12 @@ impl Store for Told {
         self.store.fail(failed).await
     }
 
-    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
-        self.store.dead(dead).await
+    async fn dead_letter(&self, dead: &[NewDeadLetter]) -> Result<Vec<RowKey>, StoreError> {
+        self.store.dead_letter(dead).await
     }
 
-    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
-        self.store.look(spec).await
+    async fn poll(&self, spec: &PollSpec) -> Result<PollResult, StoreError> {
+        self.store.poll(spec).await
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
@@ -133,13 +133,13 @@ impl Store for Told {
     }
 }
 
-impl Told {
-    fn of(world: &World, line: Line) -> Self {
-        Self { store: world.store.clone(), line: Arc::new(Mutex::new(line)) }
+impl NotifyingStore {
+    fn of(world: &World, channel: Channel) -> Self {
+        Self { store: world.store.clone(), channel: Arc::new(Mutex::new(channel)) }
     }
 
-    fn line<T>(&self, look: impl FnOnce(&mut Line) -> T) -> T {
-        look(&mut self.line.lock().unwrap())
+    fn channel<T>(&self, change: impl FnOnce(&mut Channel) -> T) -> T {
+        change(&mut self.channel.lock().unwrap())
     }
 }
 
@@ -157,7 +157,7 @@ fn is_about(pause: Duration, expected: Duration) -> bool {
 async fn commits_to_lanes_of_others_are_collected_for_an_interval() {
     let world = world();
     let other = world.neighbour();
-    let store = Told::of(&world, Line::default());
+    let store = NotifyingStore::of(&world, Channel::default());
     let relay = world.relay().store(store.clone()).start().await.unwrap();
     let neighbour = other.start().await;
     let half = usize::from(LANES / 2);
@@ -175,18 +175,18 @@ async fn commits_to_lanes_of_others_are_collected_for_an_interval() {
     }
     let most = (began.elapsed().as_millis() / NOTICE_INTERVAL.as_millis()) as usize + 2;
     world.drained().await;
-    let told = store.line(|line| std::mem::take(&mut line.told_at));
-    assert!(pauses(&told).iter().all(|pause| *pause >= NOTICE_INTERVAL), "{:?}", pauses(&told));
-    assert!((most / 2..=most).contains(&told.len()), "{} notices of {commits} commits", told.len());
+    let notified = store.channel(|channel| std::mem::take(&mut channel.notified_at));
+    assert!(pauses(&notified).iter().all(|pause| *pause >= NOTICE_INTERVAL), "{:?}", pauses(&notified));
+    assert!((most / 2..=most).contains(&notified.len()), "{} notices of {commits} commits", notified.len());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_gives_no_connection_for_notices_is_asked_ever_less_often_up_to_a_bound() {
     let world = world();
-    let store = Told::of(&world, Line { is_down: true, ..Line::default() });
+    let store = NotifyingStore::of(&world, Channel { is_down: true, ..Channel::default() });
     let _relay = world.relay().store(store.clone()).start().await.unwrap();
     sleep(NOTICE_RETRY_MAX * 10).await;
-    let asked = pauses(&store.line(|line| line.listened_at.clone()));
+    let asked = pauses(&store.channel(|channel| channel.listened_at.clone()));
     assert!(asked.len() > 10, "{asked:?}");
     let mut expected = NOTICE_RETRY_MIN;
     for pause in &asked {
@@ -199,14 +199,14 @@ async fn a_server_that_gives_no_connection_for_notices_is_asked_ever_less_often_
 #[tokio::test(start_paused = true)]
 async fn a_relay_listens_for_itself_now_and_then_and_begins_anew_where_it_hears_nothing() {
     let world = world();
-    let store = Told::of(&world, Line::default());
+    let store = NotifyingStore::of(&world, Channel::default());
     let _relay = world.relay().store(store.clone()).start().await.unwrap();
     sleep(NOTICE_CHECK_INTERVAL * 5 + Duration::from_secs(1)).await;
-    let checks = pauses(&store.line(|line| line.echoed_at.clone()));
+    let checks = pauses(&store.channel(|channel| channel.echoed_at.clone()));
     assert!(checks.len() == 5 && checks.iter().all(|pause| is_about(*pause, NOTICE_CHECK_INTERVAL)), "{checks:?}");
-    store.line(|line| line.is_deaf = true);
-    world.until("it is found out", || store.line(|line| line.listened_at.len() > 1)).await;
-    let (echoed_at, anew) = store.line(|line| (line.echoed_at.clone(), line.listened_at[1]));
+    store.channel(|channel| channel.drops_notices = true);
+    world.until("it is found out", || store.channel(|channel| channel.listened_at.len() > 1)).await;
+    let (echoed_at, anew) = store.channel(|channel| (channel.echoed_at.clone(), channel.listened_at[1]));
     let unheard = echoed_at.into_iter().rfind(|at| *at < anew).unwrap();
     assert!(is_about(anew - unheard, NOTICE_ECHO_TIMEOUT + NOTICE_RETRY_MIN), "{:?}", anew - unheard);
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::World;
 use crate::relay::{StoreStatus, TransportStatus};
 use crate::store::{Call, Fault, Locking, MemoryStore, Store as _, StoreError};
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_writes_nothing_spends_nothing_and_ends_by_itself() {
@@ -52,7 +52,7 @@ async fn a_flush_in_an_outage_says_so_and_waits_for_its_end() {
 async fn a_flush_waits_for_what_failed_and_for_what_somebody_else_settles() {
     let world = World::new();
     let relay = world.start().await;
-    world.broker.answer_next(2, Answer::Fail(FailureClass::Temporary));
+    world.broker.respond_next(2, ScriptedResponse::Fail(FailureClass::Temporary));
     let [retried, elsewhere] = [(); 2].map(|()| world.commit_and_hand_over("orders"));
     world.until("both have failed", || world.store.live_rows().iter().all(|row| row.failures == 1)).await;
     assert!(!relay.flush(Duration::from_millis(100)).await, "both wait for their next attempt");
@@ -97,11 +97,11 @@ async fn a_database_outage_is_survived() {
 async fn a_table_that_is_locked_is_no_database_that_is_down() {
     let world = World::new();
     let relay = world.start().await;
-    let looks = world.store.calls(Call::Look);
+    let polls = world.store.calls(Call::Poll);
     for _ in 0..30 {
-        world.store.inject(Call::Look, Fault::Refused(StoreError::Conflict("lock timeout".into())));
+        world.store.inject(Call::Poll, Fault::Refused(StoreError::Conflict("lock timeout".into())));
     }
-    world.until("it has looked in vain", || world.store.calls(Call::Look) >= looks + 20).await;
+    world.until("it has looked in vain", || world.store.calls(Call::Poll) >= polls + 20).await;
     assert_eq!(relay.status().store, StoreStatus::Up);
     let key = world.commit("orders");
     assert_eq!(world.delivered(1).await, [key.message_id]);

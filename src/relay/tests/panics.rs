@@ -17,7 +17,7 @@ use crate::relay::Relay;
 use crate::retry::RetryPolicy;
 use crate::store::{Call, Failed, Fault, Held, InsertOptions, RowKey, Store as _};
 use crate::topic::{OnFailedKey, Topic};
-use crate::transport::{Answer, FailureClass, MemoryTransport, Outcome, Receipt, Transport, TransportError};
+use crate::transport::{FailureClass, MemoryTransport, Outcome, Receipt, ScriptedResponse, Transport, TransportError};
 
 /// As many people write it. Panics from 64 failures on, because a `Duration` has 64 bits of seconds.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl World {
     /// Lets each message fail the first time that it is sent.
     fn fail_each_once(&self, class: FailureClass) {
         let mut seen = std::collections::HashSet::new();
-        self.broker.answer_matching(Answer::Fail(class), move |sent| seen.insert(sent.message_id));
+        self.broker.respond_when(ScriptedResponse::Fail(class), move |sent| seen.insert(sent.message_id));
     }
 
     /// Waits until everything is settled and nothing is left in hand.
@@ -110,15 +110,15 @@ async fn a_store_that_panics_keeps_no_row() {
         (Call::Settle, 12),
         (Call::Fail, 1),
         (Call::Fail, 12),
-        (Call::Dead, 1),
-        (Call::Look, 1),
+        (Call::DeadLetter, 1),
+        (Call::Poll, 1),
         (Call::LaneEntries, 1),
         (Call::LaneRows, 1),
         (Call::FailInLanes, 1),
         (Call::FailInLanes, 12),
-        (Call::BuryFromLanes, 1),
-        (Call::KeepLanes, 1),
-        (Call::LookAtLanes, 1),
+        (Call::DeadLetterFromLanes, 1),
+        (Call::BalanceLanes, 1),
+        (Call::ReadLanes, 1),
     ];
     for (call, times) in calls {
         let world = lanes::world_with(Topic::new(TOPIC).ordered_by_key().on_failed_key(OnFailedKey::DeadLetter));
@@ -132,7 +132,7 @@ async fn a_store_that_panics_keeps_no_row() {
         for _ in 0..times {
             world.store.inject(call, Fault::Panics);
         }
-        world.broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), |sent| sent.kind == "refused");
+        world.broker.respond_when(ScriptedResponse::Fail(FailureClass::RecordRefused), |sent| sent.kind == "refused");
         world.fail_each_once(FailureClass::Temporary);
         for key in ["a", "b", "p", "a"] {
             world.commit("orders");
@@ -141,7 +141,7 @@ async fn a_store_that_panics_keeps_no_row() {
         }
         world.until(&format!("{call:?} has panicked"), || world.store.calls(call) > before).await;
         world.settled(&relay).await;
-        let dead: Vec<_> = world.store.dead_rows().iter().map(|row| row.key).collect();
+        let dead: Vec<_> = world.store.dead_letter_rows().iter().map(|row| row.key).collect();
         assert!(dead.contains(&refused) && poisoned.iter().all(|key| dead.contains(key)), "{call:?}: {dead:?}");
         assert_eq!(dead.len(), 3, "{call:?}");
     }
@@ -198,8 +198,10 @@ impl Transport for Defective {
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         match &*envelope.kind {
             "panics" => panic!("a defect of the transport"),
-            "unreadable" => receipt.settle(Outcome::Failed(TransportError::new(FailureClass::Record, Unreadable))),
-            "unreadable topic" => receipt.settle(Outcome::Failed(TransportError::new(FailureClass::Topic, Unreadable))),
+            "unreadable" => receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Record, Unreadable))),
+            "unreadable topic" => {
+                receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Topic, Unreadable)))
+            }
             _ => self.broker.send(envelope, receipt),
         }
     }

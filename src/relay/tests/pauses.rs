@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::lanes::{TOPIC as ORDERED, world as ordered_world};
-use super::{World, carried, envelope};
+use super::{World, envelope, inline};
 use crate::relay::Relay;
 use crate::retry::Fixed;
 use crate::store::{AdminStore as _, Call, Fault, InsertOptions, StoreError};
 use crate::topic::Topic;
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 impl World {
     async fn pause(&self, topic: &str) {
@@ -37,9 +37,9 @@ async fn nothing_of_a_paused_topic_is_sent_or_written() {
     assert_eq!(relay.status().paused_topics.len(), 2, "known before anything is sent");
     let due = world.commit("orders");
     let handed_over = world.commit_and_hand_over("orders");
-    let proven = envelope("orders");
-    let key = world.store.insert(proven.clone(), InsertOptions::default().leased_for(Duration::from_secs(3)));
-    world.link.hand_over(vec![carried(key, proven, world.now())]);
+    let verified = envelope("orders");
+    let key = world.store.insert(verified.clone(), InsertOptions::default().leased_for(Duration::from_secs(3)));
+    world.link.hand_over(vec![inline(key, verified, world.now())]);
     let keyed = world.commit_keyed("a");
     world.hand_over_keyed(keyed, "a", true);
     let other = world.commit_and_hand_over("invoices");
@@ -112,7 +112,7 @@ async fn a_relay_that_cannot_ask_sends_nothing_before_it_can() {
     world.pause("orders").await;
     for _ in 0..3 {
         let gone = StoreError::Unreachable("as the test says".into());
-        world.store.inject(Call::Look, Fault::Refused(gone));
+        world.store.inject(Call::Poll, Fault::Refused(gone));
     }
     let relay = world.start().await;
     let paused = world.commit_and_hand_over("orders");
@@ -128,7 +128,7 @@ async fn a_relay_that_cannot_ask_sends_nothing_before_it_can() {
 async fn a_retry_waits_for_the_end_of_the_pause() {
     let world = World::new();
     world.broker.hold();
-    world.broker.answer_next(1, Answer::Fail(FailureClass::Record));
+    world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Record));
     let relay = world.start().await;
     let row = world.commit_and_hand_over("orders");
     world.until("it is sent", || world.broker.sends() == 1).await;
@@ -147,7 +147,7 @@ async fn a_retry_waits_for_the_end_of_the_pause() {
 async fn a_held_key_is_tried_at_once_when_its_topic_is_resumed() {
     let mut world = World::new();
     world.topics.push(Topic::new(ORDERED).ordered_by_key().retry(Fixed::seconds(&[3_600])));
-    world.broker.answer_next(1, Answer::Fail(FailureClass::Record));
+    world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Record));
     let relay = world.start().await;
     let held = world.commit_keyed("a");
     world.until("it is refused", || world.store.live_rows().iter().any(|row| row.failures == 1)).await;
@@ -178,7 +178,7 @@ async fn a_paused_backlog_costs_no_more_than_an_idle_relay() {
     }
     let _relay = world.start().await;
     sleep(Duration::from_secs(2)).await;
-    let looks = world.store.calls(Call::Look);
+    let polls = world.store.calls(Call::Poll);
     sleep(Duration::from_secs(5)).await;
-    assert!(world.store.calls(Call::Look) - looks <= 6, "{}", world.store.calls(Call::Look) - looks);
+    assert!(world.store.calls(Call::Poll) - polls <= 6, "{}", world.store.calls(Call::Poll) - polls);
 }

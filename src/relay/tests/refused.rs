@@ -9,8 +9,8 @@ use super::{World, lanes};
 use crate::naming::TableNames;
 use crate::relay::{RelayBuilder, StartError};
 use crate::store::{
-    Call, Claim, ClaimSpec, Confirmed, Dead, Failed, Fault, Held, Locking, Look, LookSpec, MemoryStore, RowKey, RowRef,
-    Store, StoreError, StoreWarning, TopicBacklog,
+    Call, Claim, ClaimSpec, Confirmed, Failed, Fault, Held, Locking, MemoryStore, NewDeadLetter, PollResult, PollSpec,
+    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 use crate::topic::Topic;
 
@@ -44,8 +44,8 @@ impl Store for Bare {
         self.0.settle(rows, locking).await
     }
 
-    async fn settle_dead(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
-        self.0.settle_dead(rows).await
+    async fn settle_dead_letters(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
+        self.0.settle_dead_letters(rows).await
     }
 
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError> {
@@ -56,12 +56,12 @@ impl Store for Bare {
         self.0.fail(failed).await
     }
 
-    async fn dead(&self, dead: &[Dead]) -> Result<Vec<RowKey>, StoreError> {
-        self.0.dead(dead).await
+    async fn dead_letter(&self, dead: &[NewDeadLetter]) -> Result<Vec<RowKey>, StoreError> {
+        self.0.dead_letter(dead).await
     }
 
-    async fn look(&self, spec: &LookSpec) -> Result<Look, StoreError> {
-        self.0.look(spec).await
+    async fn poll(&self, spec: &PollSpec) -> Result<PollResult, StoreError> {
+        self.0.poll(spec).await
     }
 
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError> {
@@ -128,7 +128,7 @@ async fn a_store_without_lanes_and_a_history_relays_plain_topics() {
 #[tokio::test(start_paused = true)]
 async fn a_database_that_refuses_to_be_read_refuses_the_start() {
     let world = World::new();
-    for call in [Call::Check, Call::Look] {
+    for call in [Call::Check, Call::Poll] {
         let denied = StoreError::Statement("permission denied for table outbox_messages".into());
         world.store.inject(call, Fault::Refused(denied));
         let error = refused(&world, world.relay()).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::{World, carried, envelope};
+use super::{World, envelope, inline};
 use crate::limits::{PREPARE_TIMEOUT, RETRY_AFTER_MAX, STALENESS};
 use crate::message::Envelope;
 use crate::relay::{RelayBuilder, StartError, TransportStatus};
@@ -62,7 +62,7 @@ impl Transport for Hooks {
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         match self.refusal.lock().unwrap().take() {
-            Some(error) => receipt.settle(Outcome::Failed(error)),
+            Some(error) => receipt.complete(Outcome::Failed(error)),
             None => self.inner.send(envelope, receipt),
         }
     }
@@ -226,9 +226,9 @@ async fn a_transport_has_no_more_in_flight_than_it_wants_and_others_none_of_it()
         world.commit("orders");
     }
     let relay = relay(&world, &hooks).start().await.unwrap();
-    world.until("both are full", || hooks.inner.unanswered() == 30 && world.broker.unanswered() == 970).await;
+    world.until("both are full", || hooks.inner.in_flight() == 30 && world.broker.in_flight() == 970).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!((hooks.inner.unanswered(), world.broker.unanswered()), (30, 970));
+    assert_eq!((hooks.inner.in_flight(), world.broker.in_flight()), (30, 970));
     assert_eq!(relay.status().route("webhooks").unwrap().in_flight, 30);
     hooks.inner.release();
     world.broker.release();
@@ -245,7 +245,7 @@ async fn a_shutdown_reports_what_each_of_them_left() {
         world.commit_and_hand_over("hooks");
         world.commit_and_hand_over("orders");
     }
-    world.until("they are in flight", || hooks.inner.unanswered() == 3).await;
+    world.until("they are in flight", || hooks.inner.in_flight() == 3).await;
     let report = relay.shutdown(Duration::from_secs(5)).await;
     assert_eq!((report.in_flight, report.is_clean()), (3, false));
     assert_eq!((world.broker.delivered().len(), rows_of(&world, "orders").len()), (3, 0));
@@ -254,12 +254,12 @@ async fn a_shutdown_reports_what_each_of_them_left() {
 
 /// Rows that prove their commit themselves reach the engine of their topic, too.
 #[tokio::test(start_paused = true)]
-async fn a_row_that_is_carried_goes_to_the_transport_of_its_topic() {
+async fn an_inline_row_goes_to_the_transport_of_its_topic() {
     let (world, hooks) = two_routes(MemoryStore::new());
     let _relay = relay(&world, &hooks).start().await.unwrap();
     for topic in ["orders", "hooks"] {
         let key = world.commit_leased(topic, STALENESS);
-        world.link.hand_over(vec![carried(
+        world.link.hand_over(vec![inline(
             key,
             Envelope { message_id: key.message_id, ..envelope(topic) },
             world.now(),

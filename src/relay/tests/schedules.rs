@@ -7,12 +7,12 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::sleep;
 
-use super::{DEADLINE, World, carried, envelope, handed_over, seeds};
+use super::{DEADLINE, World, envelope, handed_over, inline, seeds};
 use crate::limits::STALENESS;
 use crate::message::MessageId;
 use crate::relay::Relay;
 use crate::store::{Call, Fault, InsertOptions, MemoryStore, PendingRow, RowKey, StoreError};
-use crate::transport::{Answer, FailureClass};
+use crate::transport::{FailureClass, ScriptedResponse};
 
 const SEEDS: u64 = 1_000;
 const STEPS: usize = 120;
@@ -89,12 +89,12 @@ impl Schedule {
         let staleness = self.staleness(node);
         let mut refs = Vec::new();
         // Proven by their COMMIT, where that is seen.
-        let are_carried = self.rng.bool() && self.nodes[node].link.now().is_some();
+        let are_inline = self.rng.bool() && self.nodes[node].link.now().is_some();
         for _ in 0..count {
             let (world, message) = (&self.nodes[node], envelope(topic));
             let key = world.store.insert(message.clone(), InsertOptions::default().leased_for(staleness));
             self.committed.insert(key.message_id);
-            refs.push(if are_carried { carried(key, message, world.now()) } else { handed_over(key, topic) });
+            refs.push(if are_inline { inline(key, message, world.now()) } else { handed_over(key, topic) });
         }
         // Now and then the hook does not see the commit.
         if self.rng.u32(..5) > 0 {
@@ -150,15 +150,15 @@ impl Schedule {
         let count = self.rng.usize(1..4);
         let broker = &self.nodes[0].broker;
         match self.rng.u32(..4) {
-            0 => broker.answer_next(count, Answer::Busy),
+            0 => broker.respond_next(count, ScriptedResponse::Busy),
             1 => self.lose_answers(count),
-            _ => broker.answer_next(count, Answer::Fail(class)),
+            _ => broker.respond_next(count, ScriptedResponse::Fail(class)),
         }
     }
 
     fn lose_answers(&self, mut count: usize) {
         let excused = Arc::clone(&self.excused);
-        self.nodes[0].broker.answer_matching(Answer::StoreThenFail(FailureClass::Temporary), move |sent| {
+        self.nodes[0].broker.respond_when(ScriptedResponse::StoreThenFail(FailureClass::Temporary), move |sent| {
             let applies = count > 0;
             if applies {
                 count -= 1;
@@ -180,14 +180,14 @@ impl Schedule {
             2 if self.leases_fail => Call::Extend,
             3 => Call::Claim,
             4 => Call::Fail,
-            5 => Call::Dead,
-            6 => Call::Look,
+            5 => Call::DeadLetter,
+            6 => Call::Poll,
             _ => Call::Confirm,
         };
         let error = match self.rng.u32(..3) {
             0 => StoreError::Conflict("scheduled".into()),
             // A relay whose first look is refused does not start.
-            1 if !matches!(call, Call::Look) => StoreError::Statement("scheduled".into()),
+            1 if !matches!(call, Call::Poll) => StoreError::Statement("scheduled".into()),
             _ => StoreError::TimedOut { after: Duration::from_secs(5) },
         };
         let fault = if self.rng.bool() { Fault::Refused(error) } else { Fault::AnswerLost(error) };
@@ -232,7 +232,7 @@ impl Schedule {
     async fn audit(mut self, seed: u64) {
         self.nodes[0].store.set_down(false);
         self.nodes[0].broker.go_up();
-        self.nodes[0].broker.forget_answers();
+        self.nodes[0].broker.clear_responses();
         self.nodes[0].broker.release();
         self.start(0).await;
         for (_, row) in self.pending.drain(..) {
@@ -249,7 +249,7 @@ impl Schedule {
         for envelope in self.nodes[0].broker.delivered() {
             *copies.entry(envelope.message_id).or_default() += 1;
         }
-        let dead: HashSet<_> = store.dead_rows().iter().map(|row| row.key.message_id).collect();
+        let dead: HashSet<_> = store.dead_letter_rows().iter().map(|row| row.key.message_id).collect();
         for id in &self.committed {
             assert!(copies.contains_key(id) || dead.contains(id), "seed {seed}: lost {id}");
         }

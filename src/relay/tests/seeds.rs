@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::thread;
 
-use crate::relay::supervised::supervised;
+use crate::relay::engine::supervised::supervised;
 
 /// How often one seed is replayed, or until it fails: the branches of `select!` and the order of hash maps are drawn anew each time.
 /// So many find what one run in a hundred does, and take half a minute.

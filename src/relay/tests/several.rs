@@ -143,7 +143,7 @@ async fn what_does_not_fit_is_refused_and_then_none_of_them_runs() {
     let start = async |relays: RelaysBuilder| relays.start().await.map(drop).unwrap_err();
     assert!(matches!(start(Relays::builder()).await, RelaysError::None));
     let twice = both(&north, &south).relay("north", relay(&south));
-    assert!(matches!(start(twice).await, RelaysError::Twice { relay } if &*relay == "north"));
+    assert!(matches!(start(twice).await, RelaysError::DuplicateName { relay } if &*relay == "north"));
     let unused = both(&north, &south).transport_named("hooks", MemoryTransport::new());
     let error = start(unused).await.to_string();
     assert!(error.contains("\"hooks\"") && error.contains("Topic::via"), "{error}");

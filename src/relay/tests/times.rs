@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
 use super::{World, envelope};
-use crate::limits::SETTLE_LATER_INTERVAL;
+use crate::limits::SETTLE_RETRY_INTERVAL;
 use crate::message::Envelope;
 use crate::store::{Call, InsertOptions};
 use crate::topic::Topic;
@@ -33,7 +33,7 @@ async fn a_row_of_another_process_is_found_within_a_poll() {
 
 /// Rows come all the time, and so claims begin behind what is settled.
 #[tokio::test(start_paused = true)]
-async fn a_row_that_commits_late_is_found_by_the_next_look_however_late_it_is() {
+async fn a_row_that_commits_late_is_found_by_the_next_poll_however_late_it_is() {
     let limits = World::new().limits;
     let (slack, poll) = (limits.watermark_slack_duration, limits.poll_interval * 2);
     for open_for in [slack - Duration::from_secs(1), slack * 3] {
@@ -55,7 +55,7 @@ async fn a_row_that_commits_late_is_found_by_the_next_look_however_late_it_is() 
 
 /// A group of its size goes at once.
 #[tokio::test(start_paused = true)]
-async fn a_small_group_to_settle_waits_for_company_and_no_longer_than_it_may() {
+async fn a_small_settle_batch_lingers_no_longer_than_it_may() {
     for (settle_rows_max, waits) in [(1, false), (2, true)] {
         let mut world = World::new();
         world.limits.settle_rows_max = settle_rows_max;
@@ -73,22 +73,22 @@ async fn a_small_group_to_settle_waits_for_company_and_no_longer_than_it_may() {
 
 /// The database refuses, so that each look for leases near their end is a call.
 #[tokio::test(start_paused = true)]
-async fn held_rows_are_looked_through_as_often_as_they_are_to_be() {
+async fn leases_are_checked_as_often_as_configured() {
     for extend_interval in [Duration::from_millis(250), Duration::from_millis(100)] {
         let mut world = World::new();
         world.limits.extend_interval = extend_interval;
         world.broker.hold();
         let _relay = world.start().await;
         world.commit_and_hand_over("orders");
-        world.until("its lease is prolonged", || world.store.calls(Call::Extend) > 0).await;
+        world.until("its lease is extended", || world.store.calls(Call::Extend) > 0).await;
         world.store.set_down(true);
         // Into the last third of it.
         sleep(world.limits.lease_duration * 3 / 4).await;
         let before = world.store.calls(Call::Extend);
         sleep(Duration::from_secs(5)).await;
-        let looks = u128::from(world.store.calls(Call::Extend) - before);
+        let checks = u128::from(world.store.calls(Call::Extend) - before);
         let expected = 5_000 / extend_interval.as_millis();
-        assert!(looks > 0 && looks.abs_diff(expected) <= 1, "{looks} looks in 5 s");
+        assert!(checks > 0 && checks.abs_diff(expected) <= 1, "{checks} checks in 5 s");
         world.store.set_down(false);
         world.broker.release();
         world.drained().await;
@@ -101,12 +101,12 @@ async fn a_delivered_row_that_stays_locked_is_tried_again_now_and_then() {
     world.broker.hold();
     let _relay = world.start().await;
     let key = world.commit_and_hand_over("orders");
-    world.until("it is in flight", || world.broker.unanswered() == 1).await;
+    world.until("it is in flight", || world.broker.in_flight() == 1).await;
     let locked = world.store.lock(key).unwrap();
     world.broker.release();
     world.until("it is left for later, and looked for", || world.store.calls(Call::Remaining) > 0).await;
     let before = world.store.calls(Call::Remaining);
-    sleep(SETTLE_LATER_INTERVAL * 10).await;
+    sleep(SETTLE_RETRY_INTERVAL * 10).await;
     let tries = world.store.calls(Call::Remaining) - before;
     assert!((9..=10).contains(&tries), "{tries} tries");
     drop(locked);

@@ -1,6 +1,6 @@
+use super::claim_cursor::tests::claim_result;
 use super::*;
 use crate::clock::{Clock as _, SystemClock};
-use crate::relay::passes::tests::told;
 
 const PASS_MAX: Duration = Duration::from_secs(1);
 
@@ -17,12 +17,12 @@ fn what_is_seen_due_during_a_claim_is_claimed_next() {
     topic.note_due();
     let (first, second) = (claim_from(&topic, now), claim_from(&topic, now));
     topic.note_due();
-    topic.note_range(first, 10, &told(None, None, true), now);
+    topic.note_range(first, 10, &claim_result(None, None, true), now);
     assert!(topic.is_claimable(now), "seen since it began");
-    topic.note_range(claim_from(&topic, now), 10, &told(None, None, true), now);
+    topic.note_range(claim_from(&topic, now), 10, &claim_result(None, None, true), now);
     assert!(!topic.is_claimable(now));
     topic.note_due();
-    topic.note_range(second, 10, &told(None, None, true), now);
+    topic.note_range(second, 10, &claim_result(None, None, true), now);
     assert!(topic.is_claimable(now), "an earlier claim has no say any more");
 }
 
@@ -32,11 +32,11 @@ fn the_end_of_a_pass_is_no_end_of_the_topic() {
     let (topic, now) = (TopicState::new(Topic::new("orders"), Gauges::default()), SystemClock.now());
     topic.set_paused(false);
     topic.note_due();
-    topic.note_range(claim_from(&topic, now), 10, &told(Some(10), Some(1_000), false), now);
+    topic.note_range(claim_from(&topic, now), 10, &claim_result(Some(10), Some(1_000), false), now);
     let last = claim_from(&topic, now);
     assert!(last.start.in_pass);
-    topic.note_range(last, 10, &told(Some(11), None, true), now);
+    topic.note_range(last, 10, &claim_result(Some(11), None, true), now);
     assert!(topic.is_claimable(now));
-    topic.note_range(claim_from(&topic, now), 10, &told(Some(12), None, true), now);
+    topic.note_range(claim_from(&topic, now), 10, &claim_result(Some(12), None, true), now);
     assert!(!topic.is_claimable(now));
 }

@@ -7,57 +7,57 @@ use super::MemoryStore;
 use super::faults::Call;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, Keyed, PausedTopic, Return,
-    StoreError,
+    AdminStore, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, MessageKey,
+    PausedTopic, Requeue, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
 impl AdminStore for MemoryStore {
-    async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError> {
+    async fn cancel(&self, message: MessageId) -> Result<CancelOutcome, StoreError> {
         self.call(Call::Cancel, |state| state.cancel(message)).await
     }
 
-    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
+    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError> {
         self.call(Call::SendNow, |state| state.send_now(message, lease)).await
     }
 
     async fn dead_letters(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadMark>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.call(Call::DeadLetters, |state| state.dead_letters(filter, after, rows_max)).await
+        self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, rows_max)).await
     }
 
-    async fn dead_marks(
+    async fn dead_letter_cursors(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadMark>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
         rows_max: usize,
-    ) -> Result<Vec<DeadMark>, StoreError> {
-        let letters = self.call(Call::DeadLetters, |state| state.dead_letters(filter, after, rows_max)).await?;
-        Ok(letters.iter().map(DeadLetter::mark).collect())
+    ) -> Result<Vec<DeadLetterCursor>, StoreError> {
+        let letters = self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, rows_max)).await?;
+        Ok(letters.iter().map(DeadLetter::cursor).collect())
     }
 
     async fn now(&self) -> Result<SystemTime, StoreError> {
         Ok(MemoryStore::now(self))
     }
 
-    async fn dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
-        self.call(Call::DeadLetters, |state| state.dead_letter(message)).await
+    async fn find_dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
+        self.call(Call::ReadDeadLetters, |state| state.find_dead_letter(message)).await
     }
 
-    async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError> {
-        self.call(Call::CountDead, |state| state.count_dead()).await
+    async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError> {
+        self.call(Call::CountDeadLetters, |state| state.count_dead_letters()).await
     }
 
-    async fn dead_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
-        self.call(Call::DeadLetters, |state| state.dead_keys(messages)).await
+    async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {
+        self.call(Call::ReadDeadLetters, |state| state.dead_letter_keys(messages)).await
     }
 
-    async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
-        self.call(Call::Redrive, |state| state.redrive(back)).await
+    async fn redrive(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError> {
+        self.call(Call::Redrive, |state| state.redrive(requeues)).await
     }
 
     async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError> {

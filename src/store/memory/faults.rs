@@ -15,46 +15,46 @@ pub enum Call {
     Remaining,
     /// [`Store::claim`](crate::store::Store::claim)
     Claim,
-    /// [`ClaimBatch::close`](crate::store::ClaimBatch::close)
+    /// [`ClaimHandle::close`](crate::store::ClaimHandle::close)
     Close,
     /// [`Store::settle`](crate::store::Store::settle)
     Settle,
-    /// [`Store::settle_dead`](crate::store::Store::settle_dead)
-    SettleDead,
+    /// [`Store::settle_dead_letters`](crate::store::Store::settle_dead_letters)
+    SettleDeadLetters,
     /// [`Store::extend`](crate::store::Store::extend)
     Extend,
     /// [`Store::fail`](crate::store::Store::fail)
     Fail,
-    /// [`Store::dead`](crate::store::Store::dead)
-    Dead,
-    /// [`Store::look`](crate::store::Store::look)
-    Look,
+    /// [`Store::dead_letter`](crate::store::Store::dead_letter)
+    DeadLetter,
+    /// [`Store::poll`](crate::store::Store::poll)
+    Poll,
     /// The same from the beginning, before it counts as a look.
-    LookBack,
+    FullScan,
     /// [`Store::backlog`](crate::store::Store::backlog)
     Backlog,
     /// [`LaneStore::prepare_lanes`](crate::store::LaneStore::prepare_lanes)
     PrepareLanes,
-    /// [`LaneStore::look_at_lanes`](crate::store::LaneStore::look_at_lanes)
-    LookAtLanes,
-    /// [`LaneStore::keep_lanes`](crate::store::LaneStore::keep_lanes)
-    KeepLanes,
+    /// [`LaneStore::read_lanes`](crate::store::LaneStore::read_lanes)
+    ReadLanes,
+    /// [`LaneStore::balance_lanes`](crate::store::LaneStore::balance_lanes)
+    BalanceLanes,
     /// [`LaneStore::lane_entries`](crate::store::LaneStore::lane_entries)
     LaneEntries,
     /// [`LaneStore::lane_rows`](crate::store::LaneStore::lane_rows)
     LaneRows,
     /// [`LaneStore::fail_in_lanes`](crate::store::LaneStore::fail_in_lanes)
     FailInLanes,
-    /// [`LaneStore::bury_from_lanes`](crate::store::LaneStore::bury_from_lanes)
-    BuryFromLanes,
+    /// [`LaneStore::dead_letter_from_lanes`](crate::store::LaneStore::dead_letter_from_lanes)
+    DeadLetterFromLanes,
     /// [`AdminStore::cancel`](crate::store::AdminStore::cancel)
     Cancel,
     /// [`AdminStore::send_now`](crate::store::AdminStore::send_now)
     SendNow,
     /// [`AdminStore::dead_letters`](crate::store::AdminStore::dead_letters), and the other reads of them
-    DeadLetters,
-    /// [`AdminStore::count_dead`](crate::store::AdminStore::count_dead)
-    CountDead,
+    ReadDeadLetters,
+    /// [`AdminStore::count_dead_letters`](crate::store::AdminStore::count_dead_letters)
+    CountDeadLetters,
     /// [`AdminStore::redrive`](crate::store::AdminStore::redrive)
     Redrive,
     /// [`AdminStore::purge`](crate::store::AdminStore::purge)
@@ -87,14 +87,14 @@ pub enum Fault {
 
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    ordered: HashMap<Call, VecDeque<Fault>>,
+    queued: HashMap<Call, VecDeque<Fault>>,
     calls: HashMap<Call, u64>,
     down: bool,
 }
 
 impl Faults {
     pub(super) fn inject(&mut self, call: Call, fault: Fault) {
-        self.ordered.entry(call).or_default().push_back(fault);
+        self.queued.entry(call).or_default().push_back(fault);
     }
 
     pub(super) fn set_down(&mut self, down: bool) {
@@ -109,12 +109,12 @@ impl Faults {
     ///
     /// # Panics
     /// Where it was told to.
-    pub(super) fn meet(&mut self, call: Call) -> Result<(Duration, Option<StoreError>), StoreError> {
+    pub(super) fn next_fault(&mut self, call: Call) -> Result<(Duration, Option<StoreError>), StoreError> {
         *self.calls.entry(call).or_default() += 1;
         if self.down {
             return Err(StoreError::Unreachable("the memory store was set down".into()));
         }
-        match self.ordered.get_mut(&call).and_then(VecDeque::pop_front) {
+        match self.queued.get_mut(&call).and_then(VecDeque::pop_front) {
             Some(Fault::Refused(error)) => Err(error),
             Some(Fault::AnswerLost(error)) => Ok((Duration::ZERO, Some(error))),
             Some(Fault::Slow(by)) => Ok((by, None)),

@@ -7,7 +7,8 @@ use super::MemoryStore;
 use super::faults::Call;
 use crate::message::MessageId;
 use crate::store::{
-    HistoryStore, Kept, Keyed, Locking, Marking, Pruned, Return, RowKey, SentCount, SentMark, SentMessage, StoreError,
+    HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor,
+    SentMessage, StoreError,
 };
 
 #[async_trait]
@@ -16,18 +17,20 @@ impl HistoryStore for MemoryStore {
         self.call(Call::Check, |_| ()).await
     }
 
-    async fn settle_kept(&self, rows: &[Kept], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
+    async fn settle_into_history(&self, rows: &[HistoryRow], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
         match locking {
-            Locking::Skip => self.call(Call::Settle, |state| state.settle_kept(rows).removed).await,
-            Locking::Wait => self.settle_waiting(rows, |row| row.key, |state, rows| state.settle_kept(rows)).await,
+            Locking::Skip => self.call(Call::Settle, |state| state.settle_into_history(rows).removed).await,
+            Locking::Wait => {
+                self.settle_waiting(rows, |row| row.key, |state, rows| state.settle_into_history(rows)).await
+            }
         }
     }
 
-    async fn settle_dead_kept(&self, rows: &[Kept]) -> Result<usize, StoreError> {
-        self.call(Call::SettleDead, |state| state.settle_dead_kept(rows)).await
+    async fn settle_dead_letters_into_history(&self, rows: &[HistoryRow]) -> Result<usize, StoreError> {
+        self.call(Call::SettleDeadLetters, |state| state.settle_dead_letters_into_history(rows)).await
     }
 
-    async fn make_room(&self, _days: &[u32]) -> Result<(), StoreError> {
+    async fn ensure_partitions(&self, _days: &[u32]) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -35,12 +38,12 @@ impl HistoryStore for MemoryStore {
         self.call(Call::Prune, |state| state.prune(rows_max)).await
     }
 
-    async fn prune_dead(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
-        self.call(Call::Prune, |state| state.prune_dead(topic, age, rows_max)).await
+    async fn prune_dead_letters(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
+        self.call(Call::Prune, |state| state.prune_dead_letters(topic, age, rows_max)).await
     }
 
-    async fn fold_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
-        self.call(Call::Prune, |state| state.fold_marks(age, rows_max)).await
+    async fn apply_processed_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
+        self.call(Call::Prune, |state| state.apply_processed_marks(age, rows_max)).await
     }
 
     async fn sent(&self, message: MessageId) -> Result<Option<SentMessage>, StoreError> {
@@ -51,7 +54,7 @@ impl HistoryStore for MemoryStore {
         &self,
         topic: &Arc<str>,
         key: &Arc<str>,
-        after: Option<&SentMark>,
+        after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError> {
         self.call(Call::History, |state| state.sent_of_key(topic, key, after, rows_max)).await
@@ -60,36 +63,36 @@ impl HistoryStore for MemoryStore {
     async fn unprocessed(
         &self,
         topic: &Arc<str>,
-        past: Duration,
-        after: Option<&SentMark>,
+        age_min: Duration,
+        after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError> {
-        self.call(Call::History, |state| state.unprocessed(topic, past, after, rows_max)).await
+        self.call(Call::History, |state| state.unprocessed(topic, age_min, after, rows_max)).await
     }
 
-    async fn unprocessed_marks(
+    async fn unprocessed_cursors(
         &self,
         topic: &Arc<str>,
-        past: Duration,
-        after: Option<&SentMark>,
+        age_min: Duration,
+        after: Option<&SentCursor>,
         rows_max: usize,
-    ) -> Result<Vec<SentMark>, StoreError> {
-        Ok(self.unprocessed(topic, past, after, rows_max).await?.iter().map(SentMessage::mark).collect())
+    ) -> Result<Vec<SentCursor>, StoreError> {
+        Ok(self.unprocessed(topic, age_min, after, rows_max).await?.iter().map(SentMessage::cursor).collect())
     }
 
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError> {
         self.call(Call::History, |state| state.count_sent(topic, count_max)).await
     }
 
-    async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, Marking)>, StoreError> {
+    async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
         self.call(Call::History, |state| state.mark_processed(messages)).await
     }
 
-    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
+    async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {
         self.call(Call::History, |state| state.sent_keys(messages)).await
     }
 
-    async fn send_again(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
-        self.call(Call::History, |state| state.send_again(back)).await
+    async fn resend(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError> {
+        self.call(Call::History, |state| state.resend(requeues)).await
     }
 }

@@ -6,7 +6,8 @@ use super::MemoryStore;
 use super::faults::Call;
 use crate::lane::NodeId;
 use crate::store::{
-    Dead, Failed, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey, StoreError,
+    Failed, LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneStore, LaneView, Loaded, NewDeadLetter, RowKey,
+    StoreError, WithFence,
 };
 
 #[async_trait]
@@ -19,12 +20,12 @@ impl LaneStore for MemoryStore {
         self.call(Call::PrepareLanes, |state| state.has_ordered_rows(topic)).await
     }
 
-    async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
-        self.call(Call::LookAtLanes, |state| state.look_at_lanes(topic)).await
+    async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
+        self.call(Call::ReadLanes, |state| state.read_lanes(topic)).await
     }
 
-    async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
-        self.call(Call::KeepLanes, |state| state.keep_lanes(keep)).await
+    async fn balance_lanes(&self, spec: &LaneBalanceSpec) -> Result<LaneView, StoreError> {
+        self.call(Call::BalanceLanes, |state| state.balance_lanes(spec)).await
     }
 
     async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError> {
@@ -39,17 +40,17 @@ impl LaneStore for MemoryStore {
         &self,
         topic: &Arc<str>,
         node: NodeId,
-        failed: &[InLane<Failed>],
+        failed: &[WithFence<Failed>],
     ) -> Result<Vec<RowKey>, StoreError> {
         self.call(Call::FailInLanes, |state| state.fail_in_lanes(topic, node, failed)).await
     }
 
-    async fn bury_from_lanes(
+    async fn dead_letter_from_lanes(
         &self,
         topic: &Arc<str>,
         node: NodeId,
-        dead: &[InLane<Dead>],
+        dead: &[WithFence<NewDeadLetter>],
     ) -> Result<Vec<RowKey>, StoreError> {
-        self.call(Call::BuryFromLanes, |state| state.bury_from_lanes(topic, node, dead)).await
+        self.call(Call::DeadLetterFromLanes, |state| state.dead_letter_from_lanes(topic, node, dead)).await
     }
 }

@@ -5,12 +5,12 @@ mod faults;
 mod history;
 mod lanes;
 mod options;
-mod port;
 mod state;
+mod store;
 
 pub use faults::{Call, Fault};
 pub use options::InsertOptions;
-pub use port::MemoryBatch;
+pub use store::MemoryClaim;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -19,12 +19,12 @@ use tokio::sync::Notify;
 
 use self::faults::Faults;
 use self::state::{MemoryRow, Session, State};
-use super::{DeadRow, LiveRow, RowKey, Term};
+use super::{ClaimMode, DeadLetterRow, LiveRow, RowKey};
 use crate::message::Envelope;
 
 /// A store in memory, for tests: what the port's documentation says, and nothing else.
 ///
-/// Clones share their rows. It holds claimed rows as it is told ([`Term::Locked`] unless [`leasing`](Self::leasing)).
+/// Clones share their rows. It holds claimed rows as it is told ([`ClaimMode::Locked`] unless [`leasing`](Self::leasing)).
 ///
 /// The database's clock starts at the machine's time and then runs with tokio's, so under `start_paused` time moves only
 /// as the runtime's does; [`advance`](Self::advance) moves it further.
@@ -46,7 +46,7 @@ pub struct MemoryStore {
 
 #[derive(Debug)]
 struct Inner {
-    term: Term,
+    mode: ClaimMode,
     state: Mutex<State>,
     faults: Mutex<Faults>,
     /// Told whenever a lock goes or the clock is moved.
@@ -57,16 +57,16 @@ impl MemoryStore {
     /// An empty store that holds claimed rows by locks, as PostgreSQL and MySQL do.
     #[expect(clippy::new_without_default, reason = "two ways to hold rows, and neither is the obvious one")]
     pub fn new() -> Self {
-        Self::with_term(Term::Locked)
+        Self::with_mode(ClaimMode::Locked)
     }
 
     /// An empty store that holds claimed rows by leases, as SQLite does.
     pub fn leasing() -> Self {
-        Self::with_term(Term::Leased)
+        Self::with_mode(ClaimMode::Leased)
     }
 
-    fn with_term(term: Term) -> Self {
-        let inner = Inner { term, state: Mutex::new(State::new()), faults: Mutex::default(), changed: Notify::new() };
+    fn with_mode(mode: ClaimMode) -> Self {
+        let inner = Inner { mode, state: Mutex::new(State::new()), faults: Mutex::default(), changed: Notify::new() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -120,19 +120,19 @@ impl MemoryStore {
     }
 
     /// The dead letters, in the order they died.
-    pub fn dead_rows(&self) -> Vec<DeadRow> {
+    pub fn dead_letter_rows(&self) -> Vec<DeadLetterRow> {
         self.state().dead.iter().map(|dead| dead.row.clone()).collect()
     }
 
     /// Lets the next call of a kind fail, or be slow; calls do so in the order in which their faults were given.
     ///
     /// ```
-    /// use diesel_outbox::store::{Call, Fault, LookSpec, MemoryStore, Store, StoreError};
+    /// use diesel_outbox::store::{Call, Fault, PollSpec, MemoryStore, Store, StoreError};
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let (store, everything) = (MemoryStore::new(), LookSpec::everything([]));
-    /// store.inject(Call::Look, Fault::Refused(StoreError::Conflict("deadlock".into())));
-    /// assert!(store.look(&everything).await.unwrap_err().is_retriable());
-    /// assert!(store.look(&everything).await.is_ok());
+    /// let (store, everything) = (MemoryStore::new(), PollSpec::everything([]));
+    /// store.inject(Call::Poll, Fault::Refused(StoreError::Conflict("deadlock".into())));
+    /// assert!(store.poll(&everything).await.unwrap_err().is_retriable());
+    /// assert!(store.poll(&everything).await.is_ok());
     /// # });
     /// ```
     pub fn inject(&self, call: Call, fault: Fault) {

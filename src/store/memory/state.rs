@@ -13,18 +13,18 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::options::InsertOptions;
-use crate::clock::wall_now;
+use crate::clock::system_now;
 use crate::lane::NodeId;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    Confirmed, KeptError, LiveRow, Loaded, Look, LookAt, LookFrom, LookRange, LookSpec, NextDue, Poisoned, Row, RowKey,
-    RowRef, TopicBacklog,
+    Confirmed, LiveRow, Loaded, NextDue, Poisoned, PollFrom, PollRange, PollResult, PollSpec, PollTopic, Row, RowKey,
+    RowRef, StoredError, TopicBacklog,
 };
 use crate::transport::FailureClass;
 
-pub(super) use admin::MemoryLetter;
-pub(super) use claim::Hold;
-pub(super) use history::MemorySent;
+pub(super) use admin::MemoryDeadLetter;
+pub(super) use claim::HeldBy;
+pub(super) use history::MemorySentMessage;
 pub(super) use writes::Settled;
 
 /// The database's clock.
@@ -80,7 +80,7 @@ pub(super) struct MemoryRow {
     pub(super) epoch: i32,
     pub(super) attempts: u32,
     pub(super) failures: u32,
-    pub(super) errors: Vec<KeptError>,
+    pub(super) errors: Vec<StoredError>,
     pub(super) poisoned: bool,
     /// The session that locked it last; the row is locked while that session lives.
     pub(super) locked_by: Option<Session>,
@@ -131,10 +131,10 @@ struct Lane {
 pub(super) struct State {
     pub(super) clock: DatabaseClock,
     pub(super) rows: BTreeMap<i64, MemoryRow>,
-    pub(super) dead: Vec<MemoryLetter>,
-    history: BTreeMap<MessageId, MemorySent>,
+    pub(super) dead: Vec<MemoryDeadLetter>,
+    history: BTreeMap<MessageId, MemorySentMessage>,
     /// Consumers' marks of messages that are not in the history.
-    marks: BTreeMap<MessageId, Micros>,
+    processed_marks: BTreeMap<MessageId, Micros>,
     lanes: Lanes,
     /// Since when.
     paused: BTreeMap<Arc<str>, Micros>,
@@ -149,13 +149,13 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new() -> Self {
-        let clock = DatabaseClock { started_at: wall_now(), started: Instant::now(), advanced: Duration::ZERO };
+        let clock = DatabaseClock { started_at: system_now(), started: Instant::now(), advanced: Duration::ZERO };
         Self {
             clock,
             rows: BTreeMap::new(),
             dead: Vec::new(),
             history: BTreeMap::new(),
-            marks: BTreeMap::new(),
+            processed_marks: BTreeMap::new(),
             lanes: Lanes::default(),
             paused: BTreeMap::new(),
             ids: BTreeMap::new(),
@@ -291,14 +291,14 @@ impl State {
         self.rows.values().filter(move |row| &*row.envelope.topic == topic && row.lane.is_none())
     }
 
-    pub(super) fn look(&self, spec: &LookSpec) -> Look {
-        let (now, mut look) = (self.clock.now(), Look::default());
+    pub(super) fn poll(&self, spec: &PollSpec) -> PollResult {
+        let (now, mut result) = (self.clock.now(), PollResult::default());
         let slack = Micros(0).plus(spec.watermark_slack_duration).0;
-        for LookAt { topic, from } in &spec.topics {
+        for PollTopic { topic, from } in &spec.topics {
             let begin = match from {
-                LookFrom::Beginning => Micros(i64::MIN),
-                LookFrom::After(mark) => Micros(mark.next()),
-                LookFrom::Past(past) => now.minus(*past),
+                PollFrom::Beginning => Micros(i64::MIN),
+                PollFrom::After(mark) => Micros(mark.next()),
+                PollFrom::Past(past) => now.minus(*past),
             };
             let end = now.plus(spec.ahead);
             let first = |begin: Micros| {
@@ -306,17 +306,17 @@ impl State {
                 due_at.filter(|due_at| (begin..=end).contains(due_at)).min()
             };
             let (due_at, behind_now) = (first(begin), begin.max(Micros(now.0.saturating_add(1))));
-            look.due.extend(due_at.map(|due_at| NextDue {
+            result.due.extend(due_at.map(|due_at| NextDue {
                 topic: topic.clone(),
                 due_in: now.until(due_at),
                 overdue_by: due_at.until(now),
                 later_in: first(behind_now).map(|later| now.until(later)),
             }));
-            look.ranges.push(LookRange::new(topic, begin.0, now.0, due_at.map(|due_at| due_at.0), slack));
+            result.ranges.push(PollRange::new(topic, begin.0, now.0, due_at.map(|due_at| due_at.0), slack));
         }
         let paused = spec.topics.iter().filter(|at| self.paused.contains_key(&at.topic));
-        look.paused = paused.map(|at| at.topic.clone()).collect();
-        look
+        result.paused = paused.map(|at| at.topic.clone()).collect();
+        result
     }
 
     pub(super) fn backlog(&self, count_max: usize) -> Vec<TopicBacklog> {

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::MysqlStore;
 use super::transaction::{COMMIT, begin_write};
-use crate::store::schema::check_mark;
-use crate::store::session::Sessions;
-use crate::store::statement::{Bind, Statement};
+use crate::store::pool::ConnectionPool;
+use crate::store::schema::check_version;
+use crate::store::sql::dialect::{Bind, Statement};
 use crate::store::{SchemaProblem, StoreError, StoreWarning};
 
 // Everything without a schema is in the connection's database.
@@ -31,30 +31,31 @@ SELECT LOWER(variable_name), UPPER(variable_value)
 FROM /*M! information_schema.global_variables */ /*!80000 performance_schema.global_variables */
 WHERE LOWER(variable_name) IN ('wsrep_on', 'group_replication_single_primary_mode', 'group_replication_group_name')";
 
-impl<P: Sessions<Mysql>> MysqlStore<P> {
+impl<P: ConnectionPool<Mysql>> MysqlStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
-        let mut lease = self.calls.connections.lease().await?;
-        lease.begin(begin_write()).await?;
-        let tables: Vec<TableRow> = lease.load(self.tables(&["messages", "dead_letters"])).await?;
-        let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
-        let cluster: Vec<VariableRow> = lease.load(Statement::new(&CLUSTER.into(), [])).await?;
-        lease.commit_by(COMMIT.into()).await?;
-        lease.give_back();
+        let mut conn = self.executor.connections.acquire().await?;
+        conn.begin(begin_write()).await?;
+        let tables: Vec<TableRow> = conn.load(self.tables(&["messages", "dead_letters"])).await?;
+        let settings: Vec<SettingsRow> = conn.load(Statement::new(&SETTINGS.into(), [])).await?;
+        let cluster: Vec<VariableRow> = conn.load(Statement::new(&CLUSTER.into(), [])).await?;
+        conn.commit_by(COMMIT.into()).await?;
+        conn.release();
         tables.into_iter().try_for_each(TableRow::check).map_err(StoreError::Schema)?;
         settings.iter().try_for_each(SettingsRow::refuse).map_err(StoreError::Schema)?;
-        Ok(settings.iter().flat_map(SettingsRow::warnings).chain(several_primaries(&cluster)).collect())
+        Ok(settings.iter().flat_map(SettingsRow::warnings).chain(multiple_primaries(&cluster)).collect())
     }
 
     /// Looks whether these are there and of this version.
     pub(super) async fn check_named(&self, tables: &[&str]) -> Result<(), StoreError> {
-        let tables: Vec<TableRow> = self.calls.load(self.tables(tables)).await?;
+        let tables: Vec<TableRow> = self.executor.load(self.tables(tables)).await?;
         tables.into_iter().try_for_each(TableRow::check).map_err(StoreError::Schema)
     }
 
     /// Asks about tables, by their names with and without a schema.
     fn tables(&self, tables: &[&str]) -> Statement<Mysql> {
         let names = &self.names;
-        let group = tables.iter().map(|table| json!([names.qualified(table), names.schema_name(), names.bare(table)]));
+        let group =
+            tables.iter().map(|table| json!([names.qualified(table), names.schema_name(), names.unqualified(table)]));
         Statement::new(&TABLES.into(), [Bind::Text(Value::Array(group.collect()).to_string().into())])
     }
 }
@@ -78,7 +79,7 @@ impl QueryableByName<Mysql> for TableRow {
 impl TableRow {
     fn check(self) -> Result<(), SchemaProblem> {
         let found = format!("the table {} is of engine {}", self.name, self.engine.as_deref().unwrap_or("unknown"));
-        check_mark(self.name, self.comment.is_some(), self.comment.as_deref())?;
+        check_version(self.name, self.comment.is_some(), self.comment.as_deref())?;
         match self.engine.as_deref() {
             Some("InnoDB") => Ok(()),
             _ => Err(SchemaProblem::Setting { found, remedy: "make it ENGINE = InnoDB: others know no transactions" }),
@@ -100,7 +101,7 @@ impl QueryableByName<Mysql> for VariableRow {
 }
 
 /// Galera, whose nodes all take writes, or a replicated group of which several do.
-fn several_primaries(variables: &[VariableRow]) -> Option<StoreWarning> {
+fn multiple_primaries(variables: &[VariableRow]) -> Option<StoreWarning> {
     let value =
         |name: &str| variables.iter().find(|variable| variable.name == name).map(|variable| variable.value.as_str());
     let is_in_group = value("group_replication_group_name").is_some_and(|group| !group.is_empty());
@@ -111,7 +112,7 @@ fn several_primaries(variables: &[VariableRow]) -> Option<StoreWarning> {
     } else {
         return None;
     };
-    Some(StoreWarning::SeveralPrimaries { setting })
+    Some(StoreWarning::MultiplePrimaries { setting })
 }
 
 struct SettingsRow {
@@ -180,8 +181,8 @@ mod tests {
         for (variables, expected) in cases {
             let rows =
                 variables.iter().map(|(name, value)| VariableRow { name: (*name).into(), value: (*value).into() });
-            let warning = several_primaries(&rows.collect::<Vec<_>>());
-            assert_eq!(warning, expected.map(|setting| StoreWarning::SeveralPrimaries { setting }), "{variables:?}");
+            let warning = multiple_primaries(&rows.collect::<Vec<_>>());
+            assert_eq!(warning, expected.map(|setting| StoreWarning::MultiplePrimaries { setting }), "{variables:?}");
         }
     }
 }

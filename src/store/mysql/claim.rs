@@ -7,52 +7,58 @@ use async_trait::async_trait;
 use diesel::mysql::Mysql;
 
 use super::MysqlStore;
-use super::flows::keeping;
+use super::database::history_inserts;
 use super::rows::{ClaimedRow, PayloadRow, WatermarkRow};
 use super::transaction::{COMMIT, begin};
-use crate::limits::CLAIM_SILENCE;
+use crate::limits::CLAIM_IDLE_GRACE;
 use crate::store::decode::{RawRow, next_epoch};
-use crate::store::look::watermark;
-use crate::store::session::{Lease, Session, Sessions, within};
+use crate::store::poll::watermark;
+use crate::store::pool::{ConnectionPool, PoolConnection, Session, within};
 use crate::store::sql::binds::Binds;
-use crate::store::sql::statements::Texts;
-use crate::store::statement::{Bind, BindOf, Statement, micros};
-use crate::store::{Claim, ClaimBatch, ClaimSpec, Closed, DueMark, Held, Keep, Kept, RowKey, StoreError, Term};
+use crate::store::sql::dialect::{Bind, BindOf, Statement, micros};
+use crate::store::sql::statements::Sql;
+use crate::store::{
+    Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, DueWatermark, Held, HistoryRow, Keep, RowKey, StoreError,
+};
 
-impl<P: Sessions<Mysql>> MysqlStore<P> {
+impl<P: ConnectionPool<Mysql>> MysqlStore<P> {
     pub(super) async fn open_claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError> {
-        let mut lease = self.calls.connections.lease().await?;
-        lease.begin(begin(spec.term_duration + CLAIM_SILENCE)).await?;
+        let mut conn = self.executor.connections.acquire().await?;
+        conn.begin(begin(spec.lock_duration + CLAIM_IDLE_GRACE)).await?;
         let binds = [Bind::text(&spec.topic), from(spec), Bind::limit(spec.rows_max)];
-        let locked: Vec<ClaimedRow> = lease.load(Statement::new(&self.texts.claims.claim, binds)).await?;
+        let locked: Vec<ClaimedRow> = conn.load(Statement::new(&self.sql.claims.claim, binds)).await?;
         let found = locked.len();
         let mut rows = cut(locked, spec.bytes_max);
         let found_all = found < spec.rows_max && rows.len() == found;
-        self.read_payloads(&mut lease, &mut rows).await?;
-        let watermark = self.watermark(&mut lease, spec).await?;
+        self.read_payloads(&mut conn, &mut rows).await?;
+        let watermark = self.watermark(&mut conn, spec).await?;
         Ok(Claim {
-            term: Term::Locked,
+            mode: ClaimMode::Locked,
             watermark: Some(watermark),
             reached: None,
             found_all,
-            batch: Box::new(OpenClaim {
-                lease,
+            handle: Box::new(OpenClaim {
+                conn,
                 epochs: rows.iter().map(|row| (row.key, row.epoch)).collect(),
                 keep: spec.keep,
-                texts: Arc::clone(&self.texts),
+                sql: Arc::clone(&self.sql),
                 lease_duration: spec.lease_duration,
-                deadline: self.calls.connections.deadline(),
+                deadline: self.executor.connections.deadline(),
             }),
             rows: rows.into_iter().map(|row| row.decode(&spec.topic)).collect(),
         })
     }
 
-    async fn read_payloads(&self, lease: &mut Lease<Mysql, P::Session>, rows: &mut [RawRow]) -> Result<(), StoreError> {
+    async fn read_payloads(
+        &self,
+        conn: &mut PoolConnection<Mysql, P::Session>,
+        rows: &mut [RawRow],
+    ) -> Result<(), StoreError> {
         if rows.is_empty() {
             return Ok(());
         }
         let ids = ids(rows.iter().map(|row| row.key));
-        let read: Vec<PayloadRow> = lease.load(Statement::new(&self.texts.claims.payloads, [ids])).await?;
+        let read: Vec<PayloadRow> = conn.load(Statement::new(&self.sql.claims.payloads, [ids])).await?;
         let mut payloads: HashMap<i64, _> = read.into_iter().map(|row| (row.id, row.payload)).collect();
         for row in rows {
             if let Ok(body) = &mut row.body {
@@ -62,18 +68,22 @@ impl<P: Sessions<Mysql>> MysqlStore<P> {
         Ok(())
     }
 
-    async fn watermark(&self, lease: &mut Lease<Mysql, P::Session>, spec: &ClaimSpec) -> Result<DueMark, StoreError> {
+    async fn watermark(
+        &self,
+        conn: &mut PoolConnection<Mysql, P::Session>,
+        spec: &ClaimSpec,
+    ) -> Result<DueWatermark, StoreError> {
         let range = [Bind::text(&spec.topic), from(spec)];
-        let read: Vec<WatermarkRow> = lease.load(Statement::new(&self.texts.claims.watermark, range)).await?;
+        let read: Vec<WatermarkRow> = conn.load(Statement::new(&self.sql.claims.watermark, range)).await?;
         let slack = micros(spec.watermark_slack_duration);
         let marks = read.iter().map(|row| watermark(row.read_at, row.first_due_at, slack));
-        Ok(marks.min().unwrap_or(DueMark(i64::MIN)))
+        Ok(marks.min().unwrap_or(DueWatermark(i64::MIN)))
     }
 }
 
 /// The earliest instant of a claim, in microseconds from 1970.
 fn from(spec: &ClaimSpec) -> BindOf<Mysql> {
-    Bind::Number(spec.after.map_or(i64::MIN, DueMark::next))
+    Bind::Number(spec.after.map_or(i64::MIN, DueWatermark::next))
 }
 
 /// Rows in the order of their ids.
@@ -100,17 +110,17 @@ fn cut(locked: Vec<ClaimedRow>, bytes_max: usize) -> Vec<RawRow> {
 
 /// A claim whose transaction is open.
 struct OpenClaim<S: Session<Mysql>> {
-    lease: Lease<Mysql, S>,
+    conn: PoolConnection<Mysql, S>,
     /// The claimed rows: locked, so that they are still there, and under these epochs.
     epochs: HashMap<RowKey, i32>,
     keep: Option<Keep>,
-    texts: Arc<Texts>,
+    sql: Arc<Sql>,
     lease_duration: Duration,
     deadline: Duration,
 }
 
 #[async_trait]
-impl<S: Session<Mysql>> ClaimBatch for OpenClaim<S> {
+impl<S: Session<Mysql>> ClaimHandle for OpenClaim<S> {
     async fn close(self: Box<Self>, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
         within(self.deadline, self.commit(delivered, held)).await
     }
@@ -123,23 +133,23 @@ impl<S: Session<Mysql>> OpenClaim<S> {
         if !settled.is_empty() {
             self.keep(&settled).await?;
             let ids = ids(settled.iter().copied());
-            self.lease.execute(Statement::new(&self.texts.claims.settle_claimed, [ids])).await?;
+            self.conn.execute(Statement::new(&self.sql.claims.settle_claimed, [ids])).await?;
         }
         if !held.is_empty() {
             let binds = [ids(held.iter().map(|row| row.key)), Bind::Number(micros(self.lease_duration))];
-            self.lease.execute(Statement::new(&self.texts.claims.hold, binds)).await?;
+            self.conn.execute(Statement::new(&self.sql.claims.lease_in_flight, binds)).await?;
         }
-        self.lease.commit_by(COMMIT.into()).await?;
-        self.lease.give_back();
+        self.conn.commit_by(COMMIT.into()).await?;
+        self.conn.release();
         let held = held.into_iter().map(|row| Held { epoch: next_epoch(row.epoch), ..row }).collect();
         Ok(Closed { settled, held })
     }
 
     async fn keep(&mut self, settled: &[RowKey]) -> Result<(), StoreError> {
         let Some(keep) = self.keep else { return Ok(()) };
-        let kept = settled.iter().map(|&key| Kept { key, keep }).collect();
-        for write in keeping(&self.texts, (&self.texts.kept.settle_claimed, 0), kept) {
-            self.lease.execute(write).await?;
+        let history_rows = settled.iter().map(|&key| HistoryRow { key, keep }).collect();
+        for write in history_inserts(&self.sql, (&self.sql.history.settle_claimed, 0), history_rows) {
+            self.conn.execute(write).await?;
         }
         Ok(())
     }

@@ -4,13 +4,13 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, SmallInt, Text};
 
 use crate::store::LaneEntry;
-use crate::store::sql::columns::{Columns, plain_columns};
+use crate::store::sql::columns::{Columns, common_columns};
+use crate::store::sql::dialect::count;
 use crate::store::sql::rows::key;
-use crate::store::statement::count;
 
 // Instants are told in microseconds from 1970.
 impl Columns for Mysql {
-    plain_columns!();
+    common_columns!();
 
     fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32> {
         row.get_value::<SmallInt, i16, _>(column).map(i32::from)

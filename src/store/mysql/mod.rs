@@ -4,7 +4,7 @@ mod bind;
 mod check;
 mod claim;
 mod columns;
-mod flows;
+mod database;
 mod rows;
 mod transaction;
 
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use diesel::mysql::Mysql;
 
-use super::session::{Connections, Sessions};
+use super::pool::{ConnectionPool, Connections};
 use super::sql::SqlStore;
 use crate::clock::millis;
-use crate::limits::{SERVER_STATEMENT_PERCENT, STATEMENT_TIMEOUT};
+use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
 
 /// An outbox in MySQL (8.0.13 or later) or MariaDB (10.6 or later).
 ///
-/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`]. The schema of
+/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. The schema of
 /// [`TableNames`](crate::TableNames) is what these servers call a database.
 ///
 /// ```no_run
@@ -37,16 +37,18 @@ use crate::limits::{SERVER_STATEMENT_PERCENT, STATEMENT_TIMEOUT};
 /// ```
 pub type MysqlStore<P> = SqlStore<Mysql, P>;
 
-impl<P: Sessions<Mysql>> SqlStore<Mysql, P> {
+impl<P: ConnectionPool<Mysql>> SqlStore<Mysql, P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
-        Self::over(Connections::new(pool, Some(set_up(STATEMENT_TIMEOUT))), ())
+        Self::from_connections(Connections::new(pool, Some(set_up(STATEMENT_TIMEOUT))), ())
     }
 
     /// Bounds each call, by default to [`STATEMENT_TIMEOUT`].
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
-        self.calls = self.calls.over(|connections| connections.with_deadline(timeout).with_set_up(set_up(timeout)));
+        self.executor = self
+            .executor
+            .map_connections(|connections| connections.with_deadline(timeout).with_set_up(set_up(timeout)));
         self
     }
 }
@@ -57,7 +59,7 @@ impl<P: Sessions<Mysql>> SqlStore<Mysql, P> {
 /// only what reads. English, because errors are told apart by their text.
 fn set_up(deadline: Duration) -> Arc<str> {
     let lock_wait = lock_wait(deadline);
-    let statement = deadline * SERVER_STATEMENT_PERCENT / 100;
+    let statement = deadline * SERVER_STATEMENT_TIMEOUT_PERCENT / 100;
     // Zero is no time-out at all.
     let (secs, ms) = (statement.as_secs_f64().max(0.001), millis(statement).max(1));
     format!(

@@ -5,13 +5,13 @@ use diesel::deserialize::{QueryableByName, Result};
 use diesel::mysql::Mysql;
 use diesel::row::NamedRow;
 
-use super::bind::look_bounds;
+use super::bind::poll_bounds;
 use crate::store::decode::RawRow;
-use crate::store::look::TopicLook;
+use crate::store::poll::TopicPoll;
 use crate::store::sql::columns::Columns;
-use crate::store::sql::rows::{Looked, raw_row};
-use crate::store::statement::count;
-use crate::store::{LookAt, TopicBacklog, overdue};
+use crate::store::sql::dialect::count;
+use crate::store::sql::rows::{RawPoll, raw_row};
+use crate::store::{PollTopic, TopicBacklog, overdue};
 
 /// A row that the claim locked, without its payload.
 pub(super) struct ClaimedRow {
@@ -50,7 +50,7 @@ impl QueryableByName<Mysql> for WatermarkRow {
 }
 
 /// What a look finds of a topic.
-pub(super) struct LookRow {
+pub(super) struct PollRow {
     pub(super) place: usize,
     now: i64,
     due_at: Option<i64>,
@@ -58,16 +58,16 @@ pub(super) struct LookRow {
     is_paused: bool,
 }
 
-impl LookRow {
-    pub(super) fn of(self, at: &LookAt, slack: Duration) -> TopicLook {
+impl PollRow {
+    pub(super) fn of(self, at: &PollTopic, slack: Duration) -> TopicPoll {
         let Self { now, due_at, later, is_paused, .. } = self;
-        let (first, since) = look_bounds(at.from);
+        let (first, since) = poll_bounds(at.from);
         let from = first.max(now.saturating_add(since));
-        Looked { from, now, due_at, later, is_paused }.of::<Mysql>(&at.topic, slack)
+        RawPoll { from, now, due_at, later, is_paused }.of::<Mysql>(&at.topic, slack)
     }
 }
 
-impl QueryableByName<Mysql> for LookRow {
+impl QueryableByName<Mysql> for PollRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
         Ok(Self {
             place: count(Mysql::number(row, 0)?),

@@ -4,10 +4,10 @@ use std::time::Duration;
 use diesel::mysql::Mysql;
 
 use super::MysqlStore;
-use crate::limits::MYSQL_WRITE_SILENCE;
-use crate::store::session::{Lease, Session, Sessions};
+use crate::limits::MYSQL_WRITE_IDLE_MAX;
+use crate::store::pool::{ConnectionPool, PoolConnection, Session};
+use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::Read;
-use crate::store::statement::Statement;
 use crate::store::{RowKey, StoreError};
 
 /// Opens a transaction that the server ends, and with it its locks, once its process has been silent for so long, in whole seconds,
@@ -23,34 +23,34 @@ pub(super) fn begin(silence: Duration) -> Arc<str> {
 
 /// The same for statements that follow each other at once.
 pub(super) fn begin_write() -> Arc<str> {
-    begin(MYSQL_WRITE_SILENCE)
+    begin(MYSQL_WRITE_IDLE_MAX)
 }
 
 /// Commits, and lets a kept connection be silent again.
 pub(super) const COMMIT: &str = "COMMIT; SET SESSION /*!80000 wait_timeout = DEFAULT, */ lc_messages = 'en_US'";
 
-impl<P: Sessions<Mysql>> MysqlStore<P> {
+impl<P: ConnectionPool<Mysql>> MysqlStore<P> {
     /// Locks a group, writes what of it could be locked, and returns that, in one transaction.
     pub(super) async fn lock_and_write(
         &self,
         lock: Statement<Mysql>,
         writes: impl FnOnce(&[RowKey]) -> Vec<Statement<Mysql>> + Send + 'static,
     ) -> Result<Vec<RowKey>, StoreError> {
-        self.transact(|lease| Box::pin(write_locked(lease, lock, writes))).await
+        self.transaction(|conn| Box::pin(write_locked(conn, lock, writes))).await
     }
 }
 
 /// The middle of the transaction.
 pub(super) async fn write_locked<S: Session<Mysql>>(
-    lease: &mut Lease<Mysql, S>,
+    conn: &mut PoolConnection<Mysql, S>,
     lock: Statement<Mysql>,
     writes: impl FnOnce(&[RowKey]) -> Vec<Statement<Mysql>>,
 ) -> Result<Vec<RowKey>, StoreError> {
-    let locked: Vec<Read<RowKey>> = lease.load(lock).await?;
+    let locked: Vec<Read<RowKey>> = conn.load(lock).await?;
     let locked: Vec<RowKey> = locked.into_iter().map(|row| row.0).collect();
     if !locked.is_empty() {
         for write in writes(&locked) {
-            lease.execute(write).await?;
+            conn.execute(write).await?;
         }
     }
     Ok(locked)

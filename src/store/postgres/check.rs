@@ -4,10 +4,10 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{Bool, Nullable, Text};
 
 use super::PostgresStore;
-use super::bind::Own;
-use crate::store::schema::check_mark;
-use crate::store::session::Sessions;
-use crate::store::statement::Statement;
+use super::bind::PgBind;
+use crate::store::pool::ConnectionPool;
+use crate::store::schema::check_version;
+use crate::store::sql::dialect::Statement;
 use crate::store::{SchemaProblem, StoreError, StoreWarning};
 
 const TABLES: &str = "
@@ -18,41 +18,41 @@ const SETTINGS: &str = "
 SELECT current_setting('default_transaction_read_only') = 'on', current_setting('fsync') = 'off',
   current_setting('full_page_writes') = 'off', current_setting('synchronous_commit') = 'off'";
 
-impl<P: Sessions<Pg>> PostgresStore<P> {
+impl<P: ConnectionPool<Pg>> PostgresStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
-        if !self.calls.connections.shares_sessions() {
+        if !self.executor.connections.is_transaction_pooled() {
             self.refuse_transaction_pooling().await?;
         }
-        let mut lease = self.calls.connections.lease().await?;
+        let mut conn = self.executor.connections.acquire().await?;
         let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}", self.local_settings());
-        lease.begin(begin.into()).await.map_err(no_transactions)?;
+        conn.begin(begin.into()).await.map_err(begin_refused)?;
         let names = vec![self.names.messages(), self.names.dead_letters()];
-        let tables: Vec<TableRow> = lease.load(tables(names)).await?;
-        let settings: Vec<SettingsRow> = lease.load(Statement::new(&SETTINGS.into(), [])).await?;
-        lease.commit().await?;
-        lease.give_back();
-        check_marks(tables)?;
+        let tables: Vec<TableRow> = conn.load(tables(names)).await?;
+        let settings: Vec<SettingsRow> = conn.load(Statement::new(&SETTINGS.into(), [])).await?;
+        conn.commit().await?;
+        conn.release();
+        check_versions(tables)?;
         settings.iter().try_for_each(SettingsRow::refuse)?;
         Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
     }
 
     /// Looks whether these are there and of this version.
     pub(super) async fn check_named(&self, names: Vec<String>) -> Result<(), StoreError> {
-        check_marks(self.calls.load(tables(names)).await?)
+        check_versions(self.executor.load(tables(names)).await?)
     }
 }
 
 fn tables(names: Vec<String>) -> Statement<Pg> {
-    Statement::new(&TABLES.into(), [Own::Texts(names).into()])
+    Statement::new(&TABLES.into(), [PgBind::Texts(names).into()])
 }
 
-fn check_marks(tables: Vec<TableRow>) -> Result<(), StoreError> {
-    let check = |table: TableRow| check_mark(table.name, table.is_there, table.comment.as_deref());
+fn check_versions(tables: Vec<TableRow>) -> Result<(), StoreError> {
+    let check = |table: TableRow| check_version(table.name, table.is_there, table.comment.as_deref());
     tables.into_iter().try_for_each(check).map_err(StoreError::Schema)
 }
 
 /// Only a pooler answers BEGIN with an error of its own.
-fn no_transactions(error: StoreError) -> StoreError {
+fn begin_refused(error: StoreError) -> StoreError {
     match error {
         StoreError::Statement(refusal) => StoreError::Schema(SchemaProblem::Setting {
             found: format!("BEGIN is refused ({refusal})"),

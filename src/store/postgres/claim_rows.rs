@@ -24,13 +24,13 @@ pub(super) struct ClaimedRow {
     pub(super) due_at: i64,
     pub(super) ctid: Ctid,
     /// How large the payload is, where it is to be read apart.
-    pub(super) bytes_apart: Option<i64>,
+    pub(super) large_payload_bytes: Option<i64>,
     pub(super) row: RawRow,
 }
 
 impl ClaimedRow {
     pub(super) fn payload_bytes(&self) -> usize {
-        match (self.bytes_apart, &self.row.body) {
+        match (self.large_payload_bytes, &self.row.body) {
             (Some(bytes), _) => usize::try_from(bytes).unwrap_or(0),
             (None, Ok(body)) => body.payload.as_ref().map_or(0, Vec::len),
             (None, Err(_)) => 0,
@@ -42,12 +42,15 @@ impl QueryableByName<Pg> for ClaimRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
         let ctid: Option<Ctid> = row.get_value::<Nullable<Tid>, _, _>(13)?;
         let Some(ctid) = ctid else {
-            return Ok(Self::Range { read_at: Pg::mark(row, 10)?, first_due_at: Pg::optional_mark(row, 12)? });
+            return Ok(Self::Range {
+                read_at: Pg::raw_instant(row, 10)?,
+                first_due_at: Pg::optional_raw_instant(row, 12)?,
+            });
         };
         Ok(Self::Claimed(ClaimedRow {
-            due_at: Pg::mark(row, 12)?,
+            due_at: Pg::raw_instant(row, 12)?,
             ctid,
-            bytes_apart: Pg::optional_number(row, 14)?,
+            large_payload_bytes: Pg::optional_number(row, 14)?,
             row: raw_row::<Pg>(row, 0)?,
         }))
     }

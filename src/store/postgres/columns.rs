@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use super::instants::instant;
 use crate::message::MessageId;
-use crate::store::sql::columns::{Columns, plain_columns};
+use crate::store::sql::columns::{Columns, common_columns};
+use crate::store::sql::dialect::count;
 use crate::store::sql::rows::key;
-use crate::store::statement::count;
 use crate::store::{Horizon, LaneEntry};
 
 impl Columns for Pg {
-    plain_columns!();
+    common_columns!();
 
     fn message_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<MessageId> {
         row.get_value::<SqlUuid, Uuid, _>(column).map(Into::into)
@@ -31,16 +31,16 @@ impl Columns for Pg {
         row.get_value::<SmallInt, i16, _>(column).map(i32::from)
     }
 
-    fn mark<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i64> {
+    fn raw_instant<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i64> {
         row.get_value::<Timestamptz, PgTimestamp, _>(column).map(|at| at.0)
     }
 
-    fn optional_mark<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>> {
+    fn optional_raw_instant<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>> {
         Ok(row.get_value::<Nullable<Timestamptz>, Option<PgTimestamp>, _>(column)?.map(|at| at.0))
     }
 
-    fn at(mark: i64) -> Result<SystemTime> {
-        instant(PgTimestamp(mark))
+    fn at(raw: i64) -> Result<SystemTime> {
+        instant(PgTimestamp(raw))
     }
 
     /// The difference of two instants, which the database tells in days and microseconds. NULL where it is due never or always, by
@@ -55,7 +55,7 @@ impl Columns for Pg {
 
     fn lane_entry<'a>(row: &impl NamedRow<'a, Self>) -> Result<LaneEntry> {
         let bytes: i32 = row.get_value::<Integer, _, _>(4)?;
-        let (created_at, now) = (Self::mark(row, 5)?, Self::mark(row, 6)?);
+        let (created_at, now) = (Self::raw_instant(row, 5)?, Self::raw_instant(row, 6)?);
         let (ended_below, begun_below) = (Self::number(row, 7)?, Self::number(row, 8)?);
         Ok(LaneEntry {
             scan: count(Self::number(row, 0)?.saturating_sub(1)),

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use diesel::data_types::PgTimestamp;
 use diesel::deserialize::Result;
 
-use crate::store::statement::micros;
+use crate::store::sql::dialect::micros;
 
 /// From 1970, where clocks begin, to 2000, where PostgreSQL's do.
 const EPOCH_OFFSET: Duration = Duration::from_secs(946_684_800);

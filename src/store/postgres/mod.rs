@@ -6,7 +6,7 @@ mod claim;
 mod claim_rows;
 mod columns;
 mod ctid;
-mod flows;
+mod database;
 mod instants;
 mod notice_connection;
 mod notices;
@@ -21,15 +21,15 @@ use diesel::pg::Pg;
 
 pub(crate) use self::instants::instant as pg_instant;
 pub use self::notice_connection::NoticeConnection;
-use super::session::{Connections, Sessions};
+use super::pool::{ConnectionPool, Connections};
 use super::sql::SqlStore;
 use crate::clock::millis;
-use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_PERCENT, SERVER_STATEMENT_PERCENT};
-use crate::planted::{Mistake, planted};
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_TIMEOUT_PERCENT, SERVER_STATEMENT_TIMEOUT_PERCENT};
 
 /// An outbox in PostgreSQL (13 or later).
 ///
-/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`Sessions`], and behind pgbouncer in session mode; in
+/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`], and behind pgbouncer in session mode; in
 /// transaction mode with [`transaction_pooling`](SqlStore::transaction_pooling).
 ///
 /// ```no_run
@@ -54,11 +54,12 @@ pub type PostgresStore<P> = SqlStore<Pg, P>;
 const READ_COMMITTED: &str = "SELECT set_config('default_transaction_isolation', 'read committed', false) \
   WHERE current_setting('default_transaction_isolation') <> 'read committed'";
 
-impl<P: Sessions<Pg>> SqlStore<Pg, P> {
+impl<P: ConnectionPool<Pg>> SqlStore<Pg, P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
         let connections = Connections::new(pool, Some(READ_COMMITTED.into()));
-        Self::over(connections.renewed_by("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX), None).with_single_begin()
+        Self::from_connections(connections.with_renewal("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX), None)
+            .with_single_begin()
     }
 
     /// Lets relays of ordered topics wake each other by NOTIFY, so that a commit to a lane which another process owns is sent at
@@ -67,8 +68,8 @@ impl<P: Sessions<Pg>> SqlStore<Pg, P> {
     /// Each relay that is to hear needs it, and each that is to be heard. `connection` is one more to the server, beside the pool's;
     /// where it cannot be had, or hears nothing, the poll does it all.
     #[must_use]
-    pub fn notices_over(mut self, connection: NoticeConnection) -> Self {
-        self.beside = Some(connection);
+    pub fn notice_connection(mut self, connection: NoticeConnection) -> Self {
+        self.extra = Some(connection);
         self
     }
 
@@ -95,7 +96,7 @@ impl<P: Sessions<Pg>> SqlStore<Pg, P> {
     /// ```
     #[must_use]
     pub fn transaction_pooling(mut self) -> Self {
-        self.calls = self.calls.over(Connections::sharing_sessions);
+        self.executor = self.executor.map_connections(Connections::with_transaction_pooling);
         self.with_single_begin()
     }
 
@@ -103,7 +104,7 @@ impl<P: Sessions<Pg>> SqlStore<Pg, P> {
     /// after four fifths of it.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
-        self.calls = self.calls.over(|connections| connections.with_deadline(timeout));
+        self.executor = self.executor.map_connections(|connections| connections.with_deadline(timeout));
         self.with_single_begin()
     }
 
@@ -113,16 +114,16 @@ impl<P: Sessions<Pg>> SqlStore<Pg, P> {
             "BEGIN ISOLATION LEVEL READ COMMITTED; {}; SET LOCAL idle_in_transaction_session_timeout = 2000",
             self.local_settings()
         );
-        self.calls = self.calls.over(|connections| connections.cautious_by(begin.into()));
+        self.executor = self.executor.map_connections(|connections| connections.guarded_by(begin.into()));
         self
     }
 
     /// What the server is told in each transaction: the time-outs, and behind a pooler to plan anew. It keeps statements prepared by
     /// itself (pgbouncer from 1.21 on), and with them plans that were made for another size of the table.
     fn local_settings(&self) -> String {
-        let connections = &self.calls.connections;
+        let connections = &self.executor.connections;
         let time_outs = time_outs(connections.deadline());
-        match connections.shares_sessions() {
+        match connections.is_transaction_pooled() {
             true => format!("{time_outs}; SET LOCAL plan_cache_mode = force_custom_plan"),
             false => time_outs,
         }
@@ -133,8 +134,9 @@ impl<P: Sessions<Pg>> SqlStore<Pg, P> {
 /// it is told apart from a database that is slow. For the transaction only: what a session is told, pgbouncer in transaction mode
 /// passes on to sessions of the application.
 fn time_outs(deadline: Duration) -> String {
-    let (statement, lock) = (deadline * SERVER_STATEMENT_PERCENT / 100, deadline * SERVER_LOCK_PERCENT / 100);
+    let (statement, lock) =
+        (deadline * SERVER_STATEMENT_TIMEOUT_PERCENT / 100, deadline * SERVER_LOCK_TIMEOUT_PERCENT / 100);
     // Zero is no time-out at all.
-    let ms = |timeout: Duration| if planted(Mistake::StatementLeftBehind) { 0 } else { millis(timeout).max(1) };
+    let ms = |timeout: Duration| if is_injected(InjectedBug::StatementLeftBehind) { 0 } else { millis(timeout).max(1) };
     format!("SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}", ms(statement), ms(lock))
 }

@@ -15,16 +15,16 @@ use diesel::{ConnectionError, pg::PgNotification};
 
 #[cfg(any(feature = "async", feature = "libpq"))]
 use super::secrets::redacted;
-use crate::store::{Notices, StoreError};
+use crate::store::{NoticeStream, StoreError};
 
-type Opening = Pin<Box<dyn Future<Output = Result<Box<dyn Notices>, StoreError>> + Send>>;
+type OpenFuture = Pin<Box<dyn Future<Output = Result<Box<dyn NoticeStream>, StoreError>> + Send>>;
 
 /// How a relay opens the connection over which it hears notices. For
-/// [`PostgresStore::notices_over`](crate::store::SqlStore::notices_over).
+/// [`PostgresStore::notice_connection`](crate::store::SqlStore::notice_connection).
 ///
 /// It has to reach the server itself, or pgbouncer in session mode: LISTEN belongs to a session, and in transaction mode nothing
 /// is heard. Nothing else depends on it, and the relay says in its log that it hears nothing.
-pub struct NoticeConnection(Box<dyn Fn(&str) -> Opening + Send + Sync>);
+pub struct NoticeConnection(Box<dyn Fn(&str) -> OpenFuture + Send + Sync>);
 
 impl NoticeConnection {
     /// A connection of diesel-async to `url`, without TLS.
@@ -36,16 +36,16 @@ impl NoticeConnection {
     /// use diesel_outbox::store::{NoticeConnection, PostgresStore};
     ///
     /// let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new("postgres://pgbouncer/shop")).build()?;
-    /// let store = PostgresStore::new(pool).notices_over(NoticeConnection::to("postgres://database/shop"));
+    /// let store = PostgresStore::new(pool).notice_connection(NoticeConnection::new("postgres://database/shop"));
     /// # let _ = store;
     /// # }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     #[cfg(feature = "async")]
-    pub fn to(url: impl Into<Arc<str>>) -> Self {
+    pub fn new(url: impl Into<Arc<str>>) -> Self {
         use diesel_async::AsyncConnection as _;
         let url = url.into();
-        Self::opened_by(move || {
+        Self::from_fn(move || {
             let url = Arc::clone(&url);
             async move {
                 let opened = diesel_async::AsyncPgConnection::establish(&url).await;
@@ -63,7 +63,7 @@ impl NoticeConnection {
     /// None here. Where `open` fails, or takes longer than the store's `statement_timeout`, nothing is heard until a later call: after
     /// a second, and up to a minute. What it says is logged as it stands, so it should name no password.
     #[cfg(feature = "async")]
-    pub fn opened_by<F>(open: impl Fn() -> F + Send + Sync + 'static) -> Self
+    pub fn from_fn<F>(open: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = diesel::ConnectionResult<diesel_async::AsyncPgConnection>> + Send + 'static,
     {
@@ -73,7 +73,7 @@ impl NoticeConnection {
             Box::pin(async move {
                 let mut connection = opening.await.map_err(unreachable)?;
                 connection.batch_execute(&listen).await.map_err(unreachable)?;
-                Ok(Box::new(Driven(connection)) as Box<dyn Notices>)
+                Ok(Box::new(AsyncNoticeStream(connection)) as Box<dyn NoticeStream>)
             })
         }))
     }
@@ -92,21 +92,21 @@ impl NoticeConnection {
     #[cfg(feature = "libpq")]
     pub fn libpq(url: impl Into<Arc<str>>) -> Self {
         use diesel::connection::{Connection as _, SimpleConnection as _};
-        let (url, opener): (Arc<str>, _) = (url.into(), Arc::new(Opener::default()));
+        let (url, connector): (Arc<str>, _) = (url.into(), Arc::new(LibpqConnector::default()));
         Self(Box::new(move |channel| {
-            let (url, opener, listen) = (Arc::clone(&url), Arc::clone(&opener), format!("LISTEN {channel}"));
+            let (url, connector, listen) = (Arc::clone(&url), Arc::clone(&connector), format!("LISTEN {channel}"));
             let open = move || {
                 let mut connection =
                     diesel::PgConnection::establish(&url).map_err(|error| without_secrets(&error, &url))?;
                 connection.batch_execute(&listen).map_err(unreachable)?;
-                Ok(Box::new(Polled(connection)) as Box<dyn Notices>)
+                Ok(Box::new(LibpqNoticeStream(connection)) as Box<dyn NoticeStream>)
             };
-            Box::pin(async move { opener.open(open).await })
+            Box::pin(async move { connector.open(open).await })
         }))
     }
 
     /// Opens one that listens to `channel`.
-    pub(super) fn open(&self, channel: &str) -> Opening {
+    pub(super) fn open(&self, channel: &str) -> OpenFuture {
         (self.0)(channel)
     }
 }
@@ -124,57 +124,57 @@ fn unreachable(error: impl std::error::Error + Send + Sync + 'static) -> StoreEr
 }
 
 #[cfg(any(feature = "async", feature = "libpq"))]
-fn payload(heard: QueryResult<PgNotification>) -> Result<String, StoreError> {
-    heard.map(|notification| notification.payload).map_err(unreachable)
+fn payload(received: QueryResult<PgNotification>) -> Result<String, StoreError> {
+    received.map(|notification| notification.payload).map_err(unreachable)
 }
 
 #[cfg(feature = "async")]
-struct Driven(diesel_async::AsyncPgConnection);
+struct AsyncNoticeStream(diesel_async::AsyncPgConnection);
 
 #[cfg(feature = "async")]
 #[async_trait]
-impl Notices for Driven {
+impl NoticeStream for AsyncNoticeStream {
     async fn next(&mut self) -> Result<String, StoreError> {
         use futures_util::StreamExt as _;
-        let heard = std::pin::pin!(self.0.notifications_stream()).next().await;
-        payload(heard.ok_or_else(|| StoreError::Unreachable("the connection for notices was closed".into()))?)
+        let received = std::pin::pin!(self.0.notifications_stream()).next().await;
+        payload(received.ok_or_else(|| StoreError::Unreachable("the connection for notices was closed".into()))?)
     }
 }
 
 #[cfg(feature = "async")]
-impl fmt::Debug for Driven {
+impl fmt::Debug for AsyncNoticeStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driven").finish_non_exhaustive()
+        f.debug_struct("AsyncNoticeStream").finish_non_exhaustive()
     }
 }
 
 /// Opens one at a time: who waits for it may give up, which libpq cannot be told.
 #[cfg(feature = "libpq")]
 #[derive(Default)]
-struct Opener(tokio::sync::Mutex<Option<tokio::sync::oneshot::Receiver<Opened>>>);
+struct LibpqConnector(tokio::sync::Mutex<Option<tokio::sync::oneshot::Receiver<OpenResult>>>);
 
 #[cfg(feature = "libpq")]
-type Opened = Result<Box<dyn Notices>, StoreError>;
+type OpenResult = Result<Box<dyn NoticeStream>, StoreError>;
 
 #[cfg(feature = "libpq")]
-impl Opener {
+impl LibpqConnector {
     /// What `open` gives, or an earlier one that is still under way. On a thread of its own: one of the runtime's would be missed,
     /// and waited for when the runtime ends.
     ///
     /// Cancel safe: the next call waits on.
-    async fn open(&self, open: impl FnOnce() -> Opened + Send + 'static) -> Opened {
+    async fn open(&self, open: impl FnOnce() -> OpenResult + Send + 'static) -> OpenResult {
         let mut under_way = self.0.lock().await;
-        let waited_for = match under_way.take() {
-            Some(waited_for) => waited_for,
+        let receiver = match under_way.take() {
+            Some(receiver) => receiver,
             None => {
-                let (tell, told) = tokio::sync::oneshot::channel();
+                let (sender, receiver) = tokio::sync::oneshot::channel();
                 let thread = std::thread::Builder::new().name("outbox-notices".into());
                 // Where nobody waits any more, the connection is closed.
-                thread.spawn(move || drop(tell.send(open()))).map_err(unreachable)?;
-                told
+                thread.spawn(move || drop(sender.send(open()))).map_err(unreachable)?;
+                receiver
             }
         };
-        let opened = under_way.insert(waited_for).await;
+        let opened = under_way.insert(receiver).await;
         *under_way = None;
         opened.unwrap_or_else(|_| Err(StoreError::Unreachable("the thread that opens connections panicked".into())))
     }
@@ -186,17 +186,17 @@ fn without_secrets(error: &ConnectionError, url: &str) -> StoreError {
 }
 
 #[cfg(feature = "libpq")]
-struct Polled(diesel::PgConnection);
+struct LibpqNoticeStream(diesel::PgConnection);
 
 #[cfg(feature = "libpq")]
 #[async_trait]
-impl Notices for Polled {
+impl NoticeStream for LibpqNoticeStream {
     async fn next(&mut self) -> Result<String, StoreError> {
         loop {
             // Takes what has come, and waits for nothing: no thread is needed for it.
-            let heard = self.0.notifications_iter().next();
-            match heard {
-                Some(heard) => return payload(heard),
+            let received = self.0.notifications_iter().next();
+            match received {
+                Some(received) => return payload(received),
                 None => tokio::time::sleep(crate::limits::NOTICE_POLL_INTERVAL).await,
             }
         }
@@ -204,8 +204,8 @@ impl Notices for Polled {
 }
 
 #[cfg(feature = "libpq")]
-impl fmt::Debug for Polled {
+impl fmt::Debug for LibpqNoticeStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Polled").finish_non_exhaustive()
+        f.debug_struct("LibpqNoticeStream").finish_non_exhaustive()
     }
 }

@@ -12,25 +12,25 @@ use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Bool, Text};
 
 use super::PostgresStore;
-use super::bind::Own;
+use super::bind::PgBind;
 use crate::clock::millis;
 use crate::lane::fnv1a;
-use crate::limits::{PARTITION_DAYS_AHEAD, PARTITION_FALL_LOCK_TIMEOUT, PARTITION_LOCK_TIMEOUT};
+use crate::limits::{PARTITION_DAYS_AHEAD, PARTITION_DROP_LOCK_TIMEOUT, PARTITION_LOCK_TIMEOUT};
 use crate::store::StoreError;
-use crate::store::session::Sessions;
-use crate::store::statement::{Bind, Statement};
+use crate::store::pool::ConnectionPool;
+use crate::store::sql::dialect::{Bind, Statement};
 
-const ONE_AT_A_TIME: &str = "SELECT pg_try_advisory_xact_lock($1)";
+const TRY_ADVISORY_LOCK: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
-impl<P: Sessions<Pg>> PostgresStore<P> {
+impl<P: ConnectionPool<Pg>> PostgresStore<P> {
     /// Makes the partitions that rows kept for so many days go to from today on.
     pub(super) async fn make_partitions(&self, days: &[u32]) -> Result<(), StoreError> {
         let days: Vec<i32> = days.iter().map(|&days| i32::try_from(days).unwrap_or(i32::MAX)).collect();
         let history = self.names.history();
         let look = || {
             let ahead = Bind::Number(PARTITION_DAYS_AHEAD.into());
-            let binds = [Bind::Text(history.as_str().into()), Own::Ints(days.clone()).into(), ahead];
-            Statement::new(&self.texts.retention.missing_days, binds)
+            let binds = [Bind::Text(history.as_str().into()), PgBind::Ints(days.clone()).into(), ahead];
+            Statement::new(&self.sql.retention.missing_days, binds)
         };
         // Attached, and not made as PARTITION OF, which locks the parent against everybody.
         let make = |MissingDay { name, from, to }: &MissingDay| {
@@ -39,24 +39,24 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
                  ALTER TABLE {history} ATTACH PARTITION {history}_{name} FOR VALUES FROM ('{from}') TO ('{to}')"
             )
         };
-        self.alone(PARTITION_LOCK_TIMEOUT, look, make).await.map(drop)
+        self.under_advisory_lock(PARTITION_LOCK_TIMEOUT, look, make).await.map(drop)
     }
 
     /// Drops the oldest partition whose day is over; says how many rows it had, as far as is known, where there was one.
     pub(super) async fn drop_partition(&self) -> Result<Option<usize>, StoreError> {
-        let (history, prefix) = (self.names.history(), format!("{}_", self.names.bare("history")));
+        let (history, prefix) = (self.names.history(), format!("{}_", self.names.unqualified("history")));
         let look = || {
             let binds = [Bind::Text(history.as_str().into()), Bind::Text(prefix.as_str().into())];
-            Statement::new(&self.texts.retention.fallen_day, binds)
+            Statement::new(&self.sql.retention.expired_day, binds)
         };
-        let drop = |FallenDay { name, .. }: &FallenDay| format!("DROP TABLE {history}_{name}");
-        let dropped = self.alone(PARTITION_FALL_LOCK_TIMEOUT, look, drop).await?;
+        let drop = |ExpiredDay { name, .. }: &ExpiredDay| format!("DROP TABLE {history}_{name}");
+        let dropped = self.under_advisory_lock(PARTITION_DROP_LOCK_TIMEOUT, look, drop).await?;
         Ok(dropped.first().map(|day| usize::try_from(day.rows).unwrap_or(0)))
     }
 
     /// Looks, and where there is something, looks again under a lock and runs DDL for each that is found then; for none where another
     /// node is at it.
-    async fn alone<T>(
+    async fn under_advisory_lock<T>(
         &self,
         lock_timeout: Duration,
         look: impl Fn() -> Statement<Pg>,
@@ -65,32 +65,32 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
     where
         T: QueryableByName<Pg> + Send + 'static,
     {
-        if self.calls.load::<T>(look()).await?.is_empty() {
+        if self.executor.load::<T>(look()).await?.is_empty() {
             return Ok(Vec::new());
         }
-        let connections = &self.calls.connections;
+        let connections = &self.executor.connections;
         connections
             .within(async {
-                let mut lease = connections.lease().await?;
+                let mut conn = connections.acquire().await?;
                 // ATTACH reads the default partition with it locked: nor may that keep settles waiting for long.
                 let (lock_timeout, timeout) = (millis(lock_timeout), millis(lock_timeout * 2));
                 let begin = format!(
                     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {lock_timeout}; \
                      SET LOCAL statement_timeout = {timeout}"
                 );
-                lease.begin(begin.into()).await?;
+                conn.begin(begin.into()).await?;
                 let lock = Bind::Number(i64::from_ne_bytes(fnv1a(&self.names.history()).to_ne_bytes()));
-                let locked: Vec<Locked> = lease.load(Statement::new(&ONE_AT_A_TIME.into(), [lock])).await?;
+                let locked: Vec<Locked> = conn.load(Statement::new(&TRY_ADVISORY_LOCK.into(), [lock])).await?;
                 let mut found = Vec::new();
                 if locked.iter().any(|locked| locked.0) {
-                    found = lease.load(look()).await?;
+                    found = conn.load(look()).await?;
                     let ddl: Vec<String> = found.iter().map(&ddl).collect();
                     if !ddl.is_empty() {
-                        lease.batch(&ddl.join("; ").into()).await?;
+                        conn.batch(&ddl.join("; ").into()).await?;
                     }
                 }
-                lease.commit().await?;
-                lease.give_back();
+                conn.commit().await?;
+                conn.release();
                 Ok(found)
             })
             .await
@@ -120,12 +120,12 @@ impl QueryableByName<Pg> for MissingDay {
 }
 
 /// A partition that is kept no longer.
-struct FallenDay {
+struct ExpiredDay {
     name: String,
     rows: i64,
 }
 
-impl QueryableByName<Pg> for FallenDay {
+impl QueryableByName<Pg> for ExpiredDay {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> RowResult<Self> {
         Ok(Self { name: row.get_value::<Text, _, _>(0)?, rows: row.get_value::<BigInt, _, _>(1)? })
     }

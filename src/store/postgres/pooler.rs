@@ -5,32 +5,32 @@ use tokio::time::timeout;
 
 use super::PostgresStore;
 use crate::limits::POOLER_CHECK_WAIT;
-use crate::store::session::{Lease, Sessions};
+use crate::store::pool::{ConnectionPool, PoolConnection};
+use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::Read;
-use crate::store::statement::Statement;
 use crate::store::{SchemaProblem, StoreError};
 
 /// Which session of which server: process ids alone repeat, on another server or after its restart.
 const SESSION: &str = "SELECT concat(pg_backend_pid(), ' ', pg_postmaster_start_time())";
 
-impl<P: Sessions<Pg>> PostgresStore<P> {
+impl<P: ConnectionPool<Pg>> PostgresStore<P> {
     /// Looks whether a session answers two connections, or a connection two sessions. A pooler with much to do may hide it from a
     /// look, so that no sign is no proof of its absence; the other way it is.
     ///
     /// Two connections, and no comparison of one with itself: an idle pooler gives it the same session each time.
     pub(super) async fn refuse_transaction_pooling(&self) -> Result<(), StoreError> {
-        match self.shares_sessions().await.map_err(without_statements)? {
-            true => Err(pooled("sessions of the server are shared between connections".to_owned())),
+        match self.detects_transaction_pooling().await.map_err(or_pooler_problem)? {
+            true => Err(pooler_problem("sessions of the server are shared between connections".to_owned())),
             false => Ok(()),
         }
     }
 
-    async fn shares_sessions(&self) -> Result<bool, StoreError> {
-        let mut first = self.calls.connections.lease().await?;
+    async fn detects_transaction_pooling(&self) -> Result<bool, StoreError> {
+        let mut first = self.executor.connections.acquire().await?;
         let before = session::<P>(&mut first).await?;
         // A pool of one connection has no second, and another use of the pool may have it.
-        let Ok(second) = timeout(POOLER_CHECK_WAIT, self.calls.connections.lease()).await else {
-            first.give_back();
+        let Ok(second) = timeout(POOLER_CHECK_WAIT, self.executor.connections.acquire()).await else {
+            first.release();
             return Ok(false);
         };
         let mut second = second?;
@@ -38,26 +38,26 @@ impl<P: Sessions<Pg>> PostgresStore<P> {
         let after = session::<P>(&mut first).await?;
         // At once: where sessions are given out in turn, `after` may be the one of `before` again.
         let again = session::<P>(&mut first).await?;
-        second.give_back();
-        first.give_back();
+        second.release();
+        first.release();
         Ok(before == other || before != after || after != again)
     }
 }
 
-async fn session<P: Sessions<Pg>>(lease: &mut Lease<Pg, P::Session>) -> Result<String, StoreError> {
-    let rows: Vec<Read<String>> = lease.load(Statement::new(&SESSION.into(), [])).await?;
+async fn session<P: ConnectionPool<Pg>>(conn: &mut PoolConnection<Pg, P::Session>) -> Result<String, StoreError> {
+    let rows: Vec<Read<String>> = conn.load(Statement::new(&SESSION.into(), [])).await?;
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
 /// A statement that was prepared in one session is looked for in another, or prepared twice in one, also where a pool opens or tests
 /// its connections.
-fn without_statements(error: StoreError) -> StoreError {
+fn or_pooler_problem(error: StoreError) -> StoreError {
     let (StoreError::Statement(source) | StoreError::Unreachable(source)) = &error else { return error };
     let text = source.to_string();
-    if text.contains("prepared statement") { pooled(text) } else { error }
+    if text.contains("prepared statement") { pooler_problem(text) } else { error }
 }
 
-fn pooled(found: String) -> StoreError {
+fn pooler_problem(found: String) -> StoreError {
     StoreError::Schema(SchemaProblem::Setting {
         found: format!("the database is reached through a pooler in transaction mode ({found})"),
         remedy: "give the relay the server's own address, or its store .transaction_pooling(); docs/pgbouncer.md has what else it needs",

@@ -4,87 +4,87 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 
 use super::SqlStore;
-use super::flows::{Flows, Written};
-use super::group::each_once;
+use super::database::{Database, WriteOutcome};
+use super::dialect::Bind;
+use super::group::sorted_unique;
 use super::rows::{FromRow, Read};
 use super::search::Search;
+use super::text::StatementSql;
 use crate::lane::lane_column;
 use crate::message::{Envelope, MessageId};
-use crate::store::pause_table::wanted;
-use crate::store::session::Sessions;
-use crate::store::statement::Bind;
-use crate::store::text::Text;
+use crate::store::pause_table::with_pause_migration;
+use crate::store::pool::ConnectionPool;
 use crate::store::{
-    AdminStore, Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, Hastening, Keyed, PausedTopic, Return,
-    StoreError,
+    AdminStore, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, MessageKey,
+    PausedTopic, Requeue, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
-impl<DB: Flows, P: Sessions<DB>> AdminStore for SqlStore<DB, P> {
-    async fn cancel(&self, message: MessageId) -> Result<Cancellation, StoreError> {
+impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
+    async fn cancel(&self, message: MessageId) -> Result<CancelOutcome, StoreError> {
         let binds = vec![DB::id(message.as_uuid())];
-        Ok(match DB::write_one(self, &self.texts.waiting.cancel, binds).await? {
-            Written::Topic(topic) => Cancellation::Cancelled { topic },
-            Written::Taken => Cancellation::Taken,
-            Written::NotThere => Cancellation::NotThere,
+        Ok(match DB::write_one(self, &self.sql.waiting.cancel, binds).await? {
+            WriteOutcome::Written(topic) => CancelOutcome::Cancelled { topic },
+            WriteOutcome::Skipped => CancelOutcome::AlreadyClaimed,
+            WriteOutcome::NotFound => CancelOutcome::NotFound,
         })
     }
 
-    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<Hastening, StoreError> {
-        let binds = vec![DB::id(message.as_uuid()), Bind::Number(DB::span(lease))];
-        Ok(match DB::write_one(self, &self.texts.waiting.send_now, binds).await? {
-            Written::Topic(_) => Hastening::Due,
-            Written::Taken => Hastening::Soon,
-            Written::NotThere => Hastening::NotThere,
+    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError> {
+        let binds = vec![DB::id(message.as_uuid()), Bind::Number(DB::duration(lease))];
+        Ok(match DB::write_one(self, &self.sql.waiting.send_now, binds).await? {
+            WriteOutcome::Written(_) => SendNowOutcome::Due,
+            WriteOutcome::Skipped => SendNowOutcome::Soon,
+            WriteOutcome::NotFound => SendNowOutcome::NotFound,
         })
     }
 
     async fn dead_letters(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadMark>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.find(&self.texts.letters.letters, Search::new(filter, after), rows_max).await
+        self.find(&self.sql.dead_letters.select, Search::new(filter, after), rows_max).await
     }
 
-    async fn dead_marks(
+    async fn dead_letter_cursors(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadMark>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
         rows_max: usize,
-    ) -> Result<Vec<DeadMark>, StoreError> {
-        self.find(&self.texts.letters.marks, Search::new(filter, after), rows_max).await
+    ) -> Result<Vec<DeadLetterCursor>, StoreError> {
+        self.find(&self.sql.dead_letters.select_cursors, Search::new(filter, after), rows_max).await
     }
 
-    async fn dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
-        Ok(self.find(&self.texts.letters.letters, Search::one(message), 1).await?.into_iter().next())
+    async fn find_dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
+        Ok(self.find(&self.sql.dead_letters.select, Search::one(message), 1).await?.into_iter().next())
     }
 
     async fn now(&self) -> Result<SystemTime, StoreError> {
-        Ok(self.read(&self.texts.letters.now, []).await?.into_iter().next().unwrap_or(SystemTime::UNIX_EPOCH))
+        Ok(self.read(&self.sql.dead_letters.now, []).await?.into_iter().next().unwrap_or(SystemTime::UNIX_EPOCH))
     }
 
-    async fn count_dead(&self) -> Result<Vec<DeadCount>, StoreError> {
-        self.read(&self.texts.letters.count, []).await
+    async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError> {
+        self.read(&self.sql.dead_letters.count, []).await
     }
 
-    async fn dead_keys(&self, messages: &[MessageId]) -> Result<Vec<Keyed>, StoreError> {
-        self.read(&self.texts.letters.keys, [DB::messages(messages)]).await
+    async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {
+        self.read(&self.sql.dead_letters.keys, [DB::messages(messages)]).await
     }
 
-    async fn redrive(&self, back: &[Return]) -> Result<Vec<MessageId>, StoreError> {
-        if back.is_empty() {
+    async fn redrive(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError> {
+        if requeues.is_empty() {
             return Ok(Vec::new());
         }
-        DB::move_back(self, &self.texts.letters.redrive, Return::each_once(back)).await
+        DB::requeue(self, &self.sql.dead_letters.redrive, Requeue::sorted_unique(requeues)).await
     }
 
     async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
         if messages.is_empty() {
             return Ok(0);
         }
-        self.execute(&self.texts.letters.purge, [DB::messages(&each_once(messages.iter().copied()))]).await
+        self.execute(&self.sql.dead_letters.purge, [DB::messages(&sorted_unique(messages.iter().copied()))]).await
     }
 
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
@@ -101,28 +101,28 @@ impl<DB: Flows, P: Sessions<DB>> AdminStore for SqlStore<DB, P> {
     }
 
     async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {
-        wanted(self.check_tables(&["paused_topics"]).await)?;
-        self.execute(&self.texts.pauses.pause, [Bind::text(topic)]).await.map(drop)
+        with_pause_migration(self.check_tables(&["paused_topics"]).await)?;
+        self.execute(&self.sql.pauses.pause, [Bind::text(topic)]).await.map(drop)
     }
 
     async fn resume(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
-        wanted(self.check_tables(&["paused_topics"]).await)?;
-        Ok(self.execute(&self.texts.pauses.resume, [Bind::text(topic)]).await? > 0)
+        with_pause_migration(self.check_tables(&["paused_topics"]).await)?;
+        Ok(self.execute(&self.sql.pauses.resume, [Bind::text(topic)]).await? > 0)
     }
 
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
-        wanted(self.check_tables(&["paused_topics"]).await)?;
-        self.read(&self.texts.pauses.paused, []).await
+        with_pause_migration(self.check_tables(&["paused_topics"]).await)?;
+        self.read(&self.sql.pauses.paused, []).await
     }
 }
 
-impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
+impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     /// Runs a search whose text begins with `columns`.
-    async fn find<T>(&self, columns: &Text, search: Search<DB>, rows_max: usize) -> Result<Vec<T>, StoreError>
+    async fn find<T>(&self, columns: &StatementSql, search: Search<DB>, rows_max: usize) -> Result<Vec<T>, StoreError>
     where
         T: FromRow + Send + 'static,
     {
-        let rows: Vec<Read<T>> = self.calls.load(search.statement(columns, rows_max)).await?;
+        let rows: Vec<Read<T>> = self.executor.load(search.statement(columns, rows_max)).await?;
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 }

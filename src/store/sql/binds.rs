@@ -2,11 +2,11 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use super::group::{Column, Group};
+use super::dialect::{BindOf, Dialect};
+use super::group::{Column, RowBatch};
+use super::text::Step;
 use crate::message::MessageId;
-use crate::store::Return;
-use crate::store::statement::{BindOf, Dialect};
-use crate::store::text::Step;
+use crate::store::Requeue;
 
 /// How a database binds values that each database binds differently.
 pub trait Binds: Dialect {
@@ -20,13 +20,13 @@ pub trait Binds: Dialect {
     fn rows(ids: &[i64]) -> BindOf<Self>;
 
     /// A group, as far as a statement reads it.
-    fn group(group: &Group, step: &Step) -> Vec<BindOf<Self>>;
+    fn row_batch(batch: &RowBatch, step: &Step) -> Vec<BindOf<Self>>;
 
     /// Rows of no table: columns alone.
     fn columns(columns: &[Column]) -> Vec<BindOf<Self>>;
 
     /// What comes back, and to which lanes.
-    fn back(back: &[Return], step: &Step) -> Vec<BindOf<Self>>;
+    fn requeues(requeues: &[Requeue], step: &Step) -> Vec<BindOf<Self>>;
 
     /// An id behind which rows are looked for.
     fn after(id: i64) -> i64 {
@@ -34,18 +34,18 @@ pub trait Binds: Dialect {
     }
 
     /// A time, as its statements count it.
-    fn span(time: Duration) -> i64;
+    fn duration(time: Duration) -> i64;
 
     /// An instant; some texts take it as a time since 1970.
-    fn moment(at: SystemTime) -> BindOf<Self>;
+    fn instant_bind(at: SystemTime) -> BindOf<Self>;
 
     /// The placeholder of an instant in the search for dead letters, with what the database needs around it.
-    fn instant_at(placeholder: String) -> String {
+    fn instant_placeholder(placeholder: String) -> String {
         placeholder
     }
 
     /// The same for a message id.
-    fn id_at(placeholder: String) -> String {
+    fn id_placeholder(placeholder: String) -> String {
         placeholder
     }
 

@@ -7,9 +7,9 @@ use diesel::deserialize::Result;
 use diesel::row::NamedRow;
 use uuid::Uuid;
 
+use super::dialect::micros;
 use crate::message::MessageId;
 use crate::store::LaneEntry;
-use crate::store::statement::micros;
 
 /// Reads columns by their place: by name, each field of each row is looked for among all names.
 pub trait Columns: Backend {
@@ -41,12 +41,12 @@ pub trait Columns: Backend {
     /// A table's lane: below zero outside of lanes.
     fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32>;
 
-    /// An instant, as its [marks](crate::store::DueMark) count it.
-    fn mark<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i64> {
+    /// An instant, as its [marks](crate::store::DueWatermark) count it.
+    fn raw_instant<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i64> {
         Self::number(row, column)
     }
 
-    fn optional_mark<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>> {
+    fn optional_raw_instant<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>> {
         Self::optional_number(row, column)
     }
 
@@ -61,12 +61,12 @@ pub trait Columns: Backend {
     }
 
     /// The instant of a mark.
-    fn at(mark: i64) -> Result<SystemTime> {
-        Ok(SystemTime::UNIX_EPOCH + Self::ticks(mark))
+    fn at(raw: i64) -> Result<SystemTime> {
+        Ok(SystemTime::UNIX_EPOCH + Self::ticks(raw))
     }
 
     fn instant<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<SystemTime> {
-        Self::at(Self::mark(row, column)?)
+        Self::at(Self::raw_instant(row, column)?)
     }
 
     /// How long until an instant, of a column that tells it; zero where it is over, or no instant to go by.
@@ -79,7 +79,7 @@ pub trait Columns: Backend {
 }
 
 /// The methods that are the same for every database. They need its types, so each implementation has them by this macro.
-macro_rules! plain_columns {
+macro_rules! common_columns {
     () => {
         fn text<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<String> {
             row.get_value::<Text, _, _>(column)
@@ -111,4 +111,4 @@ macro_rules! plain_columns {
     };
 }
 
-pub(crate) use plain_columns;
+pub(crate) use common_columns;

@@ -1,13 +1,13 @@
 use std::collections::HashSet;
 
 use crate::message::MessageId;
-use crate::store::{Held, Kept, RowKey};
+use crate::store::{Held, HistoryRow, RowKey};
 
 /// Rows for a statement to work on: the id and message id of each, and a value for every further column.
 ///
 /// Each database binds it in its own way. The text of the statement is the same for a group of any size.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub struct RowBatch {
     pub(crate) rows: Vec<RowKey>,
     pub(crate) columns: Vec<Column>,
 }
@@ -19,7 +19,7 @@ pub enum Column {
     Texts(Vec<String>),
 }
 
-impl Group {
+impl RowBatch {
     pub(crate) fn keys(rows: impl IntoIterator<Item = RowKey>) -> Self {
         Self { rows: rows.into_iter().collect(), columns: Vec::new() }
     }
@@ -30,7 +30,7 @@ impl Group {
     }
 
     /// With the days for which they are kept, and whether they await processing.
-    pub(crate) fn kept(rows: &[Kept]) -> Self {
+    pub(crate) fn history(rows: &[HistoryRow]) -> Self {
         let days = rows.iter().map(|row| i32::try_from(row.keep.days).unwrap_or(i32::MAX));
         let awaits = rows.iter().map(|row| i32::from(row.keep.awaits_processing));
         Self::keys(rows.iter().map(|row| row.key)).ints(days).ints(awaits)
@@ -74,14 +74,14 @@ fn retain<T>(column: &mut Vec<T>, is_kept: &[bool]) {
 }
 
 /// Sorted by id. Some statements lock rows in the order in which they are named, and all of them have to use the same order.
-pub(crate) fn ascending<T>(rows: &[T], key: impl Fn(&T) -> RowKey) -> Vec<&T> {
+pub(crate) fn sorted_by_id<T>(rows: &[T], key: impl Fn(&T) -> RowKey) -> Vec<&T> {
     let mut rows: Vec<&T> = rows.iter().collect();
     rows.sort_by_key(|row| key(row).id);
     rows
 }
 
 /// Sorted, for the same reason, and without duplicates.
-pub(crate) fn each_once(messages: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
+pub(crate) fn sorted_unique(messages: impl Iterator<Item = MessageId>) -> Vec<MessageId> {
     let mut messages: Vec<MessageId> = messages.collect();
     messages.sort_unstable();
     messages.dedup();
@@ -94,7 +94,7 @@ mod json {
 
     use super::*;
 
-    impl Group {
+    impl RowBatch {
         /// `[[.., column, ..], ..]`: what `begin` says of a row, and its columns. At most `width` values, for more are not read.
         pub(crate) fn json(&self, width: usize, begin: impl Fn(RowKey) -> Vec<Value>) -> String {
             let rows = self.rows.iter().enumerate().map(|(at, key)| {
@@ -109,7 +109,7 @@ mod json {
     }
 
     /// The same for rows that have columns alone.
-    pub(crate) fn of_columns(columns: &[Column]) -> String {
+    pub(crate) fn columns_json(columns: &[Column]) -> String {
         let length = columns.first().map_or(0, Column::len);
         let rows = (0..length).map(|at| Value::Array(columns.iter().map(|column| column.value(at)).collect()));
         Value::Array(rows.collect()).to_string()
@@ -135,4 +135,4 @@ mod json {
 }
 
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
-pub(crate) use json::of_columns;
+pub(crate) use json::columns_json;

@@ -7,15 +7,15 @@ use diesel::row::NamedRow;
 
 use super::SqlStore;
 use super::columns::Columns;
-use super::flows::{Flows, Voiding};
+use super::database::{Database, VoidMarkSql};
+use super::dialect::{Bind, Statement};
 use super::rows::{FromRow, Read};
 use crate::message::MessageId;
-use crate::store::session::Sessions;
-use crate::store::statement::{Bind, Statement};
+use crate::store::pool::ConnectionPool;
 use crate::store::{Decision, HalfStore, StoreError};
 
 #[async_trait]
-impl<DB: Flows, P: Sessions<DB>> HalfStore for SqlStore<DB, P> {
+impl<DB: Database, P: ConnectionPool<DB>> HalfStore for SqlStore<DB, P> {
     async fn check_marks(&self) -> Result<(), StoreError> {
         self.check_tables(&["half_messages"]).await
     }
@@ -24,30 +24,30 @@ impl<DB: Flows, P: Sessions<DB>> HalfStore for SqlStore<DB, P> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        self.read(&self.texts.halves.marked, [DB::messages(messages)]).await
+        self.read(&self.sql.halves.marked, [DB::messages(messages)]).await
     }
 
     async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError> {
-        let (texts, id) = (&self.texts.halves, DB::id(message.as_uuid()));
-        let Voiding { reads_first, around, begin, commit } = DB::voiding(self);
-        if reads_first && let Some(mark) = self.read(&texts.read, [id.clone()]).await?.first() {
+        let (sql, id) = (&self.sql.halves, DB::id(message.as_uuid()));
+        let VoidMarkSql { reads_first, around, begin, commit } = DB::void_mark_sql(self);
+        if reads_first && let Some(mark) = self.read(&sql.read, [id.clone()]).await?.first() {
             return Ok(decided(mark));
         }
-        let void = Statement::new(&texts.void, [id.clone(), Bind::text(topic)]);
-        let read = Statement::new(&texts.read, [id]);
-        let voided = self.calls.run(move |lease| {
+        let void = Statement::new(&sql.void, [id.clone(), Bind::text(topic)]);
+        let read = Statement::new(&sql.read, [id]);
+        let voided = self.executor.run(move |conn| {
             Box::pin(async move {
                 if let Some([before, _]) = around {
-                    lease.batch(&before.into()).await?;
+                    conn.batch(&before.into()).await?;
                 }
-                lease.begin(begin).await?;
+                conn.begin(begin).await?;
                 // Not READ first: between it and the INSERT the transaction could commit.
-                lease.execute(void).await?;
+                conn.execute(void).await?;
                 // A statement later, and so with what has committed by now.
-                let read: Vec<Read<IsVoid>> = lease.load(read).await?;
-                lease.commit_by(commit).await?;
+                let read: Vec<Read<IsVoid>> = conn.load(read).await?;
+                conn.commit_by(commit).await?;
                 if let Some([_, behind]) = around {
-                    lease.batch(&behind.into()).await?;
+                    conn.batch(&behind.into()).await?;
                 }
                 // None at all: it was decided, told and forgotten between the two statements.
                 Ok(read.first().map_or(Decision::RolledBack, |mark| decided(&mark.0)))
@@ -60,16 +60,16 @@ impl<DB: Flows, P: Sessions<DB>> HalfStore for SqlStore<DB, P> {
         }
     }
 
-    async fn forget(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+    async fn remove_marks(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
         if messages.is_empty() {
             return Ok(0);
         }
-        self.execute(&self.texts.halves.forget, [DB::messages(messages)]).await
+        self.execute(&self.sql.halves.remove, [DB::messages(messages)]).await
     }
 
     async fn prune_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
-        let binds = [Bind::Number(DB::span(age)), Bind::limit(rows_max)];
-        self.execute(&self.texts.halves.prune, binds).await
+        let binds = [Bind::Number(DB::duration(age)), Bind::limit(rows_max)];
+        self.execute(&self.sql.halves.prune, binds).await
     }
 }
 

@@ -4,14 +4,16 @@ use diesel::deserialize::Result;
 use diesel::row::NamedRow;
 
 use super::columns::Columns;
+use super::dialect::count;
 use super::rows::FromRow;
 use super::search::failure_notes;
 use crate::message::MessageId;
-use crate::store::statement::count;
-use crate::store::{DeadCount, DeadLetter, DeadMark, Keyed, Marking, SentCount, SentMark, SentMessage};
+use crate::store::{
+    DeadLetter, DeadLetterCount, DeadLetterCursor, MessageKey, ProcessedOutcome, SentCount, SentCursor, SentMessage,
+};
 
 /// What a message's lane depends on: `message_id, topic, lane, key`.
-impl FromRow for Keyed {
+impl FromRow for MessageKey {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         Ok(Self {
             message_id: DB::message_id(row, 0)?,
@@ -23,15 +25,15 @@ impl FromRow for Keyed {
 }
 
 /// How many there are of a topic for a reason.
-impl FromRow for DeadCount {
+impl FromRow for DeadLetterCount {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
-        let letters = count(DB::number(row, 2)?);
-        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DB::text(row, 1)?, letters })
+        let count = count(DB::number(row, 2)?);
+        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DB::text(row, 1)?, count })
     }
 }
 
 /// Where a dead letter is: `message_id, topic, dead_at`.
-impl FromRow for DeadMark {
+impl FromRow for DeadLetterCursor {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let topic = DB::text(row, 1)?.into();
         Ok(Self { topic, dead_at: DB::instant(row, 2)?, message_id: DB::message_id(row, 0)? })
@@ -51,8 +53,8 @@ impl FromRow for DeadLetter {
             payload: DB::bytes(row, 6)?,
             created_at: DB::instant(row, 7)?,
             dead_at: DB::instant(row, 8)?,
-            attempts: tries(row, 9)?,
-            failures: tries(row, 10)?,
+            attempts: counter(row, 9)?,
+            failures: counter(row, 10)?,
             errors: failure_notes(&DB::text(row, 11)?),
             reason: DB::text(row, 12)?,
         })
@@ -75,8 +77,8 @@ impl FromRow for SentMessage {
             payload: DB::bytes(row, 6)?,
             created_at: DB::instant(row, 7)?,
             sent_at: DB::instant(row, 8)?,
-            attempts: tries(row, 9)?,
-            failures: tries(row, 10)?,
+            attempts: counter(row, 9)?,
+            failures: counter(row, 10)?,
             awaits_processing: awaits != 0,
             processed_at,
         })
@@ -84,7 +86,7 @@ impl FromRow for SentMessage {
 }
 
 /// Where a sent message is: `message_id, sent_at`.
-impl FromRow for SentMark {
+impl FromRow for SentCursor {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         Ok(Self { message_id: DB::message_id(row, 0)?, sent_at: DB::instant(row, 1)? })
     }
@@ -98,14 +100,14 @@ impl FromRow for SentCount {
 }
 
 /// What became of a mark: 0 it was made, 1 it was there, 2 it waits.
-impl FromRow for (MessageId, Marking) {
+impl FromRow for (MessageId, ProcessedOutcome) {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
-        let marking = match DB::number(row, 1)? {
-            0 => Marking::Marked,
-            1 => Marking::Already,
-            _ => Marking::Ahead,
+        let outcome = match DB::number(row, 1)? {
+            0 => ProcessedOutcome::Processed,
+            1 => ProcessedOutcome::AlreadyProcessed,
+            _ => ProcessedOutcome::NotSettledYet,
         };
-        Ok((DB::message_id(row, 0)?, marking))
+        Ok((DB::message_id(row, 0)?, outcome))
     }
 }
 
@@ -115,6 +117,6 @@ fn lane<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<O
 }
 
 /// Attempts, or failures.
-fn tries<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<u32> {
+fn counter<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<u32> {
     Ok(u32::try_from(DB::int(row, column)?).unwrap_or(0))
 }

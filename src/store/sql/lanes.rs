@@ -4,23 +4,24 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::SqlStore;
-use super::flows::Flows;
-use super::group::{Column, Group, ascending};
+use super::database::Database;
+use super::dialect::{Bind, Statement};
+use super::group::{Column, RowBatch, sorted_by_id};
 use super::rows::Read;
 use crate::lane::NodeId;
 use crate::store::decode::RawRow;
-use crate::store::lane_check::{counted, fitting};
-use crate::store::lanes::{LookRow, after, decide};
-use crate::store::session::{Lease, Session, Sessions, unless_written};
-use crate::store::sql::statements::Texts;
-use crate::store::statement::{Bind, Statement};
-use crate::store::stored::kept_text;
+use crate::store::lane_check::{check_existing_rows, check_lane_count};
+use crate::store::lanes::{LaneViewRow, apply_writes, plan_balance};
+use crate::store::pool::{ConnectionPool, PoolConnection, Session, ignore_unique_violation};
+use crate::store::sql::statements::Sql;
+use crate::store::stored::truncated_text;
 use crate::store::{
-    Dead, Failed, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneStore, LaneView, Loaded, RowKey, StoreError,
+    Failed, LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneStore, LaneView, Loaded, NewDeadLetter, RowKey,
+    StoreError, WithFence,
 };
 
 #[async_trait]
-impl<DB: Flows, P: Sessions<DB>> LaneStore for SqlStore<DB, P> {
+impl<DB: Database, P: ConnectionPool<DB>> LaneStore for SqlStore<DB, P> {
     async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError> {
         self.check_tables(&["lanes", "nodes"]).await?;
         for topic in topics {
@@ -33,14 +34,14 @@ impl<DB: Flows, P: Sessions<DB>> LaneStore for SqlStore<DB, P> {
         self.has_rows_from(topic, 0).await
     }
 
-    async fn look_at_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
-        let statement = Statement::new(&self.texts.lanes.look, [Bind::text(topic)]);
-        Ok(view(self.calls.poll(statement).await?))
+    async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
+        let statement = Statement::new(&self.sql.lanes.read, [Bind::text(topic)]);
+        Ok(view(self.executor.poll(statement).await?))
     }
 
-    async fn keep_lanes(&self, keep: &LaneKeep) -> Result<LaneView, StoreError> {
-        let (texts, keep) = (Arc::clone(&self.texts), keep.clone());
-        self.transact(|lease| Box::pin(keep_on(lease, texts, keep))).await
+    async fn balance_lanes(&self, spec: &LaneBalanceSpec) -> Result<LaneView, StoreError> {
+        let (sql, spec) = (Arc::clone(&self.sql), spec.clone());
+        self.transaction(|conn| Box::pin(balance(conn, sql, spec))).await
     }
 
     async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError> {
@@ -57,7 +58,7 @@ impl<DB: Flows, P: Sessions<DB>> LaneStore for SqlStore<DB, P> {
         let wanted: HashSet<RowKey> = rows.iter().copied().collect();
         let ids: HashSet<i64> = rows.iter().map(|row| row.id).collect();
         let ids: Vec<i64> = ids.into_iter().collect();
-        let found: Vec<RawRow> = self.read(&self.texts.lane_rows.rows, [DB::rows(&ids)]).await?;
+        let found: Vec<RawRow> = self.read(&self.sql.lane_rows.rows, [DB::rows(&ids)]).await?;
         let ours = found.into_iter().filter(|found| wanted.contains(&found.key));
         Ok(ours.map(|found| found.decode(topic)).collect())
     }
@@ -66,90 +67,90 @@ impl<DB: Flows, P: Sessions<DB>> LaneStore for SqlStore<DB, P> {
         &self,
         topic: &Arc<str>,
         node: NodeId,
-        failed: &[InLane<Failed>],
+        failed: &[WithFence<Failed>],
     ) -> Result<Vec<RowKey>, StoreError> {
-        let failed = ascending(failed, |row| row.what.held.key);
-        let group = Group::held(failed.iter().map(|row| row.what.held))
+        let failed = sorted_by_id(failed, |row| row.value.held.key);
+        let batch = RowBatch::held(failed.iter().map(|row| row.value.held))
             .numbers(failed.iter().map(|row| row.fence))
-            .ints(failed.iter().map(|row| i32::from(row.what.spends_attempt)))
-            .texts(failed.iter().map(|row| row.what.class.to_owned()))
-            .texts(failed.iter().map(|row| kept_text(&row.what.error)));
-        if group.rows.is_empty() {
+            .ints(failed.iter().map(|row| i32::from(row.value.spends_attempt)))
+            .texts(failed.iter().map(|row| row.value.class.to_owned()))
+            .texts(failed.iter().map(|row| truncated_text(&row.value.error)));
+        if batch.rows.is_empty() {
             return Ok(Vec::new());
         }
-        DB::write_owned(self, &self.texts.lane_rows.fail_in_lanes, (topic, node), group).await
+        DB::write_owned(self, &self.sql.lane_rows.fail_in_lanes, (topic, node), batch).await
     }
 
-    async fn bury_from_lanes(
+    async fn dead_letter_from_lanes(
         &self,
         topic: &Arc<str>,
         node: NodeId,
-        dead: &[InLane<Dead>],
+        dead: &[WithFence<NewDeadLetter>],
     ) -> Result<Vec<RowKey>, StoreError> {
-        let dead = ascending(dead, |row| row.what.held.key);
-        let group = Group::held(dead.iter().map(|row| row.what.held))
+        let dead = sorted_by_id(dead, |row| row.value.held.key);
+        let batch = RowBatch::held(dead.iter().map(|row| row.value.held))
             .numbers(dead.iter().map(|row| row.fence))
-            .texts(dead.iter().map(|row| kept_text(&row.what.reason)));
-        if group.rows.is_empty() {
+            .texts(dead.iter().map(|row| truncated_text(&row.value.reason)));
+        if batch.rows.is_empty() {
             return Ok(Vec::new());
         }
-        DB::write_owned(self, &self.texts.lane_rows.bury_from_lanes, (topic, node), group).await
+        DB::write_owned(self, &self.sql.lane_rows.dead_letter_from_lanes, (topic, node), batch).await
     }
 }
 
-impl<DB: Flows, P: Sessions<DB>> SqlStore<DB, P> {
+impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     /// Whether rows of a topic are in a lane from this one on.
     async fn has_rows_from(&self, topic: &Arc<str>, lane: u16) -> Result<bool, StoreError> {
         let binds = [Bind::text(topic), Bind::Number(lane.into())];
-        let found: Vec<usize> = self.read(&self.texts.lanes.first_from, binds).await?;
+        let found: Vec<usize> = self.read(&self.sql.lanes.first_from, binds).await?;
         Ok(!found.is_empty())
     }
 
     async fn prepare_topic(&self, wanted: &LaneCount) -> Result<(), StoreError> {
         let topic = || Bind::text(&wanted.topic);
-        let count_lanes = || self.read::<usize>(&self.texts.lanes.count, [topic()]);
+        let count_lanes = || self.read::<usize>(&self.sql.lanes.count, [topic()]);
         if count_lanes().await?.iter().all(|found| *found == 0) {
-            fitting(self, wanted, self.has_rows_from(&wanted.topic, wanted.lanes).await?).await?;
+            check_existing_rows(self, wanted, self.has_rows_from(&wanted.topic, wanted.lanes).await?).await?;
             let lanes: Vec<i64> = (0..wanted.lanes).map(i64::from).collect();
-            unless_written(self.execute(&self.texts.lanes.create, [topic(), DB::rows(&lanes)]).await)?;
+            ignore_unique_violation(self.execute(&self.sql.lanes.create, [topic(), DB::rows(&lanes)]).await)?;
         }
-        counted(wanted, count_lanes().await?.first().copied().unwrap_or_default())
+        check_lane_count(wanted, count_lanes().await?.first().copied().unwrap_or_default())
     }
 }
 
-async fn keep_on<DB: Flows, S: Session<DB>>(
-    lease: &mut Lease<DB, S>,
-    texts: Arc<Texts>,
-    keep: LaneKeep,
+async fn balance<DB: Database, S: Session<DB>>(
+    conn: &mut PoolConnection<DB, S>,
+    sql: Arc<Sql>,
+    spec: LaneBalanceSpec,
 ) -> Result<LaneView, StoreError> {
-    let texts = &texts.lanes;
-    let [topic, node] = [Bind::text(&keep.topic), DB::id(keep.node.as_uuid())];
-    let [lasts, quiet] = [keep.lease_duration, keep.quiet_duration].map(|time| Bind::Number(DB::span(time)));
+    let sql = &sql.lanes;
+    let [topic, node] = [Bind::text(&spec.topic), DB::id(spec.node.as_uuid())];
+    let [lasts, quiet] = [spec.lease_duration, spec.quiet_duration].map(|time| Bind::Number(DB::duration(time)));
     let one = || vec![topic.clone()];
     // Where a transaction takes the one lock of the database there are none of rows.
-    if !texts.lock.steps().is_empty() {
-        lease.load::<Read<()>>(Statement::new(&texts.lock, one())).await?;
+    if !sql.lock.steps().is_empty() {
+        conn.load::<Read<()>>(Statement::new(&sql.lock, one())).await?;
     }
-    lease.execute(Statement::new(&texts.prune, one())).await?;
-    if keep.joins {
-        lease.execute(Statement::new(&texts.join, [topic.clone(), node.clone(), lasts.clone()])).await?;
+    conn.execute(Statement::new(&sql.prune, one())).await?;
+    if spec.joins {
+        conn.execute(Statement::new(&sql.join, [topic.clone(), node.clone(), lasts.clone()])).await?;
     } else {
-        lease.execute(Statement::new(&texts.leave, [topic.clone(), node.clone()])).await?;
+        conn.execute(Statement::new(&sql.leave, [topic.clone(), node.clone()])).await?;
     }
-    let now = view(lease.load(Statement::new(&texts.look, one())).await?);
-    let writes = decide(&now, &keep);
+    let now = view(conn.load(Statement::new(&sql.read, one())).await?);
+    let writes = plan_balance(&now, &spec);
     if !writes.is_empty() {
-        let group = DB::columns(&[
+        let batch = DB::columns(&[
             Column::Ints(writes.iter().map(|write| i32::from(write.lane)).collect()),
             Column::Numbers(writes.iter().map(|write| write.fence).collect()),
             Column::Ints(writes.iter().map(|write| write.change as i32).collect()),
         ]);
-        let binds: Vec<_> = [topic, node].into_iter().chain(group).chain([lasts, quiet]).collect();
-        lease.execute(Statement::new(&texts.write, binds)).await?;
+        let binds: Vec<_> = [topic, node].into_iter().chain(batch).chain([lasts, quiet]).collect();
+        conn.execute(Statement::new(&sql.write, binds)).await?;
     }
-    Ok(after(now, &keep, &writes))
+    Ok(apply_writes(now, &spec, &writes))
 }
 
-fn view(rows: Vec<Read<LookRow>>) -> LaneView {
+fn view(rows: Vec<Read<LaneViewRow>>) -> LaneView {
     LaneView::of(rows.into_iter().map(|row| row.0))
 }

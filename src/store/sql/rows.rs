@@ -7,13 +7,13 @@ use diesel::deserialize::{QueryableByName, Result};
 use diesel::row::NamedRow;
 
 use super::columns::Columns;
+use super::dialect::count;
 use crate::lane::NodeId;
 use crate::message::MessageId;
 use crate::store::decode::{RawBody, RawRow};
-use crate::store::lanes::LookRow;
-use crate::store::look::TopicLook;
-use crate::store::statement::count;
-use crate::store::{Held, LaneEntry, LookRange, NextDue, PausedTopic, RowKey};
+use crate::store::lanes::LaneViewRow;
+use crate::store::poll::TopicPoll;
+use crate::store::{Held, LaneEntry, NextDue, PausedTopic, PollRange, RowKey};
 
 /// A value that a row of any database is read into.
 pub(crate) trait FromRow: Sized {
@@ -94,20 +94,20 @@ impl FromRow for RawRow {
 }
 
 /// A row of the confirm statement.
-pub(crate) struct Committed {
+pub(crate) struct ConfirmRow {
     pub(crate) topic: Arc<str>,
     pub(crate) row: RawRow,
     pub(crate) lease_left: Duration,
 }
 
-impl FromRow for Committed {
+impl FromRow for ConfirmRow {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         Ok(Self { topic: DB::text(row, 12)?.into(), row: raw_row(row, 0)?, lease_left: DB::left(row, 13)? })
     }
 }
 
 /// A lane, or a node.
-impl FromRow for LookRow {
+impl FromRow for LaneViewRow {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         Ok(Self {
             lane: DB::number(row, 0)?,
@@ -126,7 +126,7 @@ impl FromRow for LaneEntry {
 }
 
 /// What a look finds of a topic. Instants are marks.
-pub(crate) struct Looked {
+pub(crate) struct RawPoll {
     pub(crate) from: i64,
     pub(crate) now: i64,
     pub(crate) due_at: Option<i64>,
@@ -134,11 +134,11 @@ pub(crate) struct Looked {
     pub(crate) is_paused: bool,
 }
 
-impl Looked {
-    pub(crate) fn of<DB: Columns>(self, topic: &Arc<str>, slack: Duration) -> TopicLook {
+impl RawPoll {
+    pub(crate) fn of<DB: Columns>(self, topic: &Arc<str>, slack: Duration) -> TopicPoll {
         let Self { from, now, due_at, later, is_paused } = self;
-        TopicLook {
-            range: LookRange::new(topic, from, now, due_at, DB::in_ticks(slack)),
+        TopicPoll {
+            range: PollRange::new(topic, from, now, due_at, DB::in_ticks(slack)),
             due: due_at.map(|due_at| NextDue {
                 topic: Arc::clone(topic),
                 due_in: DB::ticks(due_at.saturating_sub(now)),
@@ -151,16 +151,16 @@ impl Looked {
 }
 
 /// The same with the topic: `topic, due_at, now, later, is_paused, from`.
-pub(crate) struct LookedAt(pub(crate) Arc<str>, pub(crate) Looked);
+pub(crate) struct RawPollRow(pub(crate) Arc<str>, pub(crate) RawPoll);
 
-impl FromRow for LookedAt {
+impl FromRow for RawPollRow {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
-        let looked = Looked {
-            due_at: DB::optional_mark(row, 1)?,
-            now: DB::mark(row, 2)?,
-            later: DB::optional_mark(row, 3)?,
+        let looked = RawPoll {
+            due_at: DB::optional_raw_instant(row, 1)?,
+            now: DB::raw_instant(row, 2)?,
+            later: DB::optional_raw_instant(row, 3)?,
             is_paused: DB::flag(row, 4)?,
-            from: DB::mark(row, 5)?,
+            from: DB::raw_instant(row, 5)?,
         };
         Ok(Self(DB::text(row, 0)?.into(), looked))
     }
@@ -188,7 +188,7 @@ fn raw_body<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, first: usize) -> Resul
         headers: DB::optional_text(row, first + 2)?,
         payload: DB::bytes(row, first + 3)?,
         created_at: DB::instant(row, first + 4)?,
-        deliver_at: DB::optional_mark(row, first + 5)?.map(DB::at).transpose()?,
+        deliver_at: DB::optional_raw_instant(row, first + 5)?.map(DB::at).transpose()?,
     })
 }
 

@@ -4,13 +4,13 @@
 pub(crate) const SCAN_COUNTS: [usize; 4] = [1, 4, 16, 64];
 
 /// The text that scans `count` lanes or topics: `one` for each, with its number in place of `{scan}`.
-pub(crate) fn scan_text(one: &str, count: usize) -> String {
+pub(crate) fn union_of_scans(one: &str, count: usize) -> String {
     let scans: Vec<String> = (0..count).map(|scan| one.replace("{scan}", &scan.to_string())).collect();
     scans.join(" UNION ALL ")
 }
 
 /// Groups of scans: the number of the first one, the group, and the index of the text that takes it.
-pub(crate) fn scan_groups<T>(scans: &[T]) -> impl Iterator<Item = (usize, &[T], usize)> {
+pub(crate) fn scan_batches<T>(scans: &[T]) -> impl Iterator<Item = (usize, &[T], usize)> {
     let largest = SCAN_COUNTS.iter().copied().max().unwrap_or(1);
     scans.chunks(largest).enumerate().map(move |(group, scans)| {
         let text = SCAN_COUNTS.iter().position(|count| scans.len() <= *count).unwrap_or(0);

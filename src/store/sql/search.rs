@@ -7,10 +7,10 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use super::binds::Binds;
+use super::dialect::{Bind, BindOf, Statement};
+use super::text::StatementSql;
 use crate::message::MessageId;
-use crate::store::statement::{Bind, BindOf, Statement};
-use crate::store::text::Text;
-use crate::store::{DeadFilter, DeadMark, FailureNote};
+use crate::store::{DeadLetterCursor, DeadLetterFilter, FailureNote};
 
 /// A WHERE and an ORDER BY, with their binds.
 pub(crate) struct Search<DB: Binds> {
@@ -19,9 +19,9 @@ pub(crate) struct Search<DB: Binds> {
 }
 
 impl<DB: Binds> Search<DB> {
-    pub(crate) fn new(filter: &DeadFilter, after: Option<&DeadMark>) -> Self {
+    pub(crate) fn new(filter: &DeadLetterFilter, after: Option<&DeadLetterCursor>) -> Self {
         let mut search = Self { conditions: Vec::new(), binds: Vec::new() };
-        let DeadFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
+        let DeadLetterFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
         let texts = [("topic", topic), ("kind", kind), (DB::KEY, key)];
         for (column, text) in texts.into_iter().filter_map(|(column, text)| Some((column, text.as_ref()?))) {
             let bound = search.text(text);
@@ -54,8 +54,8 @@ impl<DB: Binds> Search<DB> {
     }
 
     /// Spelt out, because MySQL uses no index for a comparison of rows; the first part is what finds the place in it.
-    fn push_after(&mut self, after: &DeadMark) {
-        let DeadMark { topic, dead_at, message_id } = after;
+    fn push_after(&mut self, after: &DeadLetterCursor) {
+        let DeadLetterCursor { topic, dead_at, message_id } = after;
         let from = self.text(topic);
         let (beyond, same) = (self.text(topic), self.text(topic));
         let (later, then) = (self.instant(*dead_at), self.instant(*dead_at));
@@ -66,17 +66,17 @@ impl<DB: Binds> Search<DB> {
     }
 
     /// The statement that begins with `columns` and their FROM.
-    pub(crate) fn statement(self, columns: &Text, rows_max: usize) -> Statement<DB> {
+    pub(crate) fn statement(self, columns: &StatementSql, rows_max: usize) -> Statement<DB> {
         let conditions = if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") };
         let columns = columns.steps().iter().map(|step| step.sql.as_str()).collect::<String>();
         let text = format!("{columns} WHERE {conditions} ORDER BY topic, dead_at, message_id LIMIT {rows_max}");
-        Statement::new(&Text::plain(text), self.binds)
+        Statement::new(&StatementSql::plain(text), self.binds)
     }
 
     /// Binds a value; returns its placeholder.
     fn bind(&mut self, bind: BindOf<DB>) -> String {
         self.binds.push(bind);
-        DB::WORDS.placeholders.of(self.binds.len())
+        DB::SYNTAX.placeholders.of(self.binds.len())
     }
 
     fn text(&mut self, text: &Arc<str>) -> String {
@@ -84,11 +84,11 @@ impl<DB: Binds> Search<DB> {
     }
 
     fn instant(&mut self, at: SystemTime) -> String {
-        DB::instant_at(self.bind(DB::moment(at)))
+        DB::instant_placeholder(self.bind(DB::instant_bind(at)))
     }
 
     fn message_id(&mut self, message_id: MessageId) -> String {
-        DB::id_at(self.bind(DB::id(message_id.as_uuid())))
+        DB::id_placeholder(self.bind(DB::id(message_id.as_uuid())))
     }
 }
 

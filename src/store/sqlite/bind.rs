@@ -11,10 +11,10 @@ use crate::clock::millis;
 use crate::message::MessageId;
 use crate::store::schema::IndexNaming;
 use crate::store::sql::binds::Binds;
-use crate::store::sql::group::{Column, Group, of_columns};
-use crate::store::statement::{Bind, BindOf, Dialect};
-use crate::store::text::{Placeholders, Step, Words};
-use crate::store::{LookSpec, Return};
+use crate::store::sql::dialect::{Bind, BindOf, Dialect};
+use crate::store::sql::group::{Column, RowBatch, columns_json};
+use crate::store::sql::text::{Placeholders, Step, Syntax};
+use crate::store::{PollSpec, Requeue};
 
 /// Message ids, one behind the other: JSON has no bytes, and comparing hex would spell out each row's id.
 #[derive(Debug, Clone)]
@@ -22,18 +22,18 @@ pub struct Ids(Vec<u8>);
 
 // SQLite has no arrays: a group is a JSON array, so that one of any size is the same text.
 impl Dialect for Sqlite {
-    const WORDS: &'static Words = &Words {
+    const SYNTAX: &'static Syntax = &Syntax {
         database: "sqlite",
         store: "SqliteStore",
         indexes: IndexNaming::ByIndex,
-        placeholders: Placeholders::Numbers,
+        placeholders: Placeholders::Numbered,
     };
 
-    const RUNS_ON: bool = true;
+    const SPAWNS_CALLS: bool = true;
 
-    type Own = Ids;
+    type Native = Ids;
 
-    type Beside = ();
+    type Extra = ();
 
     fn bind<'b>(bind: &'b BindOf<Self>, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()> {
         match bind {
@@ -41,7 +41,7 @@ impl Dialect for Sqlite {
             Bind::Number(number) => out.push_bind_param_value_only::<BigInt, _>(number),
             Bind::OptionalText(text) => out.push_bind_param_value_only::<Nullable<Text>, _>(text),
             Bind::OptionalBytes(bytes) => out.push_bind_param_value_only::<Nullable<Binary>, _>(bytes),
-            Bind::Own(Ids(ids)) => out.push_bind_param_value_only::<Binary, [u8]>(ids),
+            Bind::Native(Ids(ids)) => out.push_bind_param_value_only::<Binary, [u8]>(ids),
         }
     }
 }
@@ -60,36 +60,36 @@ impl Binds for Sqlite {
     }
 
     /// `[[id, column, ..], ..]` and the message ids.
-    fn group(group: &Group, step: &Step) -> Vec<BindOf<Self>> {
-        let rows = group.json(step.columns, |key| vec![key.id.into()]);
-        vec![Bind::Text(rows.into()), ids(group.rows.iter().map(|row| row.message_id.as_uuid()))]
+    fn row_batch(batch: &RowBatch, step: &Step) -> Vec<BindOf<Self>> {
+        let rows = batch.json(step.columns, |key| vec![key.id.into()]);
+        vec![Bind::Text(rows.into()), ids(batch.rows.iter().map(|row| row.message_id.as_uuid()))]
     }
 
     fn columns(columns: &[Column]) -> Vec<BindOf<Self>> {
-        vec![Bind::Text(of_columns(columns).into())]
+        vec![Bind::Text(columns_json(columns).into())]
     }
 
     /// The message ids and `[lane, ..]` of what comes back.
-    fn back(back: &[Return], _step: &Step) -> Vec<BindOf<Self>> {
-        let lanes = Bind::json(back.iter().map(|back| back.lane_column().into()));
-        vec![ids(back.iter().map(|back| back.message_id.as_uuid())), lanes]
+    fn requeues(requeues: &[Requeue], _step: &Step) -> Vec<BindOf<Self>> {
+        let lanes = Bind::json(requeues.iter().map(|requeue| requeue.lane_column().into()));
+        vec![ids(requeues.iter().map(|requeue| requeue.message_id.as_uuid())), lanes]
     }
 
-    fn span(time: Duration) -> i64 {
+    fn duration(time: Duration) -> i64 {
         millis(time)
     }
 
-    fn moment(at: SystemTime) -> BindOf<Self> {
+    fn instant_bind(at: SystemTime) -> BindOf<Self> {
         Bind::Number(millis(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()))
     }
 }
 
 fn ids<'i>(ids: impl Iterator<Item = &'i Uuid>) -> BindOf<Sqlite> {
-    Bind::Own(Ids(ids.flat_map(|id| id.into_bytes()).collect()))
+    Bind::Native(Ids(ids.flat_map(|id| id.into_bytes()).collect()))
 }
 
 /// `[[topic, the first mark, or how many ms ago], ..]`, and how many ms ahead.
-pub(super) fn look(spec: &LookSpec) -> [BindOf<Sqlite>; 2] {
+pub(super) fn poll_binds(spec: &PollSpec) -> [BindOf<Sqlite>; 2] {
     let topics = spec.topics.iter().map(|at| {
         let (first, past) = at.from.bounds();
         json!([at.topic.as_ref(), first, past.map(millis)])

@@ -1,21 +1,21 @@
 use diesel::sqlite::Sqlite;
 
 use super::SqliteStore;
-use crate::store::schema::check_mark;
-use crate::store::session::Sessions;
-use crate::store::statement::Bind;
-use crate::store::text::Text;
+use crate::store::pool::ConnectionPool;
+use crate::store::schema::check_version;
+use crate::store::sql::dialect::Bind;
+use crate::store::sql::text::StatementSql;
 use crate::store::{StoreError, StoreWarning};
 
 /// What `PRAGMA synchronous` answers.
 const OFF: i64 = 0;
 const NORMAL: i64 = 1;
 
-impl<P: Sessions<Sqlite>> SqliteStore<P> {
+impl<P: ConnectionPool<Sqlite>> SqliteStore<P> {
     pub(super) async fn check_database(&self) -> Result<Vec<StoreWarning>, StoreError> {
         self.check_named(&["messages", "dead_letters"]).await?;
         let schema = self.schema();
-        let setting = |setting: &str| Text::plain(format!("PRAGMA {schema}{setting}"));
+        let setting = |setting: &str| StatementSql::plain(format!("PRAGMA {schema}{setting}"));
         let synchronous: Vec<i64> = self.read(&setting("synchronous"), []).await?;
         let journal_mode: Vec<String> = self.read(&setting("journal_mode"), []).await?;
         let is_wal = journal_mode.iter().any(|mode| mode == "wal");
@@ -27,11 +27,11 @@ impl<P: Sessions<Sqlite>> SqliteStore<P> {
         let schema = self.schema();
         // The text of CREATE TABLE.
         let text = format!("SELECT sql FROM {schema}sqlite_master WHERE type = 'table' AND name = ?1");
-        let text = Text::plain(text);
+        let text = StatementSql::plain(text);
         for table in tables {
-            let found: Vec<String> = self.read(&text, [Bind::Text(self.names.bare(table).into())]).await?;
+            let found: Vec<String> = self.read(&text, [Bind::Text(self.names.unqualified(table).into())]).await?;
             let text = found.first().map(String::as_str);
-            check_mark(self.names.qualified(table), text.is_some(), text).map_err(StoreError::Schema)?;
+            check_version(self.names.qualified(table), text.is_some(), text).map_err(StoreError::Schema)?;
         }
         Ok(())
     }

@@ -7,13 +7,13 @@ use diesel::sqlite::Sqlite;
 
 use crate::clock::millis;
 use crate::store::LaneEntry;
-use crate::store::sql::columns::{Columns, plain_columns};
+use crate::store::sql::columns::{Columns, common_columns};
+use crate::store::sql::dialect::count;
 use crate::store::sql::rows::key;
-use crate::store::statement::count;
 
 // Instants are milliseconds from 1970.
 impl Columns for Sqlite {
-    plain_columns!();
+    common_columns!();
 
     fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32> {
         row.get_value::<Integer, _, _>(column)

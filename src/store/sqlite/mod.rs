@@ -4,7 +4,7 @@ mod bind;
 mod check;
 mod claim;
 mod columns;
-mod flows;
+mod database;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use diesel::sqlite::Sqlite;
 
-use super::session::{Connections, Sessions};
+use super::pool::{ConnectionPool, Connections};
 use super::sql::SqlStore;
 
 /// Sets up a connection of an application whose database a relay works on, too. Run it on each one, before anything else:
@@ -56,13 +56,13 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 
 /// An outbox in SQLite (3.37 or later, with its JSON functions).
 ///
-/// Works through sync (r2d2) and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`Sessions`]; two
+/// Works through sync (r2d2) and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`ConnectionPool`]; two
 /// connections are enough. The database is a file: each connection to `:memory:` has a database of its own. The schema of
 /// [`TableNames`](crate::TableNames) is an attached database, and attached by each connection of the pool.
 ///
 /// # The one write lock
 /// SQLite lets one connection write at a time, so claimed rows are leased by a short transaction
-/// ([`Term::Leased`](super::Term::Leased)) and not held locked while they are sent. Set the application's connections up with
+/// ([`ClaimMode::Leased`](super::ClaimMode::Leased)) and not held locked while they are sent. Set the application's connections up with
 /// [`SQLITE_SET_UP`], or something like it; [`check`](super::Store::check) warns of settings that can lose commits. And
 /// begin transactions that write with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`). One that reads first and
 /// then finds that the relay wrote in between fails at once, whatever its `busy_timeout`.
@@ -88,17 +88,17 @@ pub type SqliteStore<P> = SqlStore<Sqlite, P>;
 /// over by then, and fails.
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
-impl<P: Sessions<Sqlite>> SqlStore<Sqlite, P> {
+impl<P: ConnectionPool<Sqlite>> SqlStore<Sqlite, P> {
     /// An outbox reached through `pool`; the relay says under which names.
     pub fn new(pool: P) -> Self {
-        Self::over(Connections::new(pool, Some(SET_UP.into())), ())
+        Self::from_connections(Connections::new(pool, Some(SET_UP.into())), ())
     }
 
     /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). A statement whose
     /// caller gave up ends by itself.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
-        self.calls.deadline = timeout;
+        self.executor.deadline = timeout;
         self
     }
 }

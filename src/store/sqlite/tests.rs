@@ -7,9 +7,9 @@ use diesel::sql_types::Text as SqlText;
 use diesel::sqlite::{Sqlite, SqliteConnection};
 
 use crate::naming::TableNames;
-use crate::store::sql::statements::Texts;
-use crate::store::statement::Dialect;
-use crate::store::text::Text;
+use crate::store::sql::dialect::Dialect;
+use crate::store::sql::statements::Sql;
+use crate::store::sql::text::StatementSql;
 
 #[derive(QueryableByName)]
 struct Planned {
@@ -19,7 +19,7 @@ struct Planned {
 
 struct Database {
     conn: SqliteConnection,
-    texts: Texts,
+    sql: Sql,
 }
 
 impl Database {
@@ -32,7 +32,7 @@ impl Database {
         ] {
             conn.batch_execute(migration).unwrap();
         }
-        Self { conn, texts: Texts::new(Sqlite::WORDS, &TableNames::default()) }
+        Self { conn, sql: Sql::new(Sqlite::SYNTAX, &TableNames::default()) }
     }
 
     fn plan(&mut self, sql: &str) -> Vec<String> {
@@ -42,19 +42,26 @@ impl Database {
 }
 
 /// The texts of some of the statements.
-fn texts<'t>(which: impl IntoIterator<Item = &'t Text>) -> Vec<String> {
-    which.into_iter().flat_map(Text::steps).map(|step| step.sql.clone()).collect()
+fn texts<'t>(which: impl IntoIterator<Item = &'t StatementSql>) -> Vec<String> {
+    which.into_iter().flat_map(StatementSql::steps).map(|step| step.sql.clone()).collect()
 }
 
 #[test]
 fn no_statement_reads_a_whole_table() {
     let mut database = Database::open();
-    let Texts { live, claims, due, lanes, lane_rows, .. } = &database.texts;
-    let of_live =
-        [&live.confirm, &live.remaining, &live.settle, &live.settle_dead, &live.extend, &live.fail, &live.dead];
-    let of_claims = [&claims.claim, &claims.lease, &claims.settle_claimed, &claims.hold, &claims.release];
-    let of_looks = [&due.look, &due.look_with_pauses, &due.backlog, &lanes.first_from, &lanes.look, &lanes.write];
-    let of_lanes = [&lane_rows.rows, &lane_rows.fail_in_lanes, &lane_rows.bury_from_lanes];
+    let Sql { live, claims, due, lanes, lane_rows, .. } = &database.sql;
+    let of_live = [
+        &live.confirm,
+        &live.remaining,
+        &live.settle,
+        &live.settle_dead_letters,
+        &live.extend,
+        &live.fail,
+        &live.dead_letter,
+    ];
+    let of_claims = [&claims.claim, &claims.lease, &claims.settle_claimed, &claims.lease_in_flight, &claims.release];
+    let of_looks = [&due.poll, &due.poll_with_pauses, &due.backlog, &lanes.first_from, &lanes.read, &lanes.write];
+    let of_lanes = [&lane_rows.rows, &lane_rows.fail_in_lanes, &lane_rows.dead_letter_from_lanes];
     let mut asked = texts(of_live.into_iter().chain(of_claims).chain(of_looks).chain(of_lanes));
     asked.push(lane_rows.entries.steps()[1].sql.clone());
     for text in asked {
@@ -67,13 +74,13 @@ fn no_statement_reads_a_whole_table() {
 }
 
 #[test]
-fn what_is_due_is_found_by_the_index() {
+fn due_rows_are_found_by_the_index() {
     let mut database = Database::open();
-    let claim = database.texts.claims.claim.first().sql.clone();
+    let claim = database.sql.claims.claim.first().sql.clone();
     let claim = database.plan(&claim);
     let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
     assert!(claim.iter().any(|step| step.contains(range)), "{claim:#?}");
-    let look = database.texts.due.look.first().sql.clone();
+    let look = database.sql.due.poll.first().sql.clone();
     let look = database.plan(&look);
     let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
     assert!(look.iter().any(|step| step.contains(first)), "{look:#?}");
@@ -83,7 +90,7 @@ fn what_is_due_is_found_by_the_index() {
 #[test]
 fn rows_of_a_lane_are_found_by_the_index() {
     let mut database = Database::open();
-    let entries = database.texts.lane_rows.entries.first().sql.clone();
+    let entries = database.sql.lane_rows.entries.first().sql.clone();
     let entries = database.plan(&entries);
     let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at=? AND id>?)";
     assert!(entries.iter().any(|step| step.contains(range)), "{entries:#?}");

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{OpenTransaction, StoreUnderTest};
 use crate::message::Envelope;
-use crate::store::{DeadRow, InsertOptions, LiveRow, MemoryStore, PendingRow, RowKey, RowLock, Store};
+use crate::store::{DeadLetterRow, InsertOptions, LiveRow, MemoryStore, PendingRow, RowKey, RowLock, Store};
 
 /// The reference store, held to the suite like any other.
 #[derive(Debug)]
@@ -50,15 +50,15 @@ impl StoreUnderTest for MemoryUnderTest {
         self.0.live_rows()
     }
 
-    async fn dead_rows(&self) -> Vec<DeadRow> {
-        self.0.dead_rows()
+    async fn dead_letter_rows(&self) -> Vec<DeadLetterRow> {
+        self.0.dead_letter_rows()
     }
 
     async fn now(&self) -> SystemTime {
         self.0.now()
     }
 
-    async fn pass(&self, by: Duration) {
+    async fn advance(&self, by: Duration) {
         self.0.advance(by);
     }
 }

@@ -37,7 +37,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 
 use crate::message::{Envelope, MessageId};
-use crate::store::{DeadRow, InsertOptions, LiveRow, RowKey, Store};
+use crate::store::{DeadLetterRow, InsertOptions, LiveRow, RowKey, Store};
 
 /// A store over tables that are empty and nobody else's, and the other side of its database.
 ///
@@ -63,7 +63,7 @@ pub trait StoreUnderTest: Send + Sync {
     async fn live_rows(&self) -> Vec<LiveRow>;
 
     /// The dead letters.
-    async fn dead_rows(&self) -> Vec<DeadRow>;
+    async fn dead_letter_rows(&self) -> Vec<DeadLetterRow>;
 
     /// The database's clock.
     async fn now(&self) -> SystemTime;
@@ -76,7 +76,7 @@ pub trait StoreUnderTest: Send + Sync {
 
     /// Makes time pass for the rows: moves the clock on, or every `due_at`, and the age of every mark, back. Never called with a transaction or a
     /// claim open, nor between the making and the use of a watermark.
-    async fn pass(&self, by: Duration);
+    async fn advance(&self, by: Duration);
 }
 
 /// How a half message is marked.
@@ -84,9 +84,9 @@ pub trait StoreUnderTest: Send + Sync {
 #[non_exhaustive]
 pub enum Marking {
     /// By the transaction itself.
-    Whole,
+    InTransaction,
     /// In a savepoint of it that is rolled back, while the transaction goes on.
-    InLostSavepoint,
+    InRolledBackSavepoint,
 }
 
 /// A transaction of another session. Dropping it rolls it back, at some time.

@@ -8,18 +8,18 @@ use tokio::time::{Instant, sleep};
 use super::StoreUnderTest;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Dead, Failed, Held, InsertOptions, LiveRow, Loaded, LookSpec, Return, Row, RowKey,
-    RowRef,
+    Claim, ClaimSpec, Confirmed, Failed, Held, InsertOptions, LiveRow, Loaded, NewDeadLetter, PollSpec, Requeue, Row,
+    RowKey, RowRef,
 };
 
 pub(super) const TOPIC: &str = "orders";
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// How long the suite waits for what must come. A server may take seconds to notice that a session is gone.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long the suite looks whether something comes that must not: a store that does it at all does it at once.
-pub(super) const GLANCE: Duration = Duration::from_millis(100);
+pub(super) const SHORT_WAIT: Duration = Duration::from_millis(100);
 
 pub(super) const DUE: InsertOptions = InsertOptions { leased_for: Duration::ZERO, deliver_after: None, lane: None };
 
@@ -55,7 +55,7 @@ pub(super) fn spec(topic: &str) -> ClaimSpec {
         rows_max: 1_000,
         bytes_max: 8 << 20,
         // Longer than any case takes: only one is about its end.
-        term_duration: Duration::from_secs(4),
+        lock_duration: Duration::from_secs(4),
         lease_duration: LEASE,
         watermark_slack_duration: Duration::from_secs(10),
         keep: None,
@@ -70,7 +70,7 @@ pub(super) async fn claim(under_test: &dyn StoreUnderTest, spec: &ClaimSpec) -> 
 pub(super) async fn claim_and_close(under_test: &dyn StoreUnderTest, spec: &ClaimSpec) -> Vec<RowKey> {
     let claim = claim(under_test, spec).await;
     let claimed = keys(&claim.rows);
-    claim.batch.close(&[], &[]).await.expect("close");
+    claim.handle.close(&[], &[]).await.expect("close");
     claimed
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn claim_and_close(under_test: &dyn StoreUnderTest, spec: &Clai
 pub(super) async fn insert_held(under_test: &dyn StoreUnderTest, count: usize) -> Vec<Held> {
     let keys = insert_due(under_test, count).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
-    let closed = claim.batch.close(&[], &keys).await.expect("close");
+    let closed = claim.handle.close(&[], &keys).await.expect("close");
     assert_eq!(sorted(closed.held.iter().map(|held| held.key)), keys, "every claimed row can be held");
     closed.held
 }
@@ -123,26 +123,31 @@ pub(super) fn failed(held: Held, error: impl Into<String>) -> Failed {
     Failed { held, wait, spends_attempt: true, class: "temporary", error: error.into() }
 }
 
-pub(super) fn dead(held: Held) -> Dead {
-    Dead { held, reason: "attempts".to_owned() }
+pub(super) fn dead(held: Held) -> NewDeadLetter {
+    NewDeadLetter { held, reason: "attempts".to_owned() }
 }
 
-pub(super) fn returning(message_id: MessageId, lane: Option<u16>) -> Return {
-    Return { message_id, lane }
+pub(super) fn requeue(message_id: MessageId, lane: Option<u16>) -> Requeue {
+    Requeue { message_id, lane }
 }
 
 /// Writes a row and gives it up.
-pub(super) async fn insert_dead(under_test: &dyn StoreUnderTest, topic: &str, key: &str, reason: &str) -> RowKey {
+pub(super) async fn insert_dead_letter(
+    under_test: &dyn StoreUnderTest,
+    topic: &str,
+    key: &str,
+    reason: &str,
+) -> RowKey {
     let mut envelope = message(topic);
     envelope.key = Some(key.to_owned());
     let row = under_test.insert(&envelope, DUE).await;
-    bury(under_test, row, 0, reason).await;
+    dead_letter(under_test, row, 0, reason).await;
     row
 }
 
-pub(super) async fn bury(under_test: &dyn StoreUnderTest, key: RowKey, epoch: i32, reason: &str) {
-    let dead = Dead { held: Held { key, epoch }, reason: reason.to_owned() };
-    assert_eq!(under_test.store().dead(&[dead]).await.expect("dead"), [key]);
+pub(super) async fn dead_letter(under_test: &dyn StoreUnderTest, key: RowKey, epoch: i32, reason: &str) {
+    let dead = NewDeadLetter { held: Held { key, epoch }, reason: reason.to_owned() };
+    assert_eq!(under_test.store().dead_letter(&[dead]).await.expect("dead_letter"), [key]);
 }
 
 pub(super) async fn live_row(under_test: &dyn StoreUnderTest, key: RowKey) -> LiveRow {
@@ -154,8 +159,8 @@ pub(super) async fn live_keys(under_test: &dyn StoreUnderTest) -> Vec<RowKey> {
     sorted(under_test.live_rows().await.into_iter().map(|row| row.key))
 }
 
-pub(super) async fn dead_keys(under_test: &dyn StoreUnderTest) -> Vec<RowKey> {
-    sorted(under_test.dead_rows().await.into_iter().map(|row| row.key))
+pub(super) async fn dead_letter_keys(under_test: &dyn StoreUnderTest) -> Vec<RowKey> {
+    sorted(under_test.dead_letter_rows().await.into_iter().map(|row| row.key))
 }
 
 pub(super) fn topics(names: &[&str]) -> Vec<Arc<str>> {
@@ -163,18 +168,18 @@ pub(super) fn topics(names: &[&str]) -> Vec<Arc<str>> {
 }
 
 /// A look at all of these topics, from the beginning.
-pub(super) fn look_at(names: &[&str]) -> LookSpec {
-    LookSpec::everything(topics(names))
+pub(super) fn poll_spec(names: &[&str]) -> PollSpec {
+    PollSpec::everything(topics(names))
 }
 
 /// The span of the database's clock in which a call wrote.
-pub(super) struct Wrote {
+pub(super) struct WriteWindow {
     began_at: SystemTime,
     ended_at: SystemTime,
 }
 
-impl Wrote {
-    pub(super) async fn during<T>(under_test: &dyn StoreUnderTest, call: impl Future<Output = T>) -> (Self, T) {
+impl WriteWindow {
+    pub(super) async fn of<T>(under_test: &dyn StoreUnderTest, call: impl Future<Output = T>) -> (Self, T) {
         let began_at = under_test.now().await;
         let answer = call.await;
         (Self { began_at, ended_at: under_test.now().await }, answer)
@@ -194,12 +199,12 @@ impl Wrote {
 
 /// Tries until there is an answer.
 pub(super) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(answer) = attempt().await {
             return answer;
         }
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
         sleep(Duration::from_millis(10)).await;
     }
 }

@@ -7,22 +7,22 @@ macro_rules! __transport_cases {
     ($callback:path $(, $($argument:tt)+)?) => {
         $callback! {
             $($($argument)+)?;
-            prepares_and_probes,
-            reports_one_outcome_each,
-            keeps_the_order_of_a_key,
-            stores_what_was_sent,
+            prepare_is_idempotent_and_probe_succeeds,
+            each_message_gets_one_outcome,
+            order_per_key_is_kept,
+            stored_messages_match_sent_messages,
             flush_waits_for_every_outcome,
-            refuses_what_is_too_large_and_nothing_else,
-            an_unknown_topic_is_of_the_topic,
-            a_full_queue_is_busy,
-            who_is_not_let_in_hears_so_without_secrets,
-            an_absent_broker_is_an_outage_until_it_is_back,
-            a_silent_broker_keeps_no_message,
+            only_oversized_messages_are_refused,
+            unknown_topic_is_a_topic_failure,
+            full_queue_is_busy,
+            authentication_failure_hides_secrets,
+            stopped_broker_is_an_outage_until_restarted,
+            frozen_broker_times_out_every_message,
             send_never_blocks,
-            a_dropped_transport_reports_what_it_held,
-            a_fenced_lane_refuses_the_one_before_it,
-            a_fenced_lane_keeps_the_order_of_a_run,
-            a_refused_message_stops_its_run_and_no_other,
+            dropping_the_transport_fails_held_messages,
+            fencing_a_lane_shuts_out_the_previous_owner,
+            fenced_lane_keeps_the_order_of_a_sequence,
+            refused_message_stops_only_its_own_sequence,
         }
     };
 }
@@ -43,18 +43,18 @@ macro_rules! __transport_tests {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __transport_tests_without {
-    ($open:expr, [$($left_out:ident),+]; $($case:ident,)+) => {
+    ($open:expr, [$($skipped:ident),+]; $($case:ident,)+) => {
         // What is no case does not compile.
         const _: () = {
-            $(let _ = $crate::testing::transport::cases::$left_out;)+
+            $(let _ = $crate::testing::transport::cases::$skipped;)+
         };
-        macro_rules! __unless_left_out {
-            $(($left_out, $opens:expr) => {};)+
+        macro_rules! __unless_skipped {
+            $(($skipped, $opens:expr) => {};)+
             ($held:ident, $opens:expr) => {
                 $crate::__transport_tests! { $opens; $held, }
             };
         }
-        $(__unless_left_out! { $case, $open })+
+        $(__unless_skipped! { $case, $open })+
     };
 }
 
@@ -66,7 +66,7 @@ macro_rules! __transport_tests_without {
 ///
 /// ```
 /// use diesel_outbox::async_trait;
-/// use diesel_outbox::testing::transport::{Stored, TransportUnderTest};
+/// use diesel_outbox::testing::transport::{StoredMessage, TransportUnderTest};
 /// use diesel_outbox::transport::{MemoryTransport, Transport};
 ///
 /// struct Memory(MemoryTransport);
@@ -76,8 +76,8 @@ macro_rules! __transport_tests_without {
 ///     fn transport(&self) -> Box<dyn Transport> {
 ///         Box::new(self.0.clone())
 ///     }
-///     async fn stored(&self, topic: &str) -> Vec<Stored> {
-///         self.0.delivered_to(topic).iter().map(Stored::of).collect()
+///     async fn stored(&self, topic: &str) -> Vec<StoredMessage> {
+///         self.0.delivered_to(topic).iter().map(StoredMessage::of).collect()
 ///     }
 /// }
 ///
@@ -89,10 +89,10 @@ macro_rules! __transport_tests_without {
 /// diesel_outbox::transport_conformance_tests!(open);
 /// # }
 /// # mod all_but_two { use super::open;
-/// diesel_outbox::transport_conformance_tests! { open; without a_full_queue_is_busy, a_silent_broker_keeps_no_message }
+/// diesel_outbox::transport_conformance_tests! { open; without full_queue_is_busy, frozen_broker_times_out_every_message }
 /// # }
 /// # mod one { use super::open;
-/// diesel_outbox::transport_conformance_tests! { open; keeps_the_order_of_a_key }
+/// diesel_outbox::transport_conformance_tests! { open; order_per_key_is_kept }
 /// # }
 /// # fn main() {}
 /// ```

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use diesel_outbox::async_trait;
-//! use diesel_outbox::testing::transport::{Stored, TransportUnderTest, cases, run_case};
+//! use diesel_outbox::testing::transport::{StoredMessage, TransportUnderTest, cases, run_case};
 //! use diesel_outbox::transport::{MemoryTransport, Transport};
 //!
 //! struct Memory(MemoryTransport);
@@ -16,8 +16,8 @@
 //!     fn transport(&self) -> Box<dyn Transport> {
 //!         Box::new(self.0.clone())
 //!     }
-//!     async fn stored(&self, topic: &str) -> Vec<Stored> {
-//!         self.0.delivered_to(topic).iter().map(Stored::of).collect()
+//!     async fn stored(&self, topic: &str) -> Vec<StoredMessage> {
+//!         self.0.delivered_to(topic).iter().map(StoredMessage::of).collect()
 //!     }
 //!     async fn go_down(&self) -> bool {
 //!         self.0.go_down();
@@ -34,16 +34,16 @@
 //!
 //! # mod held { use super::open;
 //! diesel_outbox::transport_conformance_tests! { open; without
-//!     refuses_what_is_too_large_and_nothing_else,
-//!     an_unknown_topic_is_of_the_topic,
-//!     a_full_queue_is_busy,
-//!     who_is_not_let_in_hears_so_without_secrets,
-//!     a_silent_broker_keeps_no_message,
-//!     a_refused_message_stops_its_run_and_no_other,
+//!     only_oversized_messages_are_refused,
+//!     unknown_topic_is_a_topic_failure,
+//!     full_queue_is_busy,
+//!     authentication_failure_hides_secrets,
+//!     frozen_broker_times_out_every_message,
+//!     refused_message_stops_only_its_own_sequence,
 //! }
 //! # }
 //! # fn main() {
-//! run_case(cases::an_absent_broker_is_an_outage_until_it_is_back, open);
+//! run_case(cases::stopped_broker_is_an_outage_until_restarted, open);
 //! # }
 //! ```
 //!
@@ -56,8 +56,8 @@ mod outcomes;
 mod under_test;
 
 pub use list::CASES;
-pub use outcomes::{Outcomes, Seen};
-pub use under_test::{Stored, TransportUnderTest};
+pub use outcomes::{OutcomeRecorder, RecordedOutcome};
+pub use under_test::{StoredMessage, TransportUnderTest};
 
 use std::fmt;
 use std::pin::Pin;

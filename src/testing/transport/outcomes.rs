@@ -4,21 +4,23 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 
-use crate::clock::wall_now;
+use crate::clock::system_now;
 use crate::message::{Envelope, MessageId};
 use crate::store::RowKey;
-use crate::transport::{FailureClass, FencedLane, FencedMessage, Outcome, Receipt, ReceiptSink, Run, Transport};
+use crate::transport::{
+    FailureClass, FencedLane, FencedMessage, KeySequence, Outcome, Receipt, ReceiptSink, Transport,
+};
 
 /// Sends messages and keeps what became of each, by the number under which it was sent.
 #[derive(Debug, Default)]
-pub struct Outcomes {
-    seen: Mutex<Vec<(i64, Seen)>>,
+pub struct OutcomeRecorder {
+    seen: Mutex<Vec<(i64, RecordedOutcome)>>,
     changed: Notify,
 }
 
 /// An [`Outcome`] that can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum RecordedOutcome {
     /// The broker has it.
     Delivered,
     /// The client took nothing.
@@ -32,7 +34,7 @@ pub enum Seen {
     },
 }
 
-impl Seen {
+impl RecordedOutcome {
     /// The class of a failure.
     pub fn class(&self) -> Option<FailureClass> {
         match self {
@@ -42,7 +44,7 @@ impl Seen {
     }
 }
 
-impl Outcomes {
+impl OutcomeRecorder {
     /// Nothing sent yet.
     pub fn new() -> Arc<Self> {
         Arc::default()
@@ -58,19 +60,19 @@ impl Outcomes {
     pub fn send_fenced(
         self: &Arc<Self>,
         lane: &dyn FencedLane,
-        run: &Run,
+        run: &KeySequence,
         messages: impl IntoIterator<Item = (i64, Envelope)>,
     ) {
         let message = |(id, envelope): (i64, Envelope)| {
             let row = RowKey { id, message_id: envelope.message_id };
             let receipt = Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>);
-            FencedMessage { envelope, receipt, run: run.clone() }
+            FencedMessage { envelope, receipt, sequence: run.clone() }
         };
         lane.send_all(messages.into_iter().map(message).collect());
     }
 
     /// What became of messages so far, in the order of the outcomes.
-    pub fn seen(&self) -> Vec<(i64, Seen)> {
+    pub fn seen(&self) -> Vec<(i64, RecordedOutcome)> {
         self.lock().clone()
     }
 
@@ -80,7 +82,7 @@ impl Outcomes {
     }
 
     /// What became of message `id`; the first outcome, where it wrongly has several.
-    pub fn of(&self, id: i64) -> Option<Seen> {
+    pub fn of(&self, id: i64) -> Option<RecordedOutcome> {
         self.lock().iter().find(|(seen, _)| *seen == id).map(|(_, seen)| seen.clone())
     }
 
@@ -91,7 +93,7 @@ impl Outcomes {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn wait_for(&self, count: usize, within: Duration) -> Vec<(i64, Seen)> {
+    pub async fn wait_for(&self, count: usize, within: Duration) -> Vec<(i64, RecordedOutcome)> {
         self.wait_until(within, |seen| seen.len() >= count).await
     }
 
@@ -105,8 +107,8 @@ impl Outcomes {
     pub async fn wait_until(
         &self,
         within: Duration,
-        mut reached: impl FnMut(&[(i64, Seen)]) -> bool,
-    ) -> Vec<(i64, Seen)> {
+        mut reached: impl FnMut(&[(i64, RecordedOutcome)]) -> bool,
+    ) -> Vec<(i64, RecordedOutcome)> {
         let reached = async {
             loop {
                 let mut changed = pin!(self.changed.notified());
@@ -123,17 +125,17 @@ impl Outcomes {
         seen
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(i64, Seen)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(i64, RecordedOutcome)>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ReceiptSink for Outcomes {
-    fn settle(&self, row: RowKey, outcome: Outcome) {
+impl ReceiptSink for OutcomeRecorder {
+    fn complete(&self, row: RowKey, outcome: Outcome) {
         let seen = match outcome {
-            Outcome::Delivered => Seen::Delivered,
-            Outcome::Busy => Seen::Busy,
-            Outcome::Failed(error) => Seen::Failed { class: error.class(), text: every_text(&error) },
+            Outcome::Delivered => RecordedOutcome::Delivered,
+            Outcome::Busy => RecordedOutcome::Busy,
+            Outcome::Failed(error) => RecordedOutcome::Failed { class: error.class(), text: full_error_text(&error) },
         };
         self.lock().push((row.id, seen));
         self.changed.notify_waiters();
@@ -141,7 +143,7 @@ impl ReceiptSink for Outcomes {
 }
 
 /// All that an error could put into a log.
-pub(super) fn every_text(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn full_error_text(error: &(dyn std::error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(|error| format!("{error} / {error:?}")).collect::<Vec<_>>().join("; ")
 }
@@ -149,7 +151,7 @@ pub(super) fn every_text(error: &(dyn std::error::Error + 'static)) -> String {
 /// A message of the suite.
 pub(super) fn envelope(topic: &str, key: Option<&str>, payload: &str) -> Envelope {
     // Now, because a broker throws away what is old by its own time; to the millisecond, which is what brokers keep.
-    let now_ms = wall_now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+    let now_ms = system_now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
     let created_at = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(now_ms).unwrap_or_default());
     let mut envelope = Envelope::new(MessageId::new(), topic.into(), created_at);
     envelope.key = key.map(str::to_owned);

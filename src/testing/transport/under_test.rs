@@ -17,16 +17,16 @@ pub trait TransportUnderTest: Send + Sync {
     fn transport(&self) -> Box<dyn Transport>;
 
     /// What the broker holds of a topic. Messages of one key are in the order in which they are stored.
-    async fn stored(&self, topic: &str) -> Vec<Stored>;
+    async fn stored(&self, topic: &str) -> Vec<StoredMessage>;
 
     /// The name of a topic that takes messages and holds none, and that no other case knows. By default a fresh name,
     /// for brokers that make topics by themselves.
     async fn new_topic(&self) -> String {
-        fresh_name("taken")
+        unique_name("taken")
     }
 
     /// How long a healthy broker may take for all that a case sends.
-    fn patience(&self) -> Duration {
+    fn max_wait(&self) -> Duration {
         Duration::from_secs(30)
     }
 
@@ -39,15 +39,15 @@ pub trait TransportUnderTest: Send + Sync {
     async fn go_up(&self) {}
 
     /// Makes the broker say nothing from now on, with its connections open; `false` where that cannot be done.
-    async fn go_silent(&self) -> bool {
+    async fn freeze(&self) -> bool {
         false
     }
 
     /// Lets the broker answer again, with what it held.
-    async fn answer_again(&self) {}
+    async fn unfreeze(&self) {}
 
     /// Bytes of a payload that the transport takes and the broker refuses for good.
-    fn payload_bytes_refused(&self) -> Option<usize> {
+    fn oversized_payload_bytes(&self) -> Option<usize> {
         None
     }
 
@@ -63,7 +63,7 @@ pub trait TransportUnderTest: Send + Sync {
     }
 
     /// Makes the topic that was unknown; `false` where that cannot be done.
-    async fn make_topic(&self, _name: &str) -> bool {
+    async fn create_topic(&self, _name: &str) -> bool {
         false
     }
 
@@ -73,14 +73,14 @@ pub trait TransportUnderTest: Send + Sync {
     }
 
     /// A transport that the broker does not let in, with the secrets it was given.
-    fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
+    fn unauthorized_transport(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
         None
     }
 }
 
 /// A message as a consumer gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredMessage {
     /// The key.
     pub key: Option<Vec<u8>>,
     /// The payload; `None` is a tombstone.
@@ -91,7 +91,7 @@ pub struct Stored {
     pub timestamp: Option<SystemTime>,
 }
 
-impl Stored {
+impl StoredMessage {
     /// What a broker should hold of an envelope, but for when it was sent.
     pub fn of(envelope: &Envelope) -> Self {
         let mut headers = vec![(header::MESSAGE_ID.to_owned(), envelope.message_id.to_string().into_bytes())];
@@ -122,6 +122,6 @@ impl Stored {
 }
 
 /// A topic's name that nobody else has.
-pub(super) fn fresh_name(kind: &str) -> String {
+pub(super) fn unique_name(kind: &str) -> String {
     format!("conformance-{kind}-{}", MessageId::new())
 }

@@ -11,8 +11,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls_platform_verifier::Verifier;
 
+use super::address_filter::PublicAddressResolver;
 use super::error::HttpConfigError;
-use super::guard::PublicOnly;
 
 pub(super) struct ClientConfig<'a> {
     pub(super) allows_private: bool,
@@ -39,7 +39,7 @@ pub(super) fn new(config: &ClientConfig<'_>) -> Result<Client, HttpConfigError> 
         .connect_timeout(config.connect_timeout)
         .pool_max_idle_per_host(config.idle_max);
     if !config.allows_private {
-        builder = builder.dns_resolver(PublicOnly);
+        builder = builder.dns_resolver(PublicAddressResolver);
     }
     builder.build().map_err(|error| HttpConfigError::Client(error.into()))
 }
@@ -63,7 +63,7 @@ fn tls(config: &ClientConfig<'_>) -> Result<TlsConfig, HttpConfigError> {
         store.add(certificate.clone()).map_err(|error| HttpConfigError::Certificate(error.into()))?;
     }
     let verifier =
-        Verifier::new_with_extra_roots(extra, provider).map_err(|error| HttpConfigError::Roots(error.into()))?;
+        Verifier::new_with_extra_roots(extra, provider).map_err(|error| HttpConfigError::SystemRoots(error.into()))?;
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 

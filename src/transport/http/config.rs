@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::HttpTransport;
 use super::client;
-use super::courier::{Courier, Refusals, Settings};
 use super::error::HttpConfigError;
-use super::prepared::{Prepared, Targets};
+use super::prepared::{PreparedTarget, Targets};
 use super::target::HttpTarget;
+use super::workers::{RefusalRetries, Settings, WorkerPool};
 use crate::limits::{
     HTTP_CONNECT_TIMEOUT, HTTP_IN_FLIGHT_PER_HOST_MAX, HTTP_QUEUE_MAX, HTTP_REFUSAL_WAIT_MAX, HTTP_REFUSAL_WAIT_MIN,
     HTTP_REFUSALS_MAX, HTTP_TIMEOUT, HTTP_WAIT_MAX,
@@ -20,16 +20,16 @@ use crate::retry::{Exponential, RetryPolicy};
 #[must_use = "a builder does nothing until `build`"]
 pub struct HttpTransportBuilder {
     topics: HashMap<String, HttpTarget>,
-    every_topic: Option<HttpTarget>,
+    default_target: Option<HttpTarget>,
     timeout: Duration,
-    wait_max: Duration,
+    queue_timeout: Duration,
     connect_timeout: Duration,
     in_flight_per_host_max: usize,
     queue_max: usize,
     private_addresses: Option<bool>,
     certificates: Vec<Vec<u8>>,
     user_agent: String,
-    refusals: Refusals,
+    refusal_retries: RefusalRetries,
 }
 
 impl HttpTransport {
@@ -43,15 +43,15 @@ impl HttpTransportBuilder {
     fn new() -> Self {
         Self {
             topics: HashMap::new(),
-            every_topic: None,
+            default_target: None,
             timeout: HTTP_TIMEOUT,
-            wait_max: HTTP_WAIT_MAX,
+            queue_timeout: HTTP_WAIT_MAX,
             connect_timeout: HTTP_CONNECT_TIMEOUT,
             in_flight_per_host_max: HTTP_IN_FLIGHT_PER_HOST_MAX,
             queue_max: HTTP_QUEUE_MAX,
             private_addresses: None,
             certificates: Vec::new(),
-            refusals: Refusals {
+            refusal_retries: RefusalRetries {
                 max: HTTP_REFUSALS_MAX,
                 waits: Arc::new(Exponential::new(HTTP_REFUSAL_WAIT_MIN, HTTP_REFUSAL_WAIT_MAX)),
             },
@@ -66,8 +66,8 @@ impl HttpTransportBuilder {
     }
 
     /// Where the messages of all other topics go.
-    pub fn every_topic(mut self, target: HttpTarget) -> Self {
-        self.every_topic = Some(target);
+    pub fn default_target(mut self, target: HttpTarget) -> Self {
+        self.default_target = Some(target);
         self
     }
 
@@ -80,8 +80,8 @@ impl HttpTransportBuilder {
 
     /// The longest that a message waits for its turn at a host; 10 s by default. Then it goes back, unsent, and nothing
     /// is spent.
-    pub fn wait_max(mut self, wait: Duration) -> Self {
-        self.wait_max = wait;
+    pub fn queue_timeout(mut self, wait: Duration) -> Self {
+        self.queue_timeout = wait;
         self
     }
 
@@ -108,7 +108,7 @@ impl HttpTransportBuilder {
     /// How often the receiver may refuse a message (400, 422 and the like: the table in the guide) until it is a dead letter, and how long
     /// it waits after each refusal, by the number of attempts that it has spent; 20 times by default, with waits from 1 s to 10 min, which
     /// take an hour and three quarters. In the place of the topic's `attempts_max` and retry policy, which count where a status is
-    /// [treated](HttpTarget::treat) as [`Record`](crate::transport::FailureClass::Record).
+    /// [treated](HttpTarget::classify_status) as [`Record`](crate::transport::FailureClass::Record).
     ///
     /// It has to outlast a wrong deployment at the receiver, whose every answer is a refusal. On an ordered topic the key waits meanwhile.
     ///
@@ -119,11 +119,11 @@ impl HttpTransportBuilder {
     ///
     /// // As Svix does, for receivers of strangers: eight attempts within 28 hours.
     /// let waits = Fixed::seconds(&[5, 300, 1_800, 7_200, 18_000, 36_000, 36_000]);
-    /// let webhooks = HttpTransport::builder().every_topic(HttpTarget::from_header("url")).refusals(8, waits);
+    /// let webhooks = HttpTransport::builder().default_target(HttpTarget::from_header("url")).refusal_retries(8, waits);
     /// # let _ = webhooks;
     /// ```
-    pub fn refusals(mut self, max: u32, waits: impl RetryPolicy) -> Self {
-        self.refusals = Refusals { max, waits: Arc::new(waits) };
+    pub fn refusal_retries(mut self, max: u32, waits: impl RetryPolicy) -> Self {
+        self.refusal_retries = RefusalRetries { max, waits: Arc::new(waits) };
         self
     }
 
@@ -161,11 +161,11 @@ impl HttpTransportBuilder {
     pub fn build(self) -> Result<HttpTransport, HttpConfigError> {
         for (name, is_zero) in [
             ("timeout", self.timeout.is_zero()),
-            ("wait_max", self.wait_max.is_zero()),
+            ("queue_timeout", self.queue_timeout.is_zero()),
             ("connect_timeout", self.connect_timeout.is_zero()),
             ("in_flight_per_host_max", self.in_flight_per_host_max == 0),
             ("queue_max", self.queue_max == 0),
-            ("refusals", self.refusals.max == 0),
+            ("refusal_retries", self.refusal_retries.max == 0),
         ] {
             if is_zero {
                 return Err(HttpConfigError::Zero { name });
@@ -173,14 +173,15 @@ impl HttpTransportBuilder {
         }
         let allows_private = self.private_addresses.unwrap_or(true);
         let named = self.topics.into_iter().map(|(topic, target)| {
-            let prepared = Prepared::new(&format!("topic {topic:?}"), target, allows_private)?;
+            let prepared = PreparedTarget::new(&format!("topic {topic:?}"), target, allows_private)?;
             Ok((Arc::from(topic), prepared))
         });
-        let named: HashMap<Arc<str>, Prepared> = named.collect::<Result<_, HttpConfigError>>()?;
-        let every = self.every_topic.map(|target| Prepared::new("every topic", target, allows_private)).transpose()?;
+        let named: HashMap<Arc<str>, PreparedTarget> = named.collect::<Result<_, HttpConfigError>>()?;
+        let every =
+            self.default_target.map(|target| PreparedTarget::new("every topic", target, allows_private)).transpose()?;
         let targets = Targets::new(named, every).ok_or(HttpConfigError::NoTarget)?;
-        if self.private_addresses.is_none() && targets.has_foreign_urls() {
-            return Err(HttpConfigError::UndecidedAddresses);
+        if self.private_addresses.is_none() && targets.has_message_urls() {
+            return Err(HttpConfigError::PrivateAddressesUndecided);
         }
         let client = client::new(&client::ClientConfig {
             allows_private,
@@ -192,13 +193,13 @@ impl HttpTransportBuilder {
         })?;
         let settings = Settings {
             timeout: self.timeout,
-            wait_max: self.wait_max,
+            queue_timeout: self.queue_timeout,
             per_host_max: self.in_flight_per_host_max,
             queue_max: self.queue_max,
             allows_private,
-            refusals: self.refusals,
+            refusal_retries: self.refusal_retries,
         };
-        Ok(HttpTransport::new(Courier::new(client, settings), targets))
+        Ok(HttpTransport::new(WorkerPool::new(client, settings), targets))
     }
 }
 
@@ -206,7 +207,7 @@ impl fmt::Debug for HttpTransportBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpTransportBuilder")
             .field("topics", &self.topics)
-            .field("every_topic", &self.every_topic)
+            .field("default_target", &self.default_target)
             .field("timeout", &self.timeout)
             .field("in_flight_per_host_max", &self.in_flight_per_host_max)
             .finish_non_exhaustive()

@@ -5,7 +5,7 @@ use std::error::Error;
 #[non_exhaustive]
 pub enum HttpConfigError {
     /// Nothing says where messages go.
-    #[error("no target: say where messages go with .topic(.., HttpTarget::new(..)) or .every_topic(..)")]
+    #[error("no target: say where messages go with .topic(.., HttpTarget::new(..)) or .default_target(..)")]
     NoTarget,
     /// A URL cannot be used.
     #[error("the URL of {target} cannot be used: {problem}")]
@@ -17,7 +17,7 @@ pub enum HttpConfigError {
     },
     /// A method, or a header's name or value, is none.
     #[error("{target}: the {what} {name:?} is none that HTTP knows")]
-    Illegal {
+    InvalidValue {
         /// Whose: a topic's, or that of every topic.
         target: String,
         /// What it is.
@@ -35,7 +35,7 @@ pub enum HttpConfigError {
     },
     /// A signing secret is not of the form that standard-webhooks has.
     #[error("{target}: a signing secret is \"whsec_\" followed by base64 of 24 to 64 bytes")]
-    Secret {
+    InvalidSecret {
         /// Whose: a topic's, or that of every topic.
         target: String,
     },
@@ -44,7 +44,7 @@ pub enum HttpConfigError {
         "a target takes its URLs from messages: say .deny_private_addresses(), or .allow_private_addresses() where \
          everybody who can write such a URL may reach your network"
     )]
-    UndecidedAddresses,
+    PrivateAddressesUndecided,
     /// With this, nothing would ever be sent.
     #[error("{name} is 0: nothing would ever be sent; give more")]
     Zero {
@@ -56,7 +56,7 @@ pub enum HttpConfigError {
     Certificate(#[source] Box<dyn Error + Send + Sync>),
     /// The certificates that the system trusts cannot be read.
     #[error("the system's trusted certificates cannot be read (is the package ca-certificates installed?): {0}")]
-    Roots(#[source] Box<dyn Error + Send + Sync>),
+    SystemRoots(#[source] Box<dyn Error + Send + Sync>),
     /// The client could not be made.
     #[error("the HTTP client could not be made: {0}")]
     Client(#[source] Box<dyn Error + Send + Sync>),

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::guard::NoPublicAddress;
+use super::address_filter::NoPublicAddress;
 use crate::transport::{FailureClass, TransportError};
 
 /// What else would be hit by what hits this message.
@@ -20,34 +20,34 @@ pub(super) enum Scope {
 
 /// What a failure says, wherever the message was to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FailureKind {
     /// No connection: nothing was sent.
     Unreachable,
     /// No answer, or that of a gateway with nobody behind it.
-    NoAnswer,
+    NoResponse,
     /// The receiver asks for a pause.
     Paused,
-    NotLetIn,
+    Unauthorized,
     /// It is not there: the URL or the method is wrong.
-    NotThere,
+    NotFound,
     /// It was there and will not be again.
     Gone,
     /// Connections to where it is are refused on this side.
-    OutOfBounds,
+    AddressDenied,
     /// What it says of this message it says of its every copy, unless the receiver is wrong, and mended soon.
     Refused,
     /// Another class, said by the status alone.
-    Of(FailureClass),
+    Class(FailureClass),
 }
 
-impl Kind {
+impl FailureKind {
     pub(super) fn of_status(status: u16) -> Self {
         match status {
-            300..=399 | 404 | 405 | 415 => Self::NotThere,
-            401 | 403 | 407 => Self::NotLetIn,
+            300..=399 | 404 | 405 | 415 => Self::NotFound,
+            401 | 403 | 407 => Self::Unauthorized,
             410 => Self::Gone,
-            502..=504 => Self::NoAnswer,
-            408 | 425 | 429 | 500..=599 => Self::Of(FailureClass::Temporary),
+            502..=504 => Self::NoResponse,
+            408 | 425 | 429 | 500..=599 => Self::Class(FailureClass::Temporary),
             _ => Self::Refused,
         }
     }
@@ -56,11 +56,11 @@ impl Kind {
     /// nothing has to be written about each message.
     pub(super) fn class(self, scope: Scope) -> FailureClass {
         match (self, scope) {
-            (Self::Of(class), _) => class,
-            (Self::NoAnswer, _) => FailureClass::Temporary,
+            (Self::Class(class), _) => class,
+            (Self::NoResponse, _) => FailureClass::Temporary,
             (Self::Unreachable, Scope::Transport) => FailureClass::Connection,
-            (Self::NotLetIn, Scope::Transport) => FailureClass::Authentication,
-            (Self::Refused, _) | (Self::NotLetIn | Self::NotThere | Self::OutOfBounds, Scope::Message) => {
+            (Self::Unauthorized, Scope::Transport) => FailureClass::Authentication,
+            (Self::Refused, _) | (Self::Unauthorized | Self::NotFound | Self::AddressDenied, Scope::Message) => {
                 FailureClass::Record
             }
             (Self::Gone, Scope::Message) => FailureClass::RecordRefused,
@@ -88,7 +88,7 @@ pub(super) enum HttpFailure {
     HostPaused { origin: Arc<str>, wait: Duration },
     #[error("too many messages wait for {origin}")]
     HostFull { origin: Arc<str> },
-    #[error("topic {topic:?} has no target: give it one with HttpTransportBuilder::topic or every_topic")]
+    #[error("topic {topic:?} has no target: give it one with HttpTransportBuilder::topic or default_target")]
     NoTarget { topic: Arc<str> },
     #[error("the message has no URL to go to: its target finds none for it")]
     NoUrl,
@@ -101,20 +101,20 @@ pub(super) enum HttpFailure {
 }
 
 /// An error and what is below it.
-fn chain_of<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+fn error_chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (**error).source())
 }
 
 impl HttpFailure {
     /// What the client says of a failure, with everything below it and without the URL.
-    pub(super) fn of_client(origin: &Arc<str>, error: reqwest::Error) -> (Kind, Self) {
+    pub(super) fn from_client(origin: &Arc<str>, error: reqwest::Error) -> (FailureKind, Self) {
         let origin = Arc::clone(origin);
         let error = error.without_url();
-        let chain = || chain_of(&error);
+        let chain = || error_chain(&error);
         if chain().any(|error| error.is::<NoPublicAddress>()) {
-            return (Kind::OutOfBounds, Self::PrivateAddress { origin });
+            return (FailureKind::AddressDenied, Self::PrivateAddress { origin });
         }
-        let kind = if error.is_connect() { Kind::Unreachable } else { Kind::NoAnswer };
+        let kind = if error.is_connect() { FailureKind::Unreachable } else { FailureKind::NoResponse };
         let text = chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
         (kind, Self::Client { origin, text })
     }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_says_what_the_table_in_the_documentation_says() {
+    fn statuses_are_classified_as_documented() {
         use FailureClass::{Authentication, Record, RecordRefused, Temporary, Topic};
         for (statuses, transport, topic, message) in [
             (&[301, 302, 307, 308, 404, 405, 415][..], Topic, Topic, Record),
@@ -144,7 +144,7 @@ mod tests {
             (&[408, 425, 429, 500, 501, 502, 503, 504, 507, 599], Temporary, Temporary, Temporary),
         ] {
             for status in statuses {
-                let class = |scope| Kind::of_status(*status).class(scope);
+                let class = |scope| FailureKind::of_status(*status).class(scope);
                 let classes = [Scope::Transport, Scope::Topic, Scope::Message].map(class);
                 assert_eq!(classes, [transport, topic, message], "{status}");
             }

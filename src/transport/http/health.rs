@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::failure::{Kind, Scope};
-use crate::limits::{HTTP_HOST_FAILURES_MAX, HTTP_HOST_PAUSE_MAX, HTTP_HOST_PAUSE_MIN};
+use super::failure::{FailureKind, Scope};
+use crate::limits::{HTTP_HOST_BACK_OFF_MAX, HTTP_HOST_BACK_OFF_MIN, HTTP_HOST_FAILURES_MAX};
 use crate::transport::FailureClass;
 
 #[derive(Debug, Default)]
 pub(super) struct Health {
     /// Without an answer in between.
-    unanswered: u32,
+    consecutive_timeouts: u32,
     down: Option<Down>,
     /// The pause of an outage that a probe has ended, until a message has its answer.
     last_pause: Option<Duration>,
@@ -29,7 +29,7 @@ struct Down {
 /// Whether a message may go to a host now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
-    Free,
+    Allowed,
     /// It is down; tried again after this, which is no sooner than it asked for.
     Down(Duration),
     /// It asked to be left alone for this long.
@@ -47,9 +47,9 @@ impl Health {
                 return Admission::Down(wait);
             }
             down.until = now + down.pause;
-            return Admission::Free;
+            return Admission::Allowed;
         }
-        if asked.is_zero() { Admission::Free } else { Admission::Paused(asked) }
+        if asked.is_zero() { Admission::Allowed } else { Admission::Paused(asked) }
     }
 
     /// For how long it asked to be left alone from now on.
@@ -59,20 +59,20 @@ impl Health {
 
     /// It answered, whatever it said.
     pub(super) fn answered(&mut self) {
-        (self.unanswered, self.down, self.last_pause) = (0, None, None);
+        (self.consecutive_timeouts, self.down, self.last_pause) = (0, None, None);
     }
 
     /// It answered a probe. Whether messages are let in is known by messages only, and a host that goes on refusing them goes
     /// on with its pauses.
     pub(super) fn probed(&mut self) {
         self.last_pause = self.down.map(|down| down.pause).or(self.last_pause);
-        (self.unanswered, self.down) = (0, None);
+        (self.consecutive_timeouts, self.down) = (0, None);
     }
 
     /// Whether a probe that is not let in proves that the host is back. It does where it could not be reached. Where messages
     /// were not let in it does not, but for one of them after each pause: a probe is not signed, and some receivers let no
     /// probe in at all.
-    pub(super) fn is_proven_by_a_refusal(&self, now: Instant) -> bool {
+    pub(super) fn refused_probe_means_up(&self, now: Instant) -> bool {
         self.down.is_none_or(|down| down.class != FailureClass::Authentication || now >= down.until)
     }
 
@@ -82,23 +82,23 @@ impl Health {
     /// gateway whose application is restarted says 502 for a moment.
     /// Who is not let in may have a key that fits one URL and not the next; only where there is one host for all that is the
     /// host's.
-    pub(super) fn failed(&mut self, kind: Kind, scope: Scope, now: Instant) -> bool {
+    pub(super) fn failed(&mut self, kind: FailureKind, scope: Scope, now: Instant) -> bool {
         match kind {
-            Kind::Unreachable => self.go_down(FailureClass::Connection, now),
-            Kind::NotLetIn if scope == Scope::Transport => self.go_down(FailureClass::Authentication, now),
-            Kind::NoAnswer => {
-                self.unanswered = self.unanswered.saturating_add(1);
-                if self.down.is_some() || self.unanswered >= HTTP_HOST_FAILURES_MAX {
+            FailureKind::Unreachable => self.go_down(FailureClass::Connection, now),
+            FailureKind::Unauthorized if scope == Scope::Transport => self.go_down(FailureClass::Authentication, now),
+            FailureKind::NoResponse => {
+                self.consecutive_timeouts = self.consecutive_timeouts.saturating_add(1);
+                if self.down.is_some() || self.consecutive_timeouts >= HTTP_HOST_FAILURES_MAX {
                     self.go_down(FailureClass::Connection, now);
                 }
             }
-            Kind::NotLetIn
-            | Kind::Paused
-            | Kind::NotThere
-            | Kind::Gone
-            | Kind::OutOfBounds
-            | Kind::Refused
-            | Kind::Of(_) => self.answered(),
+            FailureKind::Unauthorized
+            | FailureKind::Paused
+            | FailureKind::NotFound
+            | FailureKind::Gone
+            | FailureKind::AddressDenied
+            | FailureKind::Refused
+            | FailureKind::Class(_) => self.answered(),
         }
         self.down.is_some()
     }
@@ -107,8 +107,8 @@ impl Health {
         // Of many that fail at once each is news of the same outage, and none of a longer one.
         let pause = match self.down {
             Some(down) if now < down.until => down.pause,
-            Some(down) => (down.pause * 2).min(HTTP_HOST_PAUSE_MAX),
-            None => self.last_pause.map_or(HTTP_HOST_PAUSE_MIN, |pause| (pause * 2).min(HTTP_HOST_PAUSE_MAX)),
+            Some(down) => (down.pause * 2).min(HTTP_HOST_BACK_OFF_MAX),
+            None => self.last_pause.map_or(HTTP_HOST_BACK_OFF_MIN, |pause| (pause * 2).min(HTTP_HOST_BACK_OFF_MAX)),
         };
         self.down = Some(Down { class, until: now + pause, pause });
     }
@@ -137,69 +137,72 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_host_without_connection_is_tried_after_growing_pauses() {
         let (mut health, mut now) = (Health::default(), Instant::now());
-        let mut pause = HTTP_HOST_PAUSE_MIN;
+        let mut pause = HTTP_HOST_BACK_OFF_MIN;
         for _ in 0..10 {
-            assert!(health.failed(Kind::Unreachable, Scope::Topic, now));
+            assert!(health.failed(FailureKind::Unreachable, Scope::Topic, now));
             assert_eq!(health.admit(now), Admission::Down(pause));
             assert_eq!(health.outage(), Some(FailureClass::Connection));
             now += pause;
-            assert_eq!(health.admit(now), Admission::Free, "one tries");
+            assert_eq!(health.admit(now), Admission::Allowed, "one tries");
             assert_eq!(health.admit(now), Admission::Down(pause), "and no other");
             now += pause;
-            pause = (pause * 2).min(HTTP_HOST_PAUSE_MAX);
+            pause = (pause * 2).min(HTTP_HOST_BACK_OFF_MAX);
         }
         health.answered();
-        assert_eq!((health.admit(now), health.outage()), (Admission::Free, None));
+        assert_eq!((health.admit(now), health.outage()), (Admission::Allowed, None));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_many_without_answer_one_after_the_other_are_an_outage() {
+    async fn only_many_consecutive_timeouts_are_an_outage() {
         let (mut health, now) = (Health::default(), Instant::now());
         for _ in 0..3 {
             for _ in 1..HTTP_HOST_FAILURES_MAX {
-                assert!(!health.failed(Kind::NoAnswer, Scope::Topic, now));
+                assert!(!health.failed(FailureKind::NoResponse, Scope::Topic, now));
             }
-            assert!(!health.failed(Kind::Of(FailureClass::Temporary), Scope::Topic, now), "an answer in between");
+            assert!(
+                !health.failed(FailureKind::Class(FailureClass::Temporary), Scope::Topic, now),
+                "an answer in between"
+            );
         }
         for _ in 1..HTTP_HOST_FAILURES_MAX {
-            assert!(!health.failed(Kind::NoAnswer, Scope::Topic, now));
+            assert!(!health.failed(FailureKind::NoResponse, Scope::Topic, now));
         }
-        assert!(health.failed(Kind::NoAnswer, Scope::Topic, now));
+        assert!(health.failed(FailureKind::NoResponse, Scope::Topic, now));
         assert!(health.outage().is_some() && !health.is_pause_over(now));
-        assert!(health.is_pause_over(now + HTTP_HOST_PAUSE_MIN));
+        assert!(health.is_pause_over(now + HTTP_HOST_BACK_OFF_MIN));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_not_let_in_says_something_of_the_host_only_where_it_is_the_only_one() {
+    async fn an_unauthorized_answer_marks_the_host_down_only_if_it_is_the_only_host() {
         let now = Instant::now();
         for (scope, down) in [(Scope::Transport, true), (Scope::Topic, false), (Scope::Message, false)] {
             let mut health = Health::default();
-            assert_eq!(health.failed(Kind::NotLetIn, scope, now), down);
+            assert_eq!(health.failed(FailureKind::Unauthorized, scope, now), down);
             assert_eq!(health.outage(), down.then_some(FailureClass::Authentication));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_probe_that_is_not_let_in_proves_a_connection_and_now_and_then_a_login() {
+    async fn an_unauthorized_probe_shows_that_the_host_is_up() {
         let (mut health, mut now) = (Health::default(), Instant::now());
-        health.failed(Kind::Unreachable, Scope::Transport, now);
-        assert!(health.is_proven_by_a_refusal(now));
+        health.failed(FailureKind::Unreachable, Scope::Transport, now);
+        assert!(health.refused_probe_means_up(now));
         health.probed();
         health.answered();
-        let mut pause = HTTP_HOST_PAUSE_MIN;
+        let mut pause = HTTP_HOST_BACK_OFF_MIN;
         for _ in 0..10 {
-            health.failed(Kind::NotLetIn, Scope::Transport, now);
-            assert!(!health.is_proven_by_a_refusal(now + pause - MOMENT));
+            health.failed(FailureKind::Unauthorized, Scope::Transport, now);
+            assert!(!health.refused_probe_means_up(now + pause - MOMENT));
             now += pause;
-            assert!(health.is_proven_by_a_refusal(now));
+            assert!(health.refused_probe_means_up(now));
             health.probed();
-            assert_eq!((health.outage(), health.admit(now)), (None, Admission::Free));
-            pause = (pause * 2).min(HTTP_HOST_PAUSE_MAX);
+            assert_eq!((health.outage(), health.admit(now)), (None, Admission::Allowed));
+            pause = (pause * 2).min(HTTP_HOST_BACK_OFF_MAX);
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_is_kept_and_a_shorter_one_does_not_end_it() {
+    async fn a_shorter_pause_does_not_end_a_longer_one() {
         let (mut health, now) = (Health::default(), Instant::now());
         health.pause(Duration::from_secs(60), now);
         health.pause(Duration::from_secs(1), now);
@@ -212,31 +215,31 @@ mod tests {
 
     /// Of two requests that were under way one brought a pause, and the other an end of the connection.
     #[tokio::test(start_paused = true)]
-    async fn a_pause_is_kept_by_a_host_that_is_down_as_well_and_then_it_is_tried() {
+    async fn a_down_host_also_respects_its_pause() {
         const ASKED: Duration = Duration::from_secs(120);
         let (mut health, began) = (Health::default(), Instant::now());
         health.pause(ASKED, began);
-        assert!(health.failed(Kind::Unreachable, Scope::Topic, began));
+        assert!(health.failed(FailureKind::Unreachable, Scope::Topic, began));
         for seconds in [0, 1, 2, 4, 119] {
             let passed = Duration::from_secs(seconds);
             assert_eq!(health.admit(began + passed), Admission::Down(ASKED - passed));
             assert!(!health.is_pause_over(began + passed));
         }
         let now = began + ASKED;
-        assert_eq!(health.admit(now), Admission::Free, "one tries");
-        assert_eq!(health.admit(now), Admission::Down(HTTP_HOST_PAUSE_MIN), "and no other");
-        assert!(health.failed(Kind::Unreachable, Scope::Topic, now));
-        assert_eq!(health.admit(now + HTTP_HOST_PAUSE_MIN), Admission::Free, "its pauses are its own again");
+        assert_eq!(health.admit(now), Admission::Allowed, "one tries");
+        assert_eq!(health.admit(now), Admission::Down(HTTP_HOST_BACK_OFF_MIN), "and no other");
+        assert!(health.failed(FailureKind::Unreachable, Scope::Topic, now));
+        assert_eq!(health.admit(now + HTTP_HOST_BACK_OFF_MIN), Admission::Allowed, "its pauses are its own again");
         health.answered();
-        assert_eq!(health.admit(now + HTTP_HOST_PAUSE_MIN), Admission::Free);
+        assert_eq!(health.admit(now + HTTP_HOST_BACK_OFF_MIN), Admission::Allowed);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_that_is_down_for_longer_than_it_asked_is_tried_when_it_may_be() {
+    async fn a_host_down_longer_than_its_pause_is_probed_on_time() {
         let (mut health, now) = (Health::default(), Instant::now());
         health.pause(MOMENT, now);
-        health.failed(Kind::Unreachable, Scope::Topic, now);
-        assert_eq!(health.admit(now + MOMENT), Admission::Down(HTTP_HOST_PAUSE_MIN - MOMENT));
-        assert_eq!(health.admit(now + HTTP_HOST_PAUSE_MIN), Admission::Free);
+        health.failed(FailureKind::Unreachable, Scope::Topic, now);
+        assert_eq!(health.admit(now + MOMENT), Admission::Down(HTTP_HOST_BACK_OFF_MIN - MOMENT));
+        assert_eq!(health.admit(now + HTTP_HOST_BACK_OFF_MIN), Admission::Allowed);
     }
 }

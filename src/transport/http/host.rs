@@ -8,12 +8,12 @@ use std::time::Duration;
 use reqwest::Url;
 use tokio::time::Instant;
 
-use super::failure::{HttpFailure, Kind, Scope};
+use super::failure::{FailureKind, HttpFailure, Scope};
 use super::health::{Admission, Health};
-use super::prepared::Prepared;
-use super::turns::{Key, Turns};
+use super::keyed_queue::{Key, KeyedQueue};
+use super::prepared::PreparedTarget;
 use super::url::Origin;
-use crate::limits::HTTP_HOST_PAUSE_MIN;
+use crate::limits::HTTP_HOST_BACK_OFF_MIN;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
@@ -22,17 +22,17 @@ use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 pub(super) struct Job {
     pub(super) envelope: Envelope,
     pub(super) receipt: Receipt,
-    pub(super) target: Arc<Prepared>,
+    pub(super) target: Arc<PreparedTarget>,
     pub(super) url: Url,
     pub(super) scope: Scope,
     /// When it goes back, if it has had no turn; never, where that is beyond the clock's end.
-    pub(super) waits_until: Option<Instant>,
+    pub(super) queue_deadline: Option<Instant>,
 }
 
 impl Job {
     /// Whether it goes back before a pause that begins now is over.
-    fn cannot_wait_for(&self, pause: Duration, now: Instant) -> bool {
-        self.waits_until.is_some_and(|until| until.saturating_duration_since(now) < pause)
+    fn expires_within(&self, pause: Duration, now: Instant) -> bool {
+        self.queue_deadline.is_some_and(|until| until.saturating_duration_since(now) < pause)
     }
 }
 
@@ -45,9 +45,9 @@ pub(super) struct Host {
 
 #[derive(Debug, Default)]
 struct State {
-    turns: Turns<Job>,
+    queue: KeyedQueue<Job>,
     /// Messages that have their turn.
-    under_way: usize,
+    in_flight: usize,
     workers: usize,
     /// Whether it is among those that are looked after.
     is_watched: bool,
@@ -56,11 +56,11 @@ struct State {
 
 /// What is to be done for a message that was taken.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(super) struct Accepted {
     /// Sends it, or what came before it.
     pub(super) worker: Option<Worker>,
     /// Whether somebody has to look after what waits here, and nobody does yet.
-    pub(super) is_to_be_watched: bool,
+    pub(super) needs_watching: bool,
 }
 
 /// Why a host does not take a message now.
@@ -81,7 +81,7 @@ impl Host {
     }
 
     /// Takes a message to its turn, or refuses it at once. A pause that it can wait for is no reason to refuse it.
-    pub(super) fn take(self: &Arc<Self>, job: Job, messages_max: usize, workers_max: usize, now: Instant) -> Taken {
+    pub(super) fn take(self: &Arc<Self>, job: Job, messages_max: usize, workers_max: usize, now: Instant) -> Accepted {
         let refusal = {
             let mut state = self.state();
             let refusal = match state.health.admit(now) {
@@ -89,36 +89,36 @@ impl Host {
                     let class = state.health.outage().unwrap_or(FailureClass::Connection);
                     Some(Refusal::Down(class, wait))
                 }
-                Admission::Paused(wait) if job.cannot_wait_for(wait, now) => Some(Refusal::Paused(wait)),
-                _ if state.turns.waiting() + state.under_way >= messages_max => Some(Refusal::Full),
-                Admission::Free | Admission::Paused(_) => None,
+                Admission::Paused(wait) if job.expires_within(wait, now) => Some(Refusal::Paused(wait)),
+                _ if state.queue.waiting() + state.in_flight >= messages_max => Some(Refusal::Full),
+                Admission::Allowed | Admission::Paused(_) => None,
             };
             let Some(refusal) = refusal else {
                 let key = job.envelope.key.as_ref().map(|key| self.hasher.hash_one((&*job.envelope.topic, key)));
-                state.turns.push(key, job);
-                let worker = self.enter_into(&mut state, workers_max, now);
-                let is_to_be_watched = !std::mem::replace(&mut state.is_watched, true);
-                return Taken { worker, is_to_be_watched };
+                state.queue.push(key, job);
+                let worker = self.start_worker_locked(&mut state, workers_max, now);
+                let needs_watching = !std::mem::replace(&mut state.is_watched, true);
+                return Accepted { worker, needs_watching };
             };
             refusal
         };
         self.refuse(job, refusal);
-        Taken::default()
+        Accepted::default()
     }
 
     /// Enters another worker, where one would have something to do.
-    pub(super) fn enter(self: &Arc<Self>, workers_max: usize, now: Instant) -> Option<Worker> {
-        self.enter_into(&mut self.state(), workers_max, now)
+    pub(super) fn start_worker(self: &Arc<Self>, workers_max: usize, now: Instant) -> Option<Worker> {
+        self.start_worker_locked(&mut self.state(), workers_max, now)
     }
 
-    fn enter_into(self: &Arc<Self>, state: &mut State, workers_max: usize, now: Instant) -> Option<Worker> {
+    fn start_worker_locked(self: &Arc<Self>, state: &mut State, workers_max: usize, now: Instant) -> Option<Worker> {
         // Also while it is down: what tries whether it is back was let through one by one.
         let may_go = state.health.paused_for(now).is_zero();
-        if !may_go || !state.turns.has_ready() || state.workers >= workers_max {
+        if !may_go || !state.queue.has_ready() || state.workers >= workers_max {
             return None;
         }
         state.workers += 1;
-        Some(Worker { host: Arc::clone(self), is_in: true })
+        Some(Worker { host: Arc::clone(self), is_counted: true })
     }
 
     pub(super) fn answered(&self) {
@@ -130,14 +130,14 @@ impl Host {
     }
 
     /// Whether a probe that it does not let in proves that it is back.
-    pub(super) fn is_proven_by_a_refusal(&self, now: Instant) -> bool {
-        self.state().health.is_proven_by_a_refusal(now)
+    pub(super) fn refused_probe_means_up(&self, now: Instant) -> bool {
+        self.state().health.refused_probe_means_up(now)
     }
 
     /// Notes a failure, and turns away what waits for a host that is down, or paused for longer than it can wait: it
     /// need not find out by itself.
-    pub(super) fn failed(&self, kind: Kind, scope: Scope, pause: Option<Duration>, now: Instant) {
-        let turned_away = {
+    pub(super) fn failed(&self, kind: FailureKind, scope: Scope, pause: Option<Duration>, now: Instant) {
+        let refused_jobs = {
             let mut state = self.state();
             let is_down = state.health.failed(kind, scope, now);
             if let Some(wait) = pause {
@@ -146,34 +146,34 @@ impl Host {
             match (is_down, pause) {
                 (true, _) => {
                     let class = state.health.outage().unwrap_or(FailureClass::Connection);
-                    let wait = state.health.paused_for(now).max(HTTP_HOST_PAUSE_MIN);
-                    let jobs = state.turns.take_if(|_| true);
+                    let wait = state.health.paused_for(now).max(HTTP_HOST_BACK_OFF_MIN);
+                    let jobs = state.queue.drain_where(|_| true);
                     Some((jobs, Refusal::Down(class, wait)))
                 }
                 (false, Some(wait)) => {
-                    let jobs = state.turns.take_if(|job| job.cannot_wait_for(wait, now));
+                    let jobs = state.queue.drain_where(|job| job.expires_within(wait, now));
                     Some((jobs, Refusal::Paused(wait)))
                 }
                 (false, None) => None,
             }
         };
-        if let Some((jobs, refusal)) = turned_away {
+        if let Some((jobs, refusal)) = refused_jobs {
             jobs.into_iter().for_each(|job| self.refuse(job, refusal));
         }
     }
 
     /// It asked a probe to be left alone: what cannot wait for so long is turned away.
     pub(super) fn pause(&self, wait: Duration, now: Instant) {
-        let turned_away = {
+        let refused_jobs = {
             let mut state = self.state();
             state.health.pause(wait, now);
-            state.turns.take_if(|job| job.cannot_wait_for(wait, now))
+            state.queue.drain_where(|job| job.expires_within(wait, now))
         };
-        turned_away.into_iter().for_each(|job| self.refuse(job, Refusal::Paused(wait)));
+        refused_jobs.into_iter().for_each(|job| self.refuse(job, Refusal::Paused(wait)));
     }
 
     /// Why it is not asked by a probe whether it is back: it asked to be left alone until later.
-    pub(super) fn refuses_a_probe(&self, now: Instant) -> Option<TransportError> {
+    pub(super) fn probe_refusal(&self, now: Instant) -> Option<TransportError> {
         let (class, wait) = {
             let state = self.state();
             (state.health.outage()?, state.health.paused_for(now))
@@ -183,14 +183,14 @@ impl Host {
     }
 
     /// Gives back what has waited too long. Nothing was sent of it, and nothing is to be written.
-    pub(super) fn give_back_late(&self, now: Instant) {
-        let late = self.state().turns.take_if(|job| job.waits_until.is_some_and(|until| now >= until));
-        late.into_iter().for_each(|job| job.receipt.settle(Outcome::Busy));
+    pub(super) fn return_expired(&self, now: Instant) {
+        let late = self.state().queue.drain_where(|job| job.queue_deadline.is_some_and(|until| now >= until));
+        late.into_iter().for_each(|job| job.receipt.complete(Outcome::Busy));
     }
 
     /// Drops everything that waits: each receipt reports that by itself.
-    pub(super) fn forget_all(&self) {
-        let forgotten = self.state().turns.take_if(|_| true);
+    pub(super) fn drop_all(&self) {
+        let forgotten = self.state().queue.drain_where(|_| true);
         drop(forgotten);
     }
 
@@ -204,9 +204,9 @@ impl Host {
     }
 
     /// Whether something waits here still; if not, nobody looks after it any more.
-    pub(super) fn stays_watched(&self) -> bool {
+    pub(super) fn still_watched(&self) -> bool {
         let mut state = self.state();
-        state.is_watched = state.turns.waiting() > 0;
+        state.is_watched = state.queue.waiting() > 0;
         state.is_watched
     }
 
@@ -215,45 +215,45 @@ impl Host {
         let error = match refusal {
             Refusal::Down(class, wait) => {
                 let is_all = job.scope == Scope::Transport;
-                let class = if is_all { class } else { Kind::Unreachable.class(job.scope) };
+                let class = if is_all { class } else { FailureKind::Unreachable.class(job.scope) };
                 HttpFailure::HostDown { origin }.into_error(class, (!is_all).then_some(wait))
             }
             Refusal::Paused(wait) => {
-                HttpFailure::HostPaused { origin, wait }.into_error(Kind::Paused.class(job.scope), Some(wait))
+                HttpFailure::HostPaused { origin, wait }.into_error(FailureKind::Paused.class(job.scope), Some(wait))
             }
             Refusal::Full => {
-                HttpFailure::HostFull { origin }.into_error(FailureClass::Temporary, Some(HTTP_HOST_PAUSE_MIN))
+                HttpFailure::HostFull { origin }.into_error(FailureClass::Temporary, Some(HTTP_HOST_BACK_OFF_MIN))
             }
         };
-        settle(job.receipt, error);
+        fail_receipt(job.receipt, error);
     }
 }
 
-pub(super) fn settle(receipt: Receipt, error: TransportError) {
-    receipt.settle(Outcome::Failed(error));
+pub(super) fn fail_receipt(receipt: Receipt, error: TransportError) {
+    receipt.complete(Outcome::Failed(error));
 }
 
 /// One of those that send to a host, one message after the other.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) host: Arc<Host>,
-    is_in: bool,
+    is_counted: bool,
 }
 
 impl Worker {
     /// The next message; `None` where there is none, and the worker has left.
-    pub(super) fn next(&mut self, now: Instant) -> Option<(Turn, Job)> {
+    pub(super) fn next(&mut self, now: Instant) -> Option<(InFlightSlot, Job)> {
         let mut state = self.host.state();
         let may_go = state.health.paused_for(now).is_zero();
-        match if may_go { state.turns.next() } else { None } {
+        match if may_go { state.queue.next() } else { None } {
             Some((key, job)) => {
-                state.under_way += 1;
-                Some((Turn { host: Arc::clone(&self.host), key }, job))
+                state.in_flight += 1;
+                Some((InFlightSlot { host: Arc::clone(&self.host), key }, job))
             }
             None => {
                 // Under the lock under which it saw that there is nothing: whoever comes next enters another.
                 state.workers -= 1;
-                self.is_in = false;
+                self.is_counted = false;
                 None
             }
         }
@@ -263,7 +263,7 @@ impl Worker {
 /// A worker that a panic of somebody else's function ended.
 impl Drop for Worker {
     fn drop(&mut self) {
-        if self.is_in {
+        if self.is_counted {
             self.host.state().workers -= 1;
         }
     }
@@ -271,17 +271,17 @@ impl Drop for Worker {
 
 /// A message's turn; dropped, the next of its key has it.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct InFlightSlot {
     host: Arc<Host>,
     key: Option<Key>,
 }
 
-impl Drop for Turn {
+impl Drop for InFlightSlot {
     fn drop(&mut self) {
         let mut state = self.host.state();
-        state.under_way -= 1;
+        state.in_flight -= 1;
         if let Some(key) = self.key.take() {
-            state.turns.done(key);
+            state.queue.finish_key(key);
         }
     }
 }
@@ -291,13 +291,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_that_is_down_and_asked_for_a_pause_is_not_probed_before_its_end() {
+    async fn a_down_host_is_not_probed_during_its_pause() {
         const ASKED: Duration = Duration::from_secs(120);
         let (host, now) = (Host::new("http://shop.example".into()), Instant::now());
         host.pause(ASKED, now);
-        assert!(host.refuses_a_probe(now).is_none(), "it is there");
-        host.failed(Kind::Unreachable, Scope::Transport, None, now);
-        let refused = |after: Duration| host.refuses_a_probe(now + after).map(|error| error.class());
+        assert!(host.probe_refusal(now).is_none(), "it is there");
+        host.failed(FailureKind::Unreachable, Scope::Transport, None, now);
+        let refused = |after: Duration| host.probe_refusal(now + after).map(|error| error.class());
         for after in [Duration::ZERO, ASKED - Duration::from_millis(1)] {
             assert_eq!(refused(after), Some(FailureClass::Connection));
         }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::host::Host;
 use super::url::Origin;
-use crate::limits::{HTTP_FORGET_LOOKS_MAX, HTTP_HOSTS_MAX};
+use crate::limits::{HTTP_EVICTION_CANDIDATES_MAX, HTTP_HOSTS_MAX};
 
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
@@ -23,7 +23,7 @@ impl Hosts {
             return Arc::clone(host);
         }
         if self.known.len() >= HTTP_HOSTS_MAX {
-            self.forget_one(now);
+            self.evict_one(now);
         }
         let host = Host::new(Arc::clone(origin));
         self.known.insert(Arc::clone(origin), Arc::clone(&host));
@@ -35,8 +35,8 @@ impl Hosts {
     /// one, any other if not. Of one that is down no more is lost than that it is tried early. A few and not all, so that a URL
     /// for each message does not cost a walk through all hosts for each message; those passed by go to the end, so that the
     /// next time others are looked at.
-    fn forget_one(&mut self, now: Instant) {
-        let looks = self.oldest.len().min(HTTP_FORGET_LOOKS_MAX);
+    fn evict_one(&mut self, now: Instant) {
+        let looks = self.oldest.len().min(HTTP_EVICTION_CANDIDATES_MAX);
         let (mut is_over, mut is_in_pause) = (None, None);
         for (place, origin) in self.oldest.iter().take(looks).enumerate() {
             let Some(host) = self.known.get(origin).filter(|host| is_unused(host)) else { continue };
@@ -68,7 +68,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::transport::http::failure::{Kind, Scope};
+    use crate::transport::http::failure::{FailureKind, Scope};
 
     fn get(hosts: &mut Hosts, name: usize, now: Instant) -> Arc<Host> {
         hosts.get(&format!("http://{name}.example").into(), now)
@@ -84,7 +84,7 @@ mod tests {
         let (mut hosts, now) = (Hosts::default(), Instant::now());
         let used = get(&mut hosts, 0, now);
         for name in 1..2 * HTTP_HOSTS_MAX {
-            get(&mut hosts, name, now).failed(Kind::Unreachable, Scope::Message, None, now);
+            get(&mut hosts, name, now).failed(FailureKind::Unreachable, Scope::Message, None, now);
         }
         assert_eq!((hosts.known.len(), hosts.oldest.len()), (HTTP_HOSTS_MAX, HTTP_HOSTS_MAX));
         assert!(Arc::ptr_eq(&used, &get(&mut hosts, 0, now)), "it is in use");
@@ -92,12 +92,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_host_whose_pause_is_over_is_forgotten_before_one_whose_is_not() {
+    async fn hosts_without_a_pause_are_evicted_first() {
         let (mut hosts, now) = (Hosts::default(), Instant::now());
         let minute = Some(Duration::from_secs(60));
         for name in 0..HTTP_HOSTS_MAX {
             let pause = if name == 3 { None } else { minute };
-            get(&mut hosts, name, now).failed(Kind::Paused, Scope::Message, pause, now);
+            get(&mut hosts, name, now).failed(FailureKind::Paused, Scope::Message, pause, now);
         }
         get(&mut hosts, HTTP_HOSTS_MAX, now);
         assert!(is_known(&hosts, 0) && !is_known(&hosts, 3));
@@ -107,12 +107,12 @@ mod tests {
 
     /// However many are in use, the others are found.
     #[tokio::test(start_paused = true)]
-    async fn many_hosts_in_use_are_passed_by() {
+    async fn hosts_in_use_are_not_evicted() {
         let (mut hosts, now) = (Hosts::default(), Instant::now());
         let in_use: Vec<_> = (0..HTTP_HOSTS_MAX / 2).map(|name| get(&mut hosts, name, now)).collect();
         (0..HTTP_HOSTS_MAX).for_each(|name| drop(get(&mut hosts, HTTP_HOSTS_MAX + name, now)));
         // Each time that only used ones are looked at costs one place.
-        let passed_by = in_use.len().div_ceil(HTTP_FORGET_LOOKS_MAX);
+        let passed_by = in_use.len().div_ceil(HTTP_EVICTION_CANDIDATES_MAX);
         assert!(hosts.known.len() <= HTTP_HOSTS_MAX + passed_by, "{}", hosts.known.len());
         assert!((0..in_use.len()).all(|name| is_known(&hosts, name)));
     }

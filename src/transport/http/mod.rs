@@ -4,26 +4,26 @@
 //! their order. What is known of a host (down, or paused by its own word) decides on its jobs before they are sent; what a
 //! failure is about depends on how much else it would hit (`failure`).
 
-mod answer;
+mod address_filter;
 mod client;
 mod config;
-mod courier;
 mod error;
 mod failure;
-mod guard;
 mod health;
 mod host;
 mod hosts;
+mod keyed_queue;
 mod prepared;
+mod response;
 mod retry_after;
-mod sign;
+mod signature;
 mod target;
-mod turns;
 mod url;
+mod workers;
 
-pub use answer::HttpAnswer;
 pub use config::HttpTransportBuilder;
 pub use error::HttpConfigError;
+pub use response::HttpResponse;
 pub use target::HttpTarget;
 
 use std::fmt;
@@ -33,12 +33,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use self::courier::Courier;
-use self::failure::{HttpFailure, Kind, Scope};
-use self::host::{Job, settle};
+use self::failure::{FailureKind, HttpFailure, Scope};
+use self::host::{Job, fail_receipt};
 use self::prepared::Targets;
-use super::{FailureClass, Outcome, Receipt, Transport, TransportError, Unanswered};
-use crate::limits::{HTTP_FOREIGN_HOSTS, HTTP_TIMEOUT_SLACK, HTTP_WAITING_PER_REQUEST};
+use self::workers::WorkerPool;
+use super::{FailureClass, InFlightCounter, Outcome, Receipt, Transport, TransportError};
+use crate::limits::{HTTP_FOREIGN_HOSTS, HTTP_QUEUED_PER_REQUEST, HTTP_TIMEOUT_SLACK};
 use crate::message::Envelope;
 use crate::topic::Topic;
 
@@ -59,61 +59,61 @@ use crate::topic::Topic;
 /// # let _ = shop;
 /// // Messages that bring their URL in a header, sent to public addresses only.
 /// let customers = HttpTransport::builder()
-///     .every_topic(HttpTarget::from_header("webhook-url"))
+///     .default_target(HttpTarget::from_header("webhook-url"))
 ///     .deny_private_addresses();
 /// # let _ = customers;
 /// ```
 pub struct HttpTransport {
-    courier: Arc<Courier>,
+    pool: Arc<WorkerPool>,
     targets: Targets,
-    unanswered: Unanswered,
+    in_flight: InFlightCounter,
 }
 
 impl HttpTransport {
-    fn new(courier: Arc<Courier>, targets: Targets) -> Self {
-        Self { courier, targets, unanswered: Unanswered::new() }
+    fn new(pool: Arc<WorkerPool>, targets: Targets) -> Self {
+        Self { pool, targets, in_flight: InFlightCounter::new() }
     }
 
     /// What one host may hold: its requests, and those that wait for them.
     fn messages_per_host(&self) -> usize {
-        self.courier.settings.per_host_max.saturating_mul(HTTP_WAITING_PER_REQUEST)
+        self.pool.settings.per_host_max.saturating_mul(HTTP_QUEUED_PER_REQUEST)
     }
 
     /// What one host may hold: where there is one, as much as the transport.
-    fn share(&self) -> usize {
-        if self.targets.only_host().is_some() { usize::MAX } else { self.messages_per_host() }
+    fn host_capacity(&self) -> usize {
+        if self.targets.single_host().is_some() { usize::MAX } else { self.messages_per_host() }
     }
 
     fn take(&self, envelope: Envelope, receipt: Receipt) {
         let target = match self.targets.of(&envelope.topic) {
             Ok(target) => target,
-            Err(failure) => return settle(receipt, failure.into_error(FailureClass::Topic, None)),
+            Err(failure) => return fail_receipt(receipt, failure.into_error(FailureClass::Topic, None)),
         };
         let (url, origin) = match target.url_of(&envelope) {
             Ok(found) => found,
-            Err(failure) => return settle(receipt, failure.into_error(FailureClass::RecordRefused, None)),
+            Err(failure) => return fail_receipt(receipt, failure.into_error(FailureClass::RecordRefused, None)),
         };
         let scope = self.targets.scope(target);
-        let settings = &self.courier.settings;
-        if !settings.allows_private && url::address(&url).is_some_and(|address| !guard::is_public(address)) {
+        let settings = &self.pool.settings;
+        if !settings.allows_private && url::address(&url).is_some_and(|address| !address_filter::is_public(address)) {
             // A number leads nowhere else the next time, as a name may.
             let class = match scope {
                 Scope::Message => FailureClass::RecordRefused,
-                Scope::Topic | Scope::Transport => Kind::OutOfBounds.class(scope),
+                Scope::Topic | Scope::Transport => FailureKind::AddressDenied.class(scope),
             };
-            return settle(receipt, HttpFailure::PrivateAddress { origin }.into_error(class, None));
+            return fail_receipt(receipt, HttpFailure::PrivateAddress { origin }.into_error(class, None));
         }
         let target = Arc::clone(target);
-        let waits_until = Instant::now().checked_add(settings.wait_max);
-        self.courier.take(&origin, Job { envelope, receipt, target, url, scope, waits_until }, self.share());
+        let queue_deadline = Instant::now().checked_add(settings.queue_timeout);
+        self.pool.take(&origin, Job { envelope, receipt, target, url, scope, queue_deadline }, self.host_capacity());
     }
 }
 
 #[async_trait]
 impl Transport for HttpTransport {
     fn delivery_timeout(&self) -> Duration {
-        let settings = &self.courier.settings;
-        settings.wait_max.saturating_add(settings.timeout).saturating_add(HTTP_TIMEOUT_SLACK)
+        let settings = &self.pool.settings;
+        settings.queue_timeout.saturating_add(settings.timeout).saturating_add(HTTP_TIMEOUT_SLACK)
     }
 
     /// Nothing can be made at a receiver, and nothing is sent to look: checks that each topic has a target.
@@ -124,16 +124,16 @@ impl Transport for HttpTransport {
         Ok(())
     }
 
-    fn sends_one_by_one(&self) -> bool {
+    fn sends_individually(&self) -> bool {
         true
     }
 
     /// # Panics
     /// Outside of a tokio runtime with time and I/O enabled; a relay has one.
     fn send(&self, envelope: Envelope, receipt: Receipt) {
-        let receipt = receipt.counted_by(&self.unanswered);
-        if self.unanswered.count() > self.courier.settings.queue_max {
-            return receipt.settle(Outcome::Busy);
+        let receipt = receipt.tracked_by(&self.in_flight);
+        if self.in_flight.count() > self.pool.settings.queue_max {
+            return receipt.complete(Outcome::Busy);
         }
         self.take(envelope, receipt);
     }
@@ -141,29 +141,29 @@ impl Transport for HttpTransport {
     /// Asks the host by HEAD, where there is one; where there are several, none of them is an outage of the transport. One that
     /// is down and asked for a pause is not asked before its end.
     async fn probe(&self) -> Result<(), TransportError> {
-        let Some(origin) = self.targets.only_host() else { return Ok(()) };
-        if let Some(refused) = self.courier.host(origin).refuses_a_probe(Instant::now()) {
+        let Some(origin) = self.targets.single_host() else { return Ok(()) };
+        if let Some(refused) = self.pool.host(origin).probe_refusal(Instant::now()) {
             return Err(refused);
         }
         for probe in self.targets.probes() {
-            self.courier.probe(origin, probe).await?;
+            self.pool.probe(origin, probe).await?;
         }
-        self.courier.host(origin).probed();
+        self.pool.host(origin).probed();
         Ok(())
     }
 
     fn outage(&self) -> Option<FailureClass> {
-        self.courier.host(self.targets.only_host()?).outage()
+        self.pool.host(self.targets.single_host()?).outage()
     }
 
     fn in_flight_max(&self) -> usize {
-        let foreign = if self.targets.has_foreign_urls() { HTTP_FOREIGN_HOSTS } else { 0 };
+        let foreign = if self.targets.has_message_urls() { HTTP_FOREIGN_HOSTS } else { 0 };
         let hosts = self.targets.hosts().saturating_add(foreign);
-        self.messages_per_host().saturating_mul(hosts).min(self.courier.settings.queue_max)
+        self.messages_per_host().saturating_mul(hosts).min(self.pool.settings.queue_max)
     }
 
     async fn flush(&self, within: Duration) -> usize {
-        self.unanswered.none_within(within).await
+        self.in_flight.wait_until_none(within).await
     }
 }
 
@@ -171,7 +171,7 @@ impl fmt::Debug for HttpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpTransport")
             .field("targets", &self.targets)
-            .field("unanswered", &self.unanswered)
+            .field("in_flight", &self.in_flight)
             .finish_non_exhaustive()
     }
 }

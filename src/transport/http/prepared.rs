@@ -8,14 +8,14 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Url};
 
-use super::answer::Success;
+use super::address_filter;
 use super::error::HttpConfigError;
 use super::failure::{HttpFailure, Scope};
-use super::guard;
-use super::sign::Signer;
-use super::target::{FindUrl, HttpTarget, UrlSource};
+use super::response::Success;
+use super::signature::Signer;
+use super::target::{HttpTarget, UrlCallback, UrlSource};
 use super::url::{self, Origin};
-use crate::clock::wall_now;
+use crate::clock::system_now;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, header};
 
@@ -31,12 +31,12 @@ const DELIVER_AT: HeaderName = HeaderName::from_static(header::DELIVER_AT);
 /// Says that the message is a tombstone, which an empty body does not.
 const TOMBSTONE: HeaderName = HeaderName::from_static("outbox-tombstone");
 /// Not every request has each of them: what a message itself has under such a name is not sent in its place.
-const OWN: [HeaderName; 8] = [MESSAGE_ID, KIND, ATTEMPT, TOPIC, KEY, CREATED_AT, DELIVER_AT, TOMBSTONE];
+const OUTBOX_HEADERS: [HeaderName; 8] = [MESSAGE_ID, KIND, ATTEMPT, TOPIC, KEY, CREATED_AT, DELIVER_AT, TOMBSTONE];
 /// What the name of a header gets whose value is no plain text; the value is base64 then.
 const BASE64_SUFFIX: &str = "-b64";
 
 /// What frames a request or belongs to its connection: another value would make two requests of one, or none.
-const FRAMING: &[&str] = &[
+const CONNECTION_HEADERS: &[&str] = &[
     "connection",
     "content-length",
     "expect",
@@ -51,7 +51,7 @@ const FRAMING: &[&str] = &[
     "upgrade",
 ];
 
-const SIGNED: [HeaderName; 3] = [
+const SIGNATURE_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("webhook-id"),
     HeaderName::from_static("webhook-timestamp"),
     HeaderName::from_static("webhook-signature"),
@@ -59,71 +59,71 @@ const SIGNED: [HeaderName; 3] = [
 
 /// One target.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    url: UrlFrom,
+pub(super) struct PreparedTarget {
+    url: PreparedUrl,
     method: Method,
     headers: HeaderMap,
     content_type: HeaderValue,
     idempotency_header: Option<HeaderName>,
-    says_created_at: bool,
+    sends_created_at: bool,
     signer: Option<Signer>,
     pub(super) success: Success,
-    pub(super) treated: HashMap<u16, FailureClass>,
+    pub(super) status_classes: HashMap<u16, FailureClass>,
     health_url: Option<Url>,
     /// Where others go to its URL, too, or may; or where it is asked for.
-    says_topic: bool,
+    sends_topic: bool,
 }
 
-enum UrlFrom {
+enum PreparedUrl {
     Fixed(Url, Origin),
-    Found(FindUrl),
+    Callback(UrlCallback),
     Header(String),
 }
 
 /// Every target, and what they have in common.
 #[derive(Debug)]
 pub(super) struct Targets {
-    named: HashMap<Arc<str>, Arc<Prepared>>,
-    every: Option<Arc<Prepared>>,
+    named: HashMap<Arc<str>, Arc<PreparedTarget>>,
+    every: Option<Arc<PreparedTarget>>,
     origins: HashSet<Origin>,
-    has_foreign_urls: bool,
+    has_message_urls: bool,
 }
 
 impl Targets {
     /// `None` where there is none.
-    pub(super) fn new(mut named: HashMap<Arc<str>, Prepared>, every: Option<Prepared>) -> Option<Self> {
+    pub(super) fn new(mut named: HashMap<Arc<str>, PreparedTarget>, every: Option<PreparedTarget>) -> Option<Self> {
         let mut of_url: HashMap<Url, usize> = HashMap::new();
-        for (url, _) in named.values().chain(&every).filter_map(Prepared::fixed) {
+        for (url, _) in named.values().chain(&every).filter_map(PreparedTarget::fixed) {
             *of_url.entry(url.clone()).or_default() += 1;
         }
         for target in named.values_mut() {
-            target.says_topic |= target.fixed().is_none_or(|(url, _)| of_url[url] > 1);
+            target.sends_topic |= target.fixed().is_none_or(|(url, _)| of_url[url] > 1);
         }
-        let every = every.map(|target| Arc::new(Prepared { says_topic: true, ..target }));
+        let every = every.map(|target| Arc::new(PreparedTarget { sends_topic: true, ..target }));
         let named: HashMap<_, _> = named.into_iter().map(|(topic, target)| (topic, Arc::new(target))).collect();
         let all = || named.values().chain(&every);
         let is_empty = all().next().is_none();
         let origins = all().filter_map(|target| target.origin()).collect();
-        let has_foreign_urls = all().any(|target| target.fixed().is_none());
-        (!is_empty).then_some(Self { named, every, origins, has_foreign_urls })
+        let has_message_urls = all().any(|target| target.fixed().is_none());
+        (!is_empty).then_some(Self { named, every, origins, has_message_urls })
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Prepared>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<PreparedTarget>> {
         self.named.values().chain(&self.every)
     }
 
-    pub(super) fn of(&self, topic: &Arc<str>) -> Result<&Arc<Prepared>, HttpFailure> {
+    pub(super) fn of(&self, topic: &Arc<str>) -> Result<&Arc<PreparedTarget>, HttpFailure> {
         let target = self.named.get(topic).or(self.every.as_ref());
         target.ok_or_else(|| HttpFailure::NoTarget { topic: Arc::clone(topic) })
     }
 
     /// Whether messages bring URLs.
-    pub(super) fn has_foreign_urls(&self) -> bool {
-        self.has_foreign_urls
+    pub(super) fn has_message_urls(&self) -> bool {
+        self.has_message_urls
     }
 
     pub(super) fn needs_tls(&self) -> bool {
-        self.has_foreign_urls() || self.origins.iter().any(url::is_tls)
+        self.has_message_urls() || self.origins.iter().any(url::is_tls)
     }
 
     /// How many hosts are known beforehand.
@@ -132,14 +132,14 @@ impl Targets {
     }
 
     /// The one host that everything goes to, where there is one.
-    pub(super) fn only_host(&self) -> Option<&Origin> {
-        if self.has_foreign_urls() || self.origins.len() != 1 { None } else { self.origins.iter().next() }
+    pub(super) fn single_host(&self) -> Option<&Origin> {
+        if self.has_message_urls() || self.origins.len() != 1 { None } else { self.origins.iter().next() }
     }
 
-    pub(super) fn scope(&self, target: &Prepared) -> Scope {
+    pub(super) fn scope(&self, target: &PreparedTarget) -> Scope {
         match target.origin() {
             None => Scope::Message,
-            Some(_) if self.only_host().is_some() => Scope::Transport,
+            Some(_) if self.single_host().is_some() => Scope::Transport,
             Some(_) => Scope::Topic,
         }
     }
@@ -153,15 +153,15 @@ impl Targets {
     }
 }
 
-impl Prepared {
+impl PreparedTarget {
     pub(super) fn new(name: &str, target: HttpTarget, allows_private: bool) -> Result<Self, HttpConfigError> {
         let owner = || name.to_owned();
-        let illegal = |what, name: &str| HttpConfigError::Illegal { target: owner(), what, name: name.to_owned() };
+        let illegal = |what, name: &str| HttpConfigError::InvalidValue { target: owner(), what, name: name.to_owned() };
         let parsed = |text: &str| {
             let (url, origin) =
                 url::parse(text).map_err(|problem| HttpConfigError::Url { target: owner(), problem })?;
             match url::address(&url) {
-                Some(address) if !allows_private && !guard::is_public(address) => Err(HttpConfigError::Url {
+                Some(address) if !allows_private && !address_filter::is_public(address) => Err(HttpConfigError::Url {
                     target: owner(),
                     problem: "its address is private, and those are denied",
                 }),
@@ -176,9 +176,9 @@ impl Prepared {
             header => Ok(header),
         };
         let url = match target.url {
-            UrlSource::Fixed(text) => parsed(&text).map(|(url, origin)| UrlFrom::Fixed(url, origin))?,
-            UrlSource::Found(find) => UrlFrom::Found(find),
-            UrlSource::Header(name) => UrlFrom::Header(name),
+            UrlSource::Fixed(text) => parsed(&text).map(|(url, origin)| PreparedUrl::Fixed(url, origin))?,
+            UrlSource::Callback(find) => PreparedUrl::Callback(find),
+            UrlSource::Header(name) => PreparedUrl::Header(name),
         };
         let mut headers = HeaderMap::new();
         for (name, value) in &target.headers {
@@ -189,7 +189,7 @@ impl Prepared {
         }
         let idempotency_header = target.idempotency_header.as_deref().map(own_header).transpose()?;
         let health_url = target.health_url.as_deref().map(parsed).transpose()?.map(|(url, _)| url);
-        let signer = Signer::new(&target.secrets).map_err(|_| HttpConfigError::Secret { target: owner() })?;
+        let signer = Signer::new(&target.secrets).map_err(|_| HttpConfigError::InvalidSecret { target: owner() })?;
         Ok(Self {
             url,
             method: Method::from_bytes(target.method.as_bytes()).map_err(|_| illegal("method", &target.method))?,
@@ -197,20 +197,20 @@ impl Prepared {
             content_type: HeaderValue::try_from(&target.content_type)
                 .map_err(|_| illegal("content type", &target.content_type))?,
             idempotency_header,
-            says_created_at: target.says_created_at,
+            sends_created_at: target.sends_created_at,
             signer,
             success: target.success,
-            treated: target.treated.into_iter().collect(),
+            status_classes: target.status_classes.into_iter().collect(),
             health_url,
-            says_topic: target.says_topic,
+            sends_topic: target.sends_topic,
         })
     }
 
     /// Where all its messages go, where that is one URL.
     fn fixed(&self) -> Option<(&Url, &Origin)> {
         match &self.url {
-            UrlFrom::Fixed(url, origin) => Some((url, origin)),
-            UrlFrom::Found(_) | UrlFrom::Header(_) => None,
+            PreparedUrl::Fixed(url, origin) => Some((url, origin)),
+            PreparedUrl::Callback(_) | PreparedUrl::Header(_) => None,
         }
     }
 
@@ -229,9 +229,9 @@ impl Prepared {
     /// Where a message goes.
     pub(super) fn url_of(&self, envelope: &Envelope) -> Result<(Url, Origin), HttpFailure> {
         let found = match &self.url {
-            UrlFrom::Fixed(url, origin) => return Ok((url.clone(), Arc::clone(origin))),
-            UrlFrom::Found(find) => find(envelope),
-            UrlFrom::Header(name) => {
+            PreparedUrl::Fixed(url, origin) => return Ok((url.clone(), Arc::clone(origin))),
+            PreparedUrl::Callback(find) => find(envelope),
+            PreparedUrl::Header(name) => {
                 let value = envelope.headers.get(name);
                 value.and_then(|value| std::str::from_utf8(value).ok()).map(str::to_owned)
             }
@@ -241,7 +241,7 @@ impl Prepared {
     }
 
     /// Whether the content type of its request is the message's own.
-    pub(super) fn takes_type_of(&self, envelope: &Envelope) -> bool {
+    pub(super) fn uses_content_type_of(&self, envelope: &Envelope) -> bool {
         !self.headers.contains_key(CONTENT_TYPE)
             && envelope.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE.as_str()))
     }
@@ -261,12 +261,12 @@ impl Prepared {
             headers.insert(ATTEMPT, HeaderValue::from(envelope.attempt));
         }
         for (name, value) in envelope.headers.iter() {
-            if matches!(&self.url, UrlFrom::Header(url) if url.eq_ignore_ascii_case(name)) {
+            if matches!(&self.url, PreparedUrl::Header(url) if url.eq_ignore_ascii_case(name)) {
                 continue;
             }
-            let (name, value) = written(name, value)?;
+            let (name, value) = encode_header(name, value)?;
             // A row that was written by hand may have such.
-            if !OWN.contains(&name) {
+            if !OUTBOX_HEADERS.contains(&name) {
                 headers.append(name, value);
             }
         }
@@ -275,13 +275,13 @@ impl Prepared {
             headers.remove(name);
         }
         headers.extend(self.headers.clone());
-        if self.says_topic {
+        if self.sends_topic {
             insert(&mut headers, TOPIC, &*envelope.topic)?;
         }
         if let Some(key) = envelope.key {
             insert(&mut headers, KEY, key)?;
         }
-        if self.says_created_at {
+        if self.sends_created_at {
             headers.insert(CREATED_AT, HeaderValue::from(header::millis(envelope.created_at)));
         }
         if let Some(at) = envelope.deliver_at {
@@ -293,10 +293,10 @@ impl Prepared {
         headers.insert(self.idempotency_header.clone().unwrap_or(MESSAGE_ID), id_value);
         let payload = envelope.payload.unwrap_or_default();
         if let Some(signer) = &self.signer {
-            let now = wall_now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let now = system_now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
             let timestamp = now.as_secs().to_string();
             let signature = signer.signature(&id, &timestamp, &payload);
-            for (name, value) in SIGNED.iter().zip([&id, &timestamp, &signature]) {
+            for (name, value) in SIGNATURE_HEADERS.iter().zip([&id, &timestamp, &signature]) {
                 insert(&mut headers, name.clone(), value.as_str())?;
             }
         }
@@ -307,7 +307,9 @@ impl Prepared {
 }
 
 fn is_reserved(name: &HeaderName) -> bool {
-    FRAMING.contains(&name.as_str()) || name.as_str().starts_with("outbox-") || SIGNED.contains(name)
+    CONNECTION_HEADERS.contains(&name.as_str())
+        || name.as_str().starts_with("outbox-")
+        || SIGNATURE_HEADERS.contains(name)
 }
 
 /// Puts one of the outbox's own headers in the place of whatever has its name.
@@ -316,21 +318,21 @@ where
     V: AsRef<[u8]>,
     HeaderValue: TryFrom<V>,
 {
-    let (name, value) = in_plain_text(name, value)?;
+    let (name, value) = encode_value(name, value)?;
     headers.insert(name, value);
     Ok(())
 }
 
 /// A header of a message as HTTP has it.
-fn written(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
+fn encode_header(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
     match HeaderName::try_from(name) {
-        Ok(header) if !FRAMING.contains(&header.as_str()) => in_plain_text(header, value),
+        Ok(header) if !CONNECTION_HEADERS.contains(&header.as_str()) => encode_value(header, value),
         _ => Err(HttpFailure::IllegalHeader { name: name.to_owned() }),
     }
 }
 
 /// A value that is no plain text is written as base64, and the name says so.
-fn in_plain_text<V>(name: HeaderName, value: V) -> Result<(HeaderName, HeaderValue), HttpFailure>
+fn encode_value<V>(name: HeaderName, value: V) -> Result<(HeaderName, HeaderValue), HttpFailure>
 where
     V: AsRef<[u8]>,
     HeaderValue: TryFrom<V>,
@@ -346,15 +348,15 @@ where
         return Ok((name, value));
     }
     let value = HeaderValue::from_str(&BASE64.encode(bytes)).map_err(|_| illegal(&name))?;
-    let in_base64 = HeaderName::try_from(format!("{name}{BASE64_SUFFIX}")).map_err(|_| illegal(&name))?;
-    Ok((in_base64, value))
+    let base64_name = HeaderName::try_from(format!("{name}{BASE64_SUFFIX}")).map_err(|_| illegal(&name))?;
+    Ok((base64_name, value))
 }
 
-impl std::fmt::Debug for UrlFrom {
+impl std::fmt::Debug for PreparedUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Fixed(_, origin) => f.debug_tuple("Fixed").field(origin).finish(),
-            Self::Found(_) => f.write_str("Found"),
+            Self::Callback(_) => f.write_str("Callback"),
             Self::Header(name) => f.debug_tuple("Header").field(name).finish(),
         }
     }

@@ -1,13 +1,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::answer::{HttpAnswer, Success};
-use crate::limits::HTTP_ANSWER_BYTES_MAX;
+use super::response::{HttpResponse, Success};
+use crate::limits::HTTP_RESPONSE_BYTES_MAX;
 use crate::message::Envelope;
 use crate::transport::FailureClass;
 
 /// Finds a message's URL.
-pub(super) type FindUrl = Arc<dyn Fn(&Envelope) -> Option<String> + Send + Sync>;
+pub(super) type UrlCallback = Arc<dyn Fn(&Envelope) -> Option<String> + Send + Sync>;
 
 /// Where the messages of a topic go, and how: URL, method, headers, signature, and what counts as success.
 ///
@@ -18,7 +18,7 @@ pub(super) type FindUrl = Arc<dyn Fn(&Envelope) -> Option<String> + Send + Sync>
 ///     .header("authorization", "Bearer swordfish")
 ///     .sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 ///     .success(200..300)
-///     .treat(409, FailureClass::RecordRefused);
+///     .classify_status(409, FailureClass::RecordRefused);
 /// assert!(!format!("{target:?}").contains("swordfish"));
 /// ```
 #[derive(Clone)]
@@ -29,11 +29,11 @@ pub struct HttpTarget {
     pub(super) headers: Vec<(String, String)>,
     pub(super) content_type: String,
     pub(super) idempotency_header: Option<String>,
-    pub(super) says_created_at: bool,
-    pub(super) says_topic: bool,
+    pub(super) sends_created_at: bool,
+    pub(super) sends_topic: bool,
     pub(super) secrets: Vec<String>,
     pub(super) success: Success,
-    pub(super) treated: Vec<(u16, FailureClass)>,
+    pub(super) status_classes: Vec<(u16, FailureClass)>,
     pub(super) health_url: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct HttpTarget {
 #[derive(Clone)]
 pub(super) enum UrlSource {
     Fixed(String),
-    Found(FindUrl),
+    Callback(UrlCallback),
     /// The header is not sent.
     Header(String),
 }
@@ -59,7 +59,7 @@ impl HttpTarget {
     /// [`HttpTransportBuilder::deny_private_addresses`](super::HttpTransportBuilder::deny_private_addresses). `find` is
     /// called when a message is sent, and again at each retry; it must neither block nor panic.
     pub fn per_message(find: impl Fn(&Envelope) -> Option<String> + Send + Sync + 'static) -> Self {
-        Self::from(UrlSource::Found(Arc::new(find)))
+        Self::from(UrlSource::Callback(Arc::new(find)))
     }
 
     /// Each message goes to the URL in its header `name`, which is not sent along. What
@@ -97,14 +97,14 @@ impl HttpTarget {
     /// Says in the header `outbox-created-at` when the row was written, in milliseconds since 1970. Not by default: a message id
     /// is a UUID of version 7, which says when the message was made.
     pub fn created_at_header(mut self) -> Self {
-        self.says_created_at = true;
+        self.sends_created_at = true;
         self
     }
 
     /// Says the topic in the header `outbox-topic` in every request. By default it is said where several topics of the transport go to
     /// one URL, or may; to be asked for where other transports, or other services, send to that URL as well.
     pub fn topic_header(mut self) -> Self {
-        self.says_topic = true;
+        self.sends_topic = true;
         self
     }
 
@@ -130,16 +130,16 @@ impl HttpTarget {
     pub fn success_when(
         mut self,
         body_bytes_max: usize,
-        is_success: impl Fn(&HttpAnswer<'_>) -> bool + Send + Sync + 'static,
+        is_success: impl Fn(&HttpResponse<'_>) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.success = Success::Asked(body_bytes_max.min(HTTP_ANSWER_BYTES_MAX), Arc::new(is_success));
+        self.success = Success::Predicate(body_bytes_max.min(HTTP_RESPONSE_BYTES_MAX), Arc::new(is_success));
         self
     }
 
     /// Treats a status as another class than the table in the guide says, for instance 500 as
     /// [`Record`](FailureClass::Record) where the receiver answers so to a message that it cannot work with.
-    pub fn treat(mut self, status: u16, class: FailureClass) -> Self {
-        self.treated.push((status, class));
+    pub fn classify_status(mut self, status: u16, class: FailureClass) -> Self {
+        self.status_classes.push((status, class));
         self
     }
 
@@ -159,11 +159,11 @@ impl From<UrlSource> for HttpTarget {
             headers: Vec::new(),
             content_type: "application/json".to_owned(),
             idempotency_header: Some("idempotency-key".to_owned()),
-            says_created_at: false,
-            says_topic: false,
+            sends_created_at: false,
+            sends_topic: false,
             secrets: Vec::new(),
             success: Success::Statuses((200..300).collect()),
-            treated: Vec::new(),
+            status_classes: Vec::new(),
             health_url: None,
         }
     }
@@ -174,7 +174,7 @@ impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = match self.url {
             UrlSource::Fixed(_) => "fixed",
-            UrlSource::Found(_) => "per message",
+            UrlSource::Callback(_) => "per message",
             UrlSource::Header(_) => "from a header",
         };
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -184,7 +184,7 @@ impl fmt::Debug for HttpTarget {
             .field("headers", &headers)
             .field("secrets", &self.secrets.len())
             .field("success", &self.success)
-            .field("treated", &self.treated)
+            .field("status_classes", &self.status_classes)
             .finish_non_exhaustive()
     }
 }

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_http_can_reach_is_taken_and_only_the_origin_is_shown() {
+    fn only_http_urls_are_accepted_and_only_the_origin_is_shown() {
         let (_, origin) = parse("https://Shop.Example:8443/hooks?token=swordfish#x").unwrap();
         assert_eq!(&*origin, "https://shop.example:8443");
         assert_eq!(&*parse("http://shop.example:80/").unwrap().1, "http://shop.example");
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_seen_in_every_form() {
+    fn addresses_are_recognized_in_every_form() {
         for of_this_machine in
             ["http://127.0.0.1", "http://2130706433", "http://0x7f.1", "http://[::1]:80", "http://0177.1"]
         {

@@ -42,13 +42,13 @@ pub(super) fn class_of(code: Code) -> FailureClass {
 
         // Everything else that the client says itself is about the client and its connections; what remains of the
         // broker's answers counts as one about the record, so that no message is tried for ever.
-        code if (code as i32) < 0 || is_passing(code) => FailureClass::Temporary,
+        code if (code as i32) < 0 || is_transient(code) => FailureClass::Temporary,
         _ => FailureClass::Record,
     }
 }
 
 /// Answers of a broker that time heals.
-fn is_passing(code: Code) -> bool {
+fn is_transient(code: Code) -> bool {
     matches!(
         code,
         Code::LeaderNotAvailable

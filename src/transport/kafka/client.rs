@@ -10,16 +10,16 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::classify::class_of;
 use super::config::KafkaConfigError;
-use super::context::{Context, Ticket};
-use super::error::Answer;
+use super::context::{Context, SendContext};
+use super::error::BrokerError;
 use super::health::Health;
-use super::look_up::{Ask, LookUps};
+use super::metadata_lookup::{LookupRequest, MetadataLookups};
 use super::partitions::Partitions;
 use super::secrets::Secrets;
-use crate::limits::{KAFKA_PROBE_TIMEOUT, KAFKA_PROBE_TURN};
-use crate::transport::{FailureClass, Outcome, TransportError, Unanswered};
+use crate::limits::{KAFKA_PROBE_POLL_TIMEOUT, KAFKA_PROBE_TIMEOUT};
+use crate::transport::{FailureClass, InFlightCounter, Outcome, TransportError};
 
-pub(super) type Record<'a> = BaseRecord<'a, str, [u8], Box<Ticket>>;
+pub(super) type Record<'a> = BaseRecord<'a, str, [u8], Box<SendContext>>;
 
 /// The client library's producer, replaced when it breaks, and what is known of its brokers and topics.
 pub(super) struct Client {
@@ -27,8 +27,8 @@ pub(super) struct Client {
     secrets: Secrets,
     producer: RwLock<Arc<Producer>>,
     pub(super) partitions: Partitions,
-    pub(super) look_ups: LookUps,
-    pub(super) unanswered: Unanswered,
+    pub(super) lookups: MetadataLookups,
+    pub(super) in_flight: InFlightCounter,
 }
 
 /// One life of the producer.
@@ -39,20 +39,24 @@ struct Producer {
 }
 
 impl Client {
-    pub(super) fn new(config: ClientConfig, secrets: Secrets, look_ups: LookUps) -> Result<Self, KafkaConfigError> {
+    pub(super) fn new(
+        config: ClientConfig,
+        secrets: Secrets,
+        lookups: MetadataLookups,
+    ) -> Result<Self, KafkaConfigError> {
         let partitions = Partitions::new();
-        let producer = Producer::new(&config, &secrets, &look_ups, &partitions)?;
+        let producer = Producer::new(&config, &secrets, &lookups, &partitions)?;
         let producer = RwLock::new(Arc::new(producer));
-        Ok(Self { config, secrets, producer, partitions, look_ups, unanswered: Unanswered::new() })
+        Ok(Self { config, secrets, producer, partitions, lookups, in_flight: InFlightCounter::new() })
     }
 
     /// What another producer calls back, with a health of its own.
     pub(super) fn context(&self) -> Context {
         Context {
             health: Arc::default(),
-            look_ups: self.look_ups.clone(),
+            lookups: self.lookups.clone(),
             secrets: self.secrets.clone(),
-            pulse: Arc::clone(self.partitions.pulse()),
+            activity: Arc::clone(self.partitions.activity()),
         }
     }
 
@@ -64,21 +68,21 @@ impl Client {
     pub(super) fn send(&self, records: Vec<Record<'_>>) {
         // The lock is held for the calls only, which do not block; outcomes are reported outside of it, because a sink
         // may send again.
-        for (ticket, outcome) in self.hand_over(records) {
-            ticket.give_back(outcome);
+        for (send_context, outcome) in self.hand_over(records) {
+            send_context.return_unsent(outcome);
         }
     }
 
-    fn hand_over(&self, records: Vec<Record<'_>>) -> Vec<(Box<Ticket>, Outcome)> {
+    fn hand_over(&self, records: Vec<Record<'_>>) -> Vec<(Box<SendContext>, Outcome)> {
         let producer = self.producer();
         let hand_over = |record: Record<'_>| {
-            if let Some(outage) = producer.health.refuses() {
+            if let Some(outage) = producer.health.refusal() {
                 return Some((record.delivery_opaque, Outcome::Failed(outage)));
             }
             let (error, record) = producer.inner().send(record).err()?;
             let code = error.rdkafka_error_code().unwrap_or(Code::InvalidArgument);
             if class_of(code) == FailureClass::Topic {
-                self.look_ups.ask(Ask::Topic(Arc::clone(&record.delivery_opaque.topic)));
+                self.lookups.ask(LookupRequest::Topic(Arc::clone(&record.delivery_opaque.topic)));
             }
             Some((record.delivery_opaque, refused(code)))
         };
@@ -92,22 +96,22 @@ impl Client {
         let topic = self.known_topics().into_iter().next();
         let ends_at = Instant::now() + KAFKA_PROBE_TIMEOUT;
         loop {
-            let Err(error) = producer.answers(topic.as_ref(), KAFKA_PROBE_TURN) else { return Ok(()) };
+            let Err(error) = producer.answers(topic.as_ref(), KAFKA_PROBE_POLL_TIMEOUT) else { return Ok(()) };
             let outage = producer.health.outage();
             let is_settled = outage.as_ref().is_some_and(|outage| outage.class() != FailureClass::Connection);
             if is_settled || Instant::now() >= ends_at {
-                return Err(outage.unwrap_or_else(|| unanswered(error.rdkafka_error_code())));
+                return Err(outage.unwrap_or_else(|| no_response_error(error.rdkafka_error_code())));
             }
         }
     }
 
     /// Why a record given to the producer now would be refused.
     pub(super) fn outage(&self) -> Option<TransportError> {
-        self.producer().health.refuses()
+        self.producer().health.refusal()
     }
 
     /// Reads which partitions a topic has. Blocks up to `within`; a topic that is not there leaves everything as it is.
-    pub(super) fn look_up(&self, topic: &Arc<str>, within: Duration) -> Result<(), TransportError> {
+    pub(super) fn refresh_partitions(&self, topic: &Arc<str>, within: Duration) -> Result<(), TransportError> {
         let producer = Arc::clone(&self.producer());
         let metadata = producer.inner().client().fetch_metadata(Some(topic), within);
         let metadata = metadata.map_err(|error| self.failed(error.rdkafka_error_code()))?;
@@ -115,14 +119,14 @@ impl Client {
         for found in metadata.topics() {
             if found.name() == &**topic && found.error().is_none() && !found.partitions().is_empty() {
                 let led: Vec<bool> = found.partitions().iter().map(|partition| partition.leader() >= 0).collect();
-                self.partitions.learn(topic, &led);
+                self.partitions.update(topic, &led);
             }
         }
         Ok(())
     }
 
     /// Whether a broker is connected; asks for one where none is. Blocks up to `within`.
-    pub(super) fn revives(&self, within: Duration) -> bool {
+    pub(super) fn is_reachable(&self, within: Duration) -> bool {
         let producer = Arc::clone(&self.producer());
         !producer.health.is_all_down() || producer.answers(self.known_topics().first(), within).is_ok()
     }
@@ -144,7 +148,7 @@ impl Client {
         let class = code.map_or(FailureClass::Connection, class_of);
         match self.producer().health.outage() {
             Some(outage) if class == FailureClass::Temporary || class.is_outage() => outage,
-            _ => unanswered(code),
+            _ => no_response_error(code),
         }
     }
 
@@ -152,7 +156,7 @@ impl Client {
         if !self.producer().is_broken() {
             return Ok(());
         }
-        let fresh = Arc::new(Producer::new(&self.config, &self.secrets, &self.look_ups, &self.partitions)?);
+        let fresh = Arc::new(Producer::new(&self.config, &self.secrets, &self.lookups, &self.partitions)?);
         let mut producer = self.producer.write().unwrap_or_else(PoisonError::into_inner);
         // Two probes may come here at once; the second finds a sound one.
         if producer.is_broken() {
@@ -170,13 +174,13 @@ impl Producer {
     fn new(
         config: &ClientConfig,
         secrets: &Secrets,
-        look_ups: &LookUps,
+        lookups: &MetadataLookups,
         partitions: &Partitions,
     ) -> Result<Self, KafkaConfigError> {
         let health = Arc::new(Health::default());
-        let pulse = Arc::clone(partitions.pulse());
+        let activity = Arc::clone(partitions.activity());
         let context =
-            Context { health: Arc::clone(&health), look_ups: look_ups.clone(), secrets: secrets.clone(), pulse };
+            Context { health: Arc::clone(&health), lookups: lookups.clone(), secrets: secrets.clone(), activity };
         let inner = config.create_with_context(context);
         let inner = inner.map_err(|error| KafkaConfigError::from_client(error, secrets))?;
         Ok(Self { inner: Some(inner), health })
@@ -215,22 +219,22 @@ impl Drop for Producer {
 fn refused(code: Code) -> Outcome {
     match code {
         Code::QueueFull => Outcome::Busy,
-        code => Outcome::Failed(TransportError::new(class_of(code), Answer { code })),
+        code => Outcome::Failed(TransportError::new(class_of(code), BrokerError { code })),
     }
 }
 
-fn unanswered(code: Option<Code>) -> TransportError {
+fn no_response_error(code: Option<Code>) -> TransportError {
     let code = code.unwrap_or(Code::BrokerTransportFailure);
     let class = match class_of(code) {
         FailureClass::Temporary => FailureClass::Connection,
         class => class,
     };
-    TransportError::new(class, Answer { code })
+    TransportError::new(class, BrokerError { code })
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let health = Arc::clone(&self.producer().health);
-        f.debug_struct("Client").field("health", &health).field("unanswered", &self.unanswered).finish_non_exhaustive()
+        f.debug_struct("Client").field("health", &health).field("in_flight", &self.in_flight).finish_non_exhaustive()
     }
 }

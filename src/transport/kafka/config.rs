@@ -95,21 +95,21 @@ impl KafkaConfig {
         Secrets::of(self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())))
     }
 
-    pub(super) fn check(&self) -> Result<Checked, KafkaConfigError> {
+    pub(super) fn check(&self) -> Result<CheckedConfig, KafkaConfigError> {
         let mut client = ClientConfig::new();
         client.extend(self.settings.clone());
         // What is logged is decided by the subscriber; the client says nothing of level debug unless `debug` is set.
         client.set_log_level(RDKafkaLogLevel::Debug);
         let invalid = |error| KafkaConfigError::from_client(error, &self.secrets());
         let native = client.create_native_config().map_err(invalid)?;
-        self.refuse_what_breaks_a_promise(&native)?;
+        self.check_guarantees(&native)?;
         let timeout_ms = native.get("message.timeout.ms").map_err(invalid)?;
         let timeout_ms = timeout_ms.parse().unwrap_or_else(|_| unreachable!("the client checked that it is a number"));
-        Ok(Checked { client, delivery_timeout: Duration::from_millis(timeout_ms) + KAFKA_TIMEOUT_SLACK })
+        Ok(CheckedConfig { client, delivery_timeout: Duration::from_millis(timeout_ms) + KAFKA_TIMEOUT_SLACK })
     }
 
     /// Looks at what the client understood: `f`, `0` and `FALSE` are all `false` to it, and `00` is a zero.
-    fn refuse_what_breaks_a_promise(&self, native: &NativeClientConfig) -> Result<(), KafkaConfigError> {
+    fn check_guarantees(&self, native: &NativeClientConfig) -> Result<(), KafkaConfigError> {
         let understood = |name| self.get(name).and_then(|_| native.get(name).ok());
         let is = |name, value: &str| understood(name).is_some_and(|of| of == value);
         let refused = |name: &'static str, reason| {
@@ -152,7 +152,7 @@ impl fmt::Debug for KafkaConfig {
     }
 }
 
-pub(super) struct Checked {
+pub(super) struct CheckedConfig {
     pub(super) client: ClientConfig,
     pub(super) delivery_timeout: Duration,
 }

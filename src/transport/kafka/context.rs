@@ -8,43 +8,43 @@ use rdkafka::producer::ProducerContext;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::classify::class_of;
-use super::error::Answer;
+use super::error::BrokerError;
 use super::health::Health;
-use super::look_up::{Ask, LookUps};
-use super::partitions::{Place, Pulse};
+use super::metadata_lookup::{LookupRequest, MetadataLookups};
+use super::partitions::{ActivityClock, PartitionPermit};
 use super::secrets::Secrets;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
 /// What a message carries through the client: whom to tell, and what to take back.
-pub(super) struct Ticket {
+pub(super) struct SendContext {
     pub(super) receipt: Receipt,
     pub(super) topic: Arc<str>,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<PartitionPermit>,
 }
 
-impl Ticket {
+impl SendContext {
     /// Reports what became of a message that the client had.
-    fn settle(self, outcome: Outcome) {
+    fn complete(self, outcome: Outcome) {
         if let Some(place) = &self.place {
-            let unanswered = matches!(&outcome, Outcome::Failed(error) if !is_answer(error.class()));
+            let unanswered = matches!(&outcome, Outcome::Failed(error) if !is_broker_answer(error.class()));
             place.answered(!unanswered);
         }
-        self.give_back(outcome);
+        self.return_unsent(outcome);
     }
 
     /// Reports of a message that the client did not take, which says nothing of its partition.
-    pub(super) fn give_back(self, outcome: Outcome) {
+    pub(super) fn return_unsent(self, outcome: Outcome) {
         drop(self.place);
-        self.receipt.settle(outcome);
+        self.receipt.complete(outcome);
     }
 }
 
 /// What the client library calls back: outcomes, errors of connections, log lines.
 pub(super) struct Context {
     pub(super) health: Arc<Health>,
-    pub(super) look_ups: LookUps,
+    pub(super) lookups: MetadataLookups,
     pub(super) secrets: Secrets,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) activity: Arc<ActivityClock>,
 }
 
 impl Context {
@@ -55,28 +55,28 @@ impl Context {
             // It came over the wire; the client's own codes are negative.
             self.health.answered();
         }
-        if !is_answer(class)
+        if !is_broker_answer(class)
             && let Some(outage) = self.health.outage()
         {
             return outage;
         }
         if class == FailureClass::Topic {
             // The client keeps a topic's refusal until it reads its metadata again, which it does every five minutes.
-            self.look_ups.ask(Ask::Topic(Arc::clone(topic)));
+            self.lookups.ask(LookupRequest::Topic(Arc::clone(topic)));
         }
-        TransportError::new(class, Answer { code })
+        TransportError::new(class, BrokerError { code })
     }
 }
 
 /// Whether failures of the class are answers of a broker, about a message or its topic.
-pub(super) fn is_answer(class: FailureClass) -> bool {
+pub(super) fn is_broker_answer(class: FailureClass) -> bool {
     matches!(class, FailureClass::RecordRefused | FailureClass::Record | FailureClass::Topic)
 }
 
 impl ProducerContext for Context {
-    type DeliveryOpaque = Box<Ticket>;
+    type DeliveryOpaque = Box<SendContext>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, ticket: Box<Ticket>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, send_context: Box<SendContext>) {
         let outcome = match result {
             Ok(_) => {
                 self.health.answered();
@@ -84,10 +84,10 @@ impl ProducerContext for Context {
             }
             Err((error, _)) => {
                 let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
-                Outcome::Failed(self.failure(code, &ticket.topic))
+                Outcome::Failed(self.failure(code, &send_context.topic))
             }
         };
-        ticket.settle(outcome);
+        send_context.complete(outcome);
     }
 }
 
@@ -95,9 +95,9 @@ impl ClientContext for Context {
     fn error(&self, error: KafkaError, reason: &str) {
         // Not logged: the client logs the same text, and what follows from it is the relay's to say.
         if let Some(code) = error.rdkafka_error_code() {
-            self.health.note(code, &self.secrets.scrub(reason));
+            self.health.record_error(code, &self.secrets.scrub(reason));
             if code == Code::AllBrokersDown {
-                self.look_ups.ask(Ask::Life);
+                self.lookups.ask(LookupRequest::Reachability);
             }
         }
     }
@@ -107,11 +107,11 @@ impl ClientContext for Context {
         let text = self.secrets.scrub(text);
         match facility {
             "FAIL" => {
-                self.pulse.broke();
-                self.health.note_line(&text);
+                self.activity.record_disconnect();
+                self.health.record_log_line(&text);
             }
             // The event of the same names the code behind it, as if it were an ordinary error.
-            "FATAL" => self.health.note_fatal(&text),
+            "FATAL" => self.health.record_fatal(&text),
             _ => {}
         }
         match level {

@@ -5,7 +5,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 /// What the client said of one message or request. Codes only: their texts are fixed and hold nothing of ours.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}{}", remedy(.code))]
-pub(super) struct Answer {
+pub(super) struct BrokerError {
     pub(super) code: Code,
 }
 
@@ -33,7 +33,7 @@ pub(super) enum NotSent {
     #[error("partition_with chose partition {chosen} of topic {topic:?}, which has {count}")]
     NoSuchPartition { topic: Arc<str>, chosen: i32, count: i32 },
     #[error("partition_with panicked at a message of topic {topic:?}")]
-    ChoosePanicked { topic: Arc<str> },
+    PartitionFnPanicked { topic: Arc<str> },
     #[error("partition {partition} of topic {topic:?} takes nothing while others do: it has no leader, or is behind")]
     Stalled { topic: Arc<str>, partition: i32 },
 }

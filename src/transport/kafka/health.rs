@@ -15,7 +15,7 @@ use crate::transport::{FailureClass, TransportError};
 #[derive(Debug, Default)]
 pub(super) struct Health {
     /// Whether there is anything to forget; keeps the lock out of the way of deliveries.
-    troubled: AtomicBool,
+    has_problem: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -39,7 +39,7 @@ struct Cause {
 
 impl Health {
     /// Takes an error event; `text` holds no secrets.
-    pub(super) fn note(&self, code: Code, text: &str) {
+    pub(super) fn record_error(&self, code: Code, text: &str) {
         let mut state = self.state();
         match (code, class_of(code)) {
             (Code::AllBrokersDown, _) => state.all_down_since = state.all_down_since.or_else(|| Some(Instant::now())),
@@ -51,28 +51,28 @@ impl Health {
             }
             _ => return,
         }
-        self.troubled.store(true, Ordering::Release);
+        self.has_problem.store(true, Ordering::Release);
     }
 
     /// The client is broken for good.
-    pub(super) fn note_fatal(&self, line: &str) {
+    pub(super) fn record_fatal(&self, line: &str) {
         self.state().fatal = Some(without_thread(line).into());
-        self.troubled.store(true, Ordering::Release);
+        self.has_problem.store(true, Ordering::Release);
     }
 
     /// Takes a log line about a broken connection. A broker that hangs up, as one with TLS does to a client without, is
     /// no error event, and its line is all that says why.
-    pub(super) fn note_line(&self, line: &str) {
+    pub(super) fn record_log_line(&self, line: &str) {
         self.state().line = Some(without_thread(line).into());
     }
 
     /// Takes an answer of a broker, whatever it was.
     pub(super) fn answered(&self) {
-        if self.troubled.load(Ordering::Acquire) {
+        if self.has_problem.load(Ordering::Acquire) {
             let mut state = self.state();
             state.cause = None;
             state.all_down_since = None;
-            self.troubled.store(state.fatal.is_some(), Ordering::Release);
+            self.has_problem.store(state.fatal.is_some(), Ordering::Release);
         }
     }
 
@@ -80,8 +80,8 @@ impl Health {
     ///
     /// That the last connection is gone is not enough: a broker closes one that is idle, and the next message would
     /// open it again. An attempt has to have failed, or none to have succeeded for a while.
-    pub(super) fn refuses(&self) -> Option<TransportError> {
-        if !self.troubled.load(Ordering::Acquire) {
+    pub(super) fn refusal(&self) -> Option<TransportError> {
+        if !self.has_problem.load(Ordering::Acquire) {
             return None;
         }
         let state = self.state();
@@ -91,13 +91,13 @@ impl Health {
 
     /// Whether no broker is connected, as far as is known.
     pub(super) fn is_all_down(&self) -> bool {
-        self.troubled.load(Ordering::Acquire) && self.state().all_down_since.is_some()
+        self.has_problem.load(Ordering::Acquire) && self.state().all_down_since.is_some()
     }
 
     /// What a message that timed out died of, where it was the brokers. A broker that merely has no leader for the
     /// partition is no outage; one whose connection broke, and nothing was heard from any broker since, is.
     pub(super) fn outage(&self) -> Option<TransportError> {
-        if self.troubled.load(Ordering::Acquire) { self.state().outage() } else { None }
+        if self.has_problem.load(Ordering::Acquire) { self.state().outage() } else { None }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -136,18 +136,18 @@ mod tests {
 
     /// A broker closes idle connections, and the next message opens another.
     #[tokio::test(start_paused = true)]
-    async fn a_lost_connection_refuses_nothing_before_its_time_where_no_attempt_has_failed() {
+    async fn a_lost_connection_is_no_outage_before_its_grace_period() {
         let health = Health::default();
-        health.note(Code::AllBrokersDown, "all are down");
+        health.record_error(Code::AllBrokersDown, "all are down");
         tokio::time::advance(KAFKA_RECONNECT_GRACE - Duration::from_millis(1)).await;
-        health.note(Code::AllBrokersDown, "all are down still");
-        assert!(health.is_all_down() && health.refuses().is_none());
+        health.record_error(Code::AllBrokersDown, "all are down still");
+        assert!(health.is_all_down() && health.refusal().is_none());
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(health.refuses().is_some());
+        assert!(health.refusal().is_some());
         health.answered();
-        assert!(health.refuses().is_none());
-        health.note(Code::AllBrokersDown, "all are down");
-        health.note(Code::BrokerTransportFailure, "refused");
-        assert!(health.refuses().is_some(), "at once where an attempt has failed");
+        assert!(health.refusal().is_none());
+        health.record_error(Code::AllBrokersDown, "all are down");
+        health.record_error(Code::BrokerTransportFailure, "refused");
+        assert!(health.refusal().is_some(), "at once where an attempt has failed");
     }
 }

@@ -8,10 +8,10 @@ mod context;
 mod error;
 mod fenced;
 mod health;
-mod look_up;
+mod metadata_lookup;
 mod murmur2;
+mod partitioner;
 mod partitions;
-mod placing;
 mod reader;
 mod record;
 mod secrets;
@@ -29,10 +29,10 @@ use async_trait::async_trait;
 
 use self::blocking::blocking;
 use self::client::Client;
-use self::context::Ticket;
-use self::look_up::LookUps;
-use self::placing::{Choose, Placing};
-use self::topics::Wanted;
+use self::context::SendContext;
+use self::metadata_lookup::MetadataLookups;
+use self::partitioner::{PartitionFn, Partitioner};
+use self::topics::TopicSpec;
 use super::{FailureClass, FencedLane, LaneName, Outcome, Receipt, Transport, TransportError};
 use crate::limits::{KAFKA_ADMIN_TIMEOUT, KAFKA_FENCE_PREFIX};
 use crate::message::Envelope;
@@ -71,9 +71,9 @@ use crate::topic::Topic;
 pub struct KafkaTransport {
     client: Arc<Client>,
     delivery_timeout: Duration,
-    placing: Arc<Placing>,
+    partitioner: Arc<Partitioner>,
     fence_prefix: Arc<str>,
-    topics: Vec<Wanted>,
+    topics: Vec<TopicSpec>,
 }
 
 impl KafkaTransport {
@@ -117,7 +117,8 @@ impl Transport for KafkaTransport {
         topics::prepare(&self.client, &self.topics).await?;
         let names: Vec<Arc<str>> = topics.iter().map(Topic::shared_name).collect();
         let client = Arc::clone(&self.client);
-        blocking(move || names.iter().try_for_each(|topic| client.look_up(topic, KAFKA_ADMIN_TIMEOUT))).await?
+        blocking(move || names.iter().try_for_each(|topic| client.refresh_partitions(topic, KAFKA_ADMIN_TIMEOUT)))
+            .await?
     }
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
@@ -128,19 +129,22 @@ impl Transport for KafkaTransport {
     fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
         let (mut envelopes, mut places) = (Vec::with_capacity(messages.len()), Vec::with_capacity(messages.len()));
         for (envelope, receipt) in messages {
-            match self.placing.place(&envelope) {
+            match self.partitioner.place(&envelope) {
                 Ok((partition, place)) => {
-                    let receipt = receipt.counted_by(&self.client.unanswered);
-                    let ticket = Box::new(Ticket { receipt, topic: Arc::clone(&envelope.topic), place });
-                    places.push((partition, ticket));
+                    let receipt = receipt.tracked_by(&self.client.in_flight);
+                    let send_context = Box::new(SendContext { receipt, topic: Arc::clone(&envelope.topic), place });
+                    places.push((partition, send_context));
                     envelopes.push(envelope);
                 }
-                Err(error) => receipt.settle(Outcome::Failed(error)),
+                Err(error) => receipt.complete(Outcome::Failed(error)),
             }
         }
         let records = envelopes.iter().zip(places);
-        self.client
-            .send(records.map(|(envelope, (partition, ticket))| record::record(envelope, partition, ticket)).collect());
+        self.client.send(
+            records
+                .map(|(envelope, (partition, send_context))| record::record(envelope, partition, send_context))
+                .collect(),
+        );
     }
 
     async fn probe(&self) -> Result<(), TransportError> {
@@ -152,19 +156,19 @@ impl Transport for KafkaTransport {
         self.client.outage().map(|outage| outage.class())
     }
 
-    fn can_fence(&self) -> bool {
+    fn supports_fencing(&self) -> bool {
         true
     }
 
     /// With a producer of the lane's own, that has a transactional id.
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
-        let (placing, within) = (Arc::clone(&self.placing), self.delivery_timeout);
+        let (partitioner, within) = (Arc::clone(&self.partitioner), self.delivery_timeout);
         let id = format!("{}/{lane}", self.fence_prefix);
-        blocking(move || fenced::fence(placing, id, within)).await?
+        blocking(move || fenced::fence(partitioner, id, within)).await?
     }
 
     async fn flush(&self, within: Duration) -> usize {
-        self.client.unanswered.none_within(within).await
+        self.client.in_flight.wait_until_none(within).await
     }
 }
 
@@ -172,9 +176,9 @@ impl Transport for KafkaTransport {
 #[derive(Debug)]
 pub struct KafkaTransportBuilder {
     config: KafkaConfig,
-    partition_with: Option<Choose>,
+    partition_with: Option<PartitionFn>,
     fence_prefix: Arc<str>,
-    topics: Vec<Wanted>,
+    topics: Vec<TopicSpec>,
 }
 
 impl KafkaTransportBuilder {
@@ -193,7 +197,7 @@ impl KafkaTransportBuilder {
     /// ```
     #[must_use]
     pub fn partition_with(mut self, choose: impl Fn(&Envelope, i32) -> Option<i32> + Send + Sync + 'static) -> Self {
-        self.partition_with = Some(Choose(Box::new(choose)));
+        self.partition_with = Some(PartitionFn(Box::new(choose)));
         self
     }
 
@@ -212,7 +216,7 @@ impl KafkaTransportBuilder {
     /// Makes the topic when the relay starts. Where it is there already it is [checked](Self::check_topic).
     #[must_use]
     pub fn create_topic(mut self, topic: KafkaTopic) -> Self {
-        self.topics.push(Wanted { topic, create: true });
+        self.topics.push(TopicSpec { topic, create: true });
         self
     }
 
@@ -220,7 +224,7 @@ impl KafkaTransportBuilder {
     /// error lists every difference.
     #[must_use]
     pub fn check_topic(mut self, topic: KafkaTopic) -> Self {
-        self.topics.push(Wanted { topic, create: false });
+        self.topics.push(TopicSpec { topic, create: false });
         self
     }
 
@@ -235,11 +239,11 @@ impl KafkaTransportBuilder {
             return Err(KafkaConfigError::FencePrefix { given: fence_prefix });
         }
         let checked = config.check()?;
-        let (look_ups, asks) = LookUps::new();
-        let client = Arc::new(Client::new(checked.client, config.secrets(), look_ups)?);
-        reader::start(Arc::downgrade(&client), asks)?;
+        let (lookups, requests) = MetadataLookups::new();
+        let client = Arc::new(Client::new(checked.client, config.secrets(), lookups)?);
+        reader::start(Arc::downgrade(&client), requests)?;
         let hashes_by_murmur2 = config.hashes_by_murmur2();
-        let placing = Arc::new(Placing { client: Arc::clone(&client), hashes_by_murmur2, partition_with });
-        Ok(KafkaTransport { client, delivery_timeout: checked.delivery_timeout, placing, fence_prefix, topics })
+        let partitioner = Arc::new(Partitioner { client: Arc::clone(&client), hashes_by_murmur2, partition_with });
+        Ok(KafkaTransport { client, delivery_timeout: checked.delivery_timeout, partitioner, fence_prefix, topics })
     }
 }

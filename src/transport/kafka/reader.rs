@@ -4,32 +4,32 @@ use std::thread;
 
 use super::client::Client;
 use super::config::KafkaConfigError;
-use super::look_up::Ask;
-use crate::limits::{KAFKA_COUNTS_INTERVAL, KAFKA_LOOK_UP_INTERVAL_MIN, KAFKA_LOOK_UP_TIMEOUT};
+use super::metadata_lookup::LookupRequest;
+use crate::limits::{KAFKA_LOOKUP_INTERVAL_MIN, KAFKA_LOOKUP_TIMEOUT, KAFKA_PARTITION_COUNT_INTERVAL};
 
 /// Starts the thread that waits for metadata, so that nobody else has to. It ends with the client.
 ///
 /// While no broker is connected it asks for one: the client does not say when it is connected again, and without
 /// messages it does not even try.
-pub(super) fn start(client: Weak<Client>, asked: Receiver<Ask>) -> Result<(), KafkaConfigError> {
+pub(super) fn start(client: Weak<Client>, asked: Receiver<LookupRequest>) -> Result<(), KafkaConfigError> {
     let run = move || {
         let mut is_down = false;
         loop {
-            let within = if is_down { KAFKA_LOOK_UP_INTERVAL_MIN } else { KAFKA_COUNTS_INTERVAL };
+            let within = if is_down { KAFKA_LOOKUP_INTERVAL_MIN } else { KAFKA_PARTITION_COUNT_INTERVAL };
             let ask = asked.recv_timeout(within);
             let Some(client) = client.upgrade() else { return };
-            let look_up = |topic: &Arc<str>| client.look_up(topic, KAFKA_LOOK_UP_TIMEOUT);
+            let look_up = |topic: &Arc<str>| client.refresh_partitions(topic, KAFKA_LOOKUP_TIMEOUT);
             // A look-up that fails is asked for again by the next message, and the other topics' would fail as well.
             let _ = match &ask {
-                Ok(Ask::Topic(topic)) => look_up(topic),
-                Ok(Ask::Life) => Ok(()),
+                Ok(LookupRequest::Topic(topic)) => look_up(topic),
+                Ok(LookupRequest::Reachability) => Ok(()),
                 Err(RecvTimeoutError::Timeout) if is_down => Ok(()),
                 Err(RecvTimeoutError::Timeout) => client.known_topics().iter().try_for_each(look_up),
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             // Done before the look at the brokers: an ask that comes later than that is heard again.
-            ask.into_iter().for_each(|ask| client.look_ups.done(ask));
-            is_down = !client.revives(KAFKA_LOOK_UP_TIMEOUT);
+            ask.into_iter().for_each(|ask| client.lookups.done(ask));
+            is_down = !client.is_reachable(KAFKA_LOOKUP_TIMEOUT);
         }
     };
     let started = thread::Builder::new().name("outbox-kafka-topics".to_owned()).spawn(run);

@@ -5,8 +5,8 @@ use rdkafka::producer::BaseRecord;
 use rdkafka::util::IntoOpaque;
 
 use crate::clock::millis;
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::message::Envelope;
-use crate::planted::{Mistake, planted};
 use crate::transport::header;
 
 /// The record of a message. Without `partition` the client's own partitioner chooses.
@@ -17,16 +17,16 @@ use crate::transport::header;
 pub(super) fn record<T: IntoOpaque>(
     envelope: &Envelope,
     partition: Option<i32>,
-    ticket: T,
+    send_context: T,
 ) -> BaseRecord<'_, str, [u8], T> {
     BaseRecord {
         topic: &envelope.topic,
         partition,
         payload: envelope.payload.as_deref(),
         key: envelope.key.as_deref(),
-        timestamp: planted(Mistake::RecordTimeIsCreation).then(|| created_ms(envelope)),
+        timestamp: is_injected(InjectedBug::RecordTimeIsCreation).then(|| created_ms(envelope)),
         headers: Some(headers(envelope)),
-        delivery_opaque: ticket,
+        delivery_opaque: send_context,
     }
 }
 

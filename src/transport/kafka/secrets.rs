@@ -4,12 +4,12 @@ use std::borrow::Cow;
 pub(super) const REDACTED: &str = "[redacted]";
 
 /// Parts of names whose values are nobody's business. Rather too many than too few: it only makes `Debug` less telling.
-const TELLING: &[&str] =
+const SECRET_NAME_PARTS: &[&str] =
     &["password", "secret", "key", "token", "pem", "oauthbearer.config", "jaas", "kinit", "assertion"];
 
 /// Whether a setting's value is a secret.
 pub(super) fn is_secret(name: &str) -> bool {
-    TELLING.iter().any(|part| name.contains(part))
+    SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
 /// The secrets of one configuration, to be taken out of whatever the client library says.

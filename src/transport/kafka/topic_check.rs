@@ -11,12 +11,12 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep};
 
 use super::topic::KafkaTopic;
-use crate::limits::{KAFKA_ADMIN_LOOK_INTERVAL, KAFKA_TOPIC_KNOWN_WITHIN};
+use crate::limits::{KAFKA_ADMIN_POLL_INTERVAL, KAFKA_TOPIC_PROPAGATION_MAX};
 use crate::transport::{FailureClass, TransportError};
 
 /// How a topic is laid out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct TopicLayout {
     pub(super) partitions: usize,
     pub(super) replication: usize,
 }
@@ -26,7 +26,7 @@ pub(super) type Settings = HashMap<String, Option<String>>;
 
 /// What brokers say of a topic; `None` where the one that was asked does not know it.
 pub(super) trait Cluster {
-    async fn shape(&self, topic: &KafkaTopic) -> Result<Option<Shape>, TransportError>;
+    async fn shape(&self, topic: &KafkaTopic) -> Result<Option<TopicLayout>, TransportError>;
 
     async fn settings(&self, topic: &KafkaTopic) -> Result<Option<Settings>, TransportError>;
 }
@@ -37,7 +37,7 @@ pub(super) async fn check<'a>(
     topics: impl IntoIterator<Item = &'a KafkaTopic>,
 ) -> Result<(), TransportError> {
     // For all of them together, so that a start with several that are missing says so before it is given up.
-    let ends_at = Instant::now() + KAFKA_TOPIC_KNOWN_WITHIN;
+    let ends_at = Instant::now() + KAFKA_TOPIC_PROPAGATION_MAX;
     let mut differences = Vec::new();
     for topic in topics {
         differences.extend(compare(cluster, topic, ends_at).await?);
@@ -53,10 +53,10 @@ async fn compare(
     topic: &KafkaTopic,
     ends_at: Instant,
 ) -> Result<Vec<Difference>, TransportError> {
-    let Some(shape) = until_known(ends_at, async || cluster.shape(topic).await).await? else {
+    let Some(shape) = retry_until_known(ends_at, async || cluster.shape(topic).await).await? else {
         return Ok(vec![Difference::new(topic, "topic", "to be there", None)]);
     };
-    let Shape { partitions, replication } = shape;
+    let TopicLayout { partitions, replication } = shape;
     let mut differences = Vec::new();
     let counts = [("partitions", topic.partitions, partitions), ("replication", topic.replication, replication)];
     for (field, wanted, found) in counts {
@@ -67,7 +67,7 @@ async fn compare(
     if topic.config.is_empty() {
         return Ok(differences);
     }
-    let Some(settings) = until_known(ends_at, async || cluster.settings(topic).await).await? else {
+    let Some(settings) = retry_until_known(ends_at, async || cluster.settings(topic).await).await? else {
         return Err(TransportError::new(FailureClass::Topic, NoSettings { topic: Arc::clone(&topic.name) }));
     };
     for (name, wanted) in &topic.config {
@@ -80,7 +80,7 @@ async fn compare(
 }
 
 /// Asks until whoever answers knows the topic; `None` where nobody did in time.
-async fn until_known<T>(
+async fn retry_until_known<T>(
     ends_at: Instant,
     ask: impl AsyncFn() -> Result<Option<T>, TransportError>,
 ) -> Result<Option<T>, TransportError> {
@@ -89,7 +89,7 @@ async fn until_known<T>(
         if answer.is_some() || Instant::now() >= ends_at {
             return Ok(answer);
         }
-        sleep(KAFKA_ADMIN_LOOK_INTERVAL).await;
+        sleep(KAFKA_ADMIN_POLL_INTERVAL).await;
     }
 }
 
@@ -163,8 +163,8 @@ mod tests {
     }
 
     impl Cluster for Propagating {
-        async fn shape(&self, _topic: &KafkaTopic) -> Result<Option<Shape>, TransportError> {
-            Ok((!is_unknown(&self.shape_unknown)).then_some(Shape { partitions: 3, replication: 2 }))
+        async fn shape(&self, _topic: &KafkaTopic) -> Result<Option<TopicLayout>, TransportError> {
+            Ok((!is_unknown(&self.shape_unknown)).then_some(TopicLayout { partitions: 3, replication: 2 }))
         }
 
         async fn settings(&self, _topic: &KafkaTopic) -> Result<Option<Settings>, TransportError> {
@@ -182,24 +182,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_broker_that_has_not_heard_of_a_topic_makes_no_difference() {
+    async fn a_broker_that_does_not_know_the_topic_yet_is_asked_again() {
         for (shape, settings) in [(1, 0), (0, 1), (7, 0), (0, 7), (3, 3)] {
             assert_eq!(text_of(&Propagating::new(shape, settings)).await, None, "{shape} {settings}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_has_heard_of_in_time_is_missing_and_said_so() {
+    async fn a_topic_unknown_until_the_deadline_is_reported_missing() {
         let began = Instant::now();
         let missing = text_of(&Propagating::new(usize::MAX, 0)).await.unwrap_or_default();
         assert!(missing.contains("topic wanted to be there, found nothing"), "{missing}");
         let hidden = text_of(&Propagating::new(0, usize::MAX)).await.unwrap_or_default();
         assert!(hidden.contains("DescribeConfigs"), "{hidden}");
-        assert!(began.elapsed() < KAFKA_TOPIC_KNOWN_WITHIN * 2 + KAFKA_ADMIN_LOOK_INTERVAL * 4);
+        assert!(began.elapsed() < KAFKA_TOPIC_PROPAGATION_MAX * 2 + KAFKA_ADMIN_POLL_INTERVAL * 4);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_difference_is_told_at_once() {
+    async fn a_difference_is_reported_at_once() {
         let began = Instant::now();
         let other = Propagating { policy: "delete", ..Propagating::new(0, 0) };
         let text = text_of(&other).await.unwrap_or_default();

@@ -9,7 +9,7 @@ use super::blocking::blocking;
 use super::classify::class_of;
 use super::client::Client;
 use super::topic::KafkaTopic;
-use super::topic_check::{self, Cluster, Settings, Shape};
+use super::topic_check::{self, Cluster, Settings, TopicLayout};
 use crate::limits::KAFKA_ADMIN_TIMEOUT;
 use crate::transport::{FailureClass, TransportError};
 
@@ -18,28 +18,28 @@ const BROKER_DEFAULT: i32 = -1;
 
 /// A topic, and what to do where it is missing.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct TopicSpec {
     pub(super) topic: KafkaTopic,
     pub(super) create: bool,
 }
 
 /// Makes what is to be made and compares every topic.
-pub(super) async fn prepare(client: &Arc<Client>, wanted: &[Wanted]) -> Result<(), TransportError> {
-    if wanted.is_empty() {
+pub(super) async fn prepare(client: &Arc<Client>, specs: &[TopicSpec]) -> Result<(), TransportError> {
+    if specs.is_empty() {
         return Ok(());
     }
-    let wanted = wanted.to_vec();
+    let specs = specs.to_vec();
     let client = Arc::clone(client);
     let runtime = tokio::runtime::Handle::current();
     // The admin client's end waits for its thread, so all of it is away from the runtime's own threads.
-    blocking(move || runtime.block_on(prepare_by(&Admin::new(&client)?, &wanted))).await?
+    blocking(move || runtime.block_on(prepare_by(&Admin::new(&client)?, &specs))).await?
 }
 
-async fn prepare_by(admin: &Admin<'_>, wanted: &[Wanted]) -> Result<(), TransportError> {
-    for Wanted { topic, .. } in wanted.iter().filter(|wanted| wanted.create) {
+async fn prepare_by(admin: &Admin<'_>, specs: &[TopicSpec]) -> Result<(), TransportError> {
+    for TopicSpec { topic, .. } in specs.iter().filter(|specs| specs.create) {
         admin.create(topic).await?;
     }
-    topic_check::check(admin, wanted.iter().map(|wanted| &wanted.topic)).await
+    topic_check::check(admin, specs.iter().map(|specs| &specs.topic)).await
 }
 
 struct Admin<'a> {
@@ -87,19 +87,19 @@ impl<'a> Admin<'a> {
 }
 
 impl Cluster for Admin<'_> {
-    async fn shape(&self, topic: &KafkaTopic) -> Result<Option<Shape>, TransportError> {
+    async fn shape(&self, topic: &KafkaTopic) -> Result<Option<TopicLayout>, TransportError> {
         let metadata = self.inner.inner().fetch_metadata(Some(&topic.name), KAFKA_ADMIN_TIMEOUT);
         let metadata = metadata.map_err(|error| self.failed(error))?;
         let Some(found) = metadata.topics().iter().find(|found| found.name() == &*topic.name) else {
             return Ok(None);
         };
         match found.error().map(Code::from) {
-            Some(code) if is_unheard_of(code) => Ok(None),
+            Some(code) if is_unknown_topic(code) => Ok(None),
             Some(code) => Err(self.refused(topic, "describe", code)),
             None => {
                 let partitions = found.partitions();
                 let replication = partitions.iter().map(|partition| partition.replicas().len()).min();
-                Ok(replication.map(|replication| Shape { partitions: partitions.len(), replication }))
+                Ok(replication.map(|replication| TopicLayout { partitions: partitions.len(), replication }))
             }
         }
     }
@@ -109,7 +109,7 @@ impl Cluster for Admin<'_> {
         let described = described.map_err(|error| self.failed(error))?;
         let entries = match described.into_iter().next() {
             None => return Ok(None),
-            Some(Err(code)) if is_unheard_of(code) => return Ok(None),
+            Some(Err(code)) if is_unknown_topic(code) => return Ok(None),
             Some(Err(code)) => return Err(self.refused(topic, "describe", code)),
             Some(Ok(resource)) => resource.entries,
         };
@@ -121,7 +121,7 @@ impl Cluster for Admin<'_> {
 }
 
 /// What a broker says of a topic that it has not heard of yet.
-fn is_unheard_of(code: Code) -> bool {
+fn is_unknown_topic(code: Code) -> bool {
     matches!(code, Code::UnknownTopicOrPartition | Code::LeaderNotAvailable)
 }
 

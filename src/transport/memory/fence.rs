@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::transport::{FailureClass, LaneName, Outcome, Run, TransportError};
+use crate::transport::{FailureClass, KeySequence, LaneName, Outcome, TransportError};
 
 /// One fencing of a lane: of several, only the last counts. A cheap handle.
 #[derive(Debug, Clone)]
@@ -23,15 +23,16 @@ impl Fence {
     }
 
     /// Why a message that arrives now is not taken.
-    pub(super) fn refuses(&self, run: &Run, fences: &HashMap<LaneName, u64>) -> Option<TransportError> {
+    pub(super) fn refuses(&self, run: &KeySequence, fences: &HashMap<LaneName, u64>) -> Option<TransportError> {
         if fences.get(&self.lane) != Some(&self.number) {
-            return Some(TransportError::new(FailureClass::Fenced, Refused::FencedAnew));
+            return Some(TransportError::new(FailureClass::Fenced, FenceError::FencedByLater));
         }
-        (!self.is_open() || run.has_failed()).then(|| TransportError::new(FailureClass::Aborted, Refused::Behind))
+        (!self.is_open() || run.has_failed())
+            .then(|| TransportError::new(FailureClass::Aborted, FenceError::EarlierFailed))
     }
 
     /// Ends with an outage, as a client does that does not know what became of what it sent.
-    pub(super) fn note(&self, outcome: &Outcome) {
+    pub(super) fn observe(&self, outcome: &Outcome) {
         let ends = |class: FailureClass| class.is_outage() || class == FailureClass::Fenced;
         if matches!(outcome, Outcome::Failed(error) if ends(error.class())) {
             self.is_open.store(false, Ordering::Release);
@@ -40,9 +41,9 @@ impl Fence {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum FenceError {
     #[error("the lane was fenced anew")]
-    FencedAnew,
+    FencedByLater,
     #[error("it comes behind one that failed")]
-    Behind,
+    EarlierFailed,
 }

@@ -25,7 +25,7 @@ impl MemoryLane {
 
 impl FencedLane for MemoryLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        for FencedMessage { envelope, receipt, run } in messages {
+        for FencedMessage { envelope, receipt, sequence: run } in messages {
             Inner::take(&self.inner, Sent { envelope, receipt, lane: Some((self.fence.clone(), run)) });
         }
     }

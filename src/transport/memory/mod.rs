@@ -5,7 +5,7 @@ mod fenced;
 mod script;
 mod state;
 
-pub use script::Answer;
+pub use script::ScriptedResponse;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::topic::Topic;
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// use std::time::Duration;
-/// use diesel_outbox::transport::{Answer, FailureClass, MemoryTransport, Transport};
+/// use diesel_outbox::transport::{ScriptedResponse, FailureClass, MemoryTransport, Transport};
 ///
 /// let broker = MemoryTransport::new();
-/// broker.answer_next(2, Answer::Fail(FailureClass::Temporary));
+/// broker.respond_next(2, ScriptedResponse::Fail(FailureClass::Temporary));
 /// broker.go_down();
 /// assert_eq!(broker.probe().await.unwrap_err().class(), FailureClass::Connection);
 /// broker.go_up();
@@ -67,8 +67,8 @@ impl MemoryTransport {
     }
 
     /// How many messages have no outcome yet.
-    pub fn unanswered(&self) -> usize {
-        self.inner.state().unanswered()
+    pub fn in_flight(&self) -> usize {
+        self.inner.state().in_flight()
     }
 
     /// Waits until at least `count` messages are stored, and returns them all.
@@ -78,7 +78,7 @@ impl MemoryTransport {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn wait_for_delivered(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, NotReached> {
+    pub async fn wait_for_delivered(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, WaitTimedOut> {
         self.wait_until(within, |stored| stored.len() >= count).await
     }
 
@@ -93,7 +93,7 @@ impl MemoryTransport {
         &self,
         within: Duration,
         mut reached: impl FnMut(&[Envelope]) -> bool,
-    ) -> Result<Vec<Envelope>, NotReached> {
+    ) -> Result<Vec<Envelope>, WaitTimedOut> {
         let reached = self.inner.wait_until(within, |state| reached(&state.stored)).await;
         self.waited(reached, within)
     }
@@ -102,7 +102,7 @@ impl MemoryTransport {
     ///
     /// # Errors
     /// With what is there, when `within` is over.
-    pub fn wait_for_delivered_blocking(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, NotReached> {
+    pub fn wait_for_delivered_blocking(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, WaitTimedOut> {
         let reached = self.inner.wait_until_blocking(within, |state| state.stored.len() >= count);
         self.waited(reached, within)
     }
@@ -115,31 +115,31 @@ impl MemoryTransport {
     ///
     /// # Cancel safety
     /// Nothing is lost.
-    pub async fn wait_for_sends(&self, count: usize, within: Duration) -> Result<(), NotReached> {
+    pub async fn wait_for_sends(&self, count: usize, within: Duration) -> Result<(), WaitTimedOut> {
         let reached = self.inner.wait_until(within, |state| state.sends >= count).await;
         self.waited(reached, within).map(drop)
     }
 
-    fn waited(&self, reached: bool, within: Duration) -> Result<Vec<Envelope>, NotReached> {
+    fn waited(&self, reached: bool, within: Duration) -> Result<Vec<Envelope>, WaitTimedOut> {
         let stored = self.delivered();
-        if reached { Ok(stored) } else { Err(NotReached { within, stored, sends: self.sends() }) }
+        if reached { Ok(stored) } else { Err(WaitTimedOut { within, stored, sends: self.sends() }) }
     }
 }
 
 /// The script: what becomes of messages. Rules are asked in the order they were given; the first that applies decides.
 impl MemoryTransport {
     /// Answers the next `count` messages that no earlier rule takes.
-    pub fn answer_next(&self, count: usize, answer: Answer) {
+    pub fn respond_next(&self, count: usize, answer: ScriptedResponse) {
         self.inner.state().script.next(count, answer);
     }
 
-    /// Answers every message that `applies`, until [`forget_answers`](Self::forget_answers).
-    pub fn answer_matching(&self, answer: Answer, applies: impl FnMut(&Envelope) -> bool + Send + 'static) {
+    /// Answers every message that `applies`, until [`clear_responses`](Self::clear_responses).
+    pub fn respond_when(&self, answer: ScriptedResponse, applies: impl FnMut(&Envelope) -> bool + Send + 'static) {
         self.inner.state().script.matching(answer, applies);
     }
 
     /// Drops every rule; the broker takes everything again.
-    pub fn forget_answers(&self) {
+    pub fn clear_responses(&self) {
         self.inner.state().script.clear();
     }
 
@@ -210,7 +210,7 @@ impl Transport for MemoryTransport {
         self.inner.is_up()
     }
 
-    fn can_fence(&self) -> bool {
+    fn supports_fencing(&self) -> bool {
         true
     }
 
@@ -221,8 +221,8 @@ impl Transport for MemoryTransport {
     }
 
     async fn flush(&self, within: Duration) -> usize {
-        self.inner.wait_until(within, |state| state.unanswered() == 0).await;
-        self.unanswered()
+        self.inner.wait_until(within, |state| state.in_flight() == 0).await;
+        self.in_flight()
     }
 }
 
@@ -232,7 +232,7 @@ impl fmt::Debug for MemoryTransport {
         f.debug_struct("MemoryTransport")
             .field("stored", &state.stored.len())
             .field("sends", &state.sends)
-            .field("unanswered", &state.unanswered())
+            .field("in_flight", &state.in_flight())
             .field("down", &state.down)
             .finish_non_exhaustive()
     }
@@ -241,7 +241,7 @@ impl fmt::Debug for MemoryTransport {
 /// A wait on a [`MemoryTransport`] ended without what it waited for.
 #[derive(Debug, thiserror::Error)]
 #[error("after {within:?} the broker was handed {sends} messages and stored {}", stored.len())]
-pub struct NotReached {
+pub struct WaitTimedOut {
     /// How long the wait was.
     pub within: Duration,
     /// What was stored by then.

@@ -6,7 +6,7 @@ use crate::transport::FailureClass;
 /// What a [`MemoryTransport`](super::MemoryTransport) does with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum ScriptedResponse {
     /// Stores it and says so.
     Deliver,
     /// Takes nothing: the client's queue is full.
@@ -27,15 +27,19 @@ struct Rule {
     applies: Box<dyn FnMut(&Envelope) -> bool + Send>,
     /// How many more messages it takes; `None` is without end.
     left: Option<usize>,
-    answer: Answer,
+    answer: ScriptedResponse,
 }
 
 impl Script {
-    pub(super) fn next(&mut self, count: usize, answer: Answer) {
+    pub(super) fn next(&mut self, count: usize, answer: ScriptedResponse) {
         self.0.push(Rule { applies: Box::new(|_| true), left: Some(count), answer });
     }
 
-    pub(super) fn matching(&mut self, answer: Answer, applies: impl FnMut(&Envelope) -> bool + Send + 'static) {
+    pub(super) fn matching(
+        &mut self,
+        answer: ScriptedResponse,
+        applies: impl FnMut(&Envelope) -> bool + Send + 'static,
+    ) {
         self.0.push(Rule { applies: Box::new(applies), left: None, answer });
     }
 
@@ -43,10 +47,10 @@ impl Script {
         self.0.clear();
     }
 
-    pub(super) fn answer(&mut self, envelope: &Envelope) -> Answer {
+    pub(super) fn answer(&mut self, envelope: &Envelope) -> ScriptedResponse {
         self.0.retain(|rule| rule.left != Some(0));
         let Some(rule) = self.0.iter_mut().find_map(|rule| (rule.applies)(envelope).then_some(rule)) else {
-            return Answer::Deliver;
+            return ScriptedResponse::Deliver;
         };
         rule.left = rule.left.map(|left| left - 1);
         rule.answer

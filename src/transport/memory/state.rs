@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::fence::Fence;
-use super::script::{Answer, Script};
+use super::script::{Script, ScriptedResponse};
 use crate::limits::MEMORY_DELIVERY_TIMEOUT;
 use crate::message::Envelope;
-use crate::transport::{FailureClass, LaneName, Outcome, Receipt, Run, TransportError};
+use crate::transport::{FailureClass, KeySequence, LaneName, Outcome, Receipt, TransportError};
 
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) envelope: Envelope,
     pub(super) receipt: Receipt,
     /// Through which lane, and as one of which run, where it is a fenced one.
-    pub(super) lane: Option<(Fence, Run)>,
+    pub(super) lane: Option<(Fence, KeySequence)>,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ pub(super) struct State {
     /// On their way for the latency.
     travelling: VecDeque<Sent>,
     /// Never answered. Kept, because a dropped receipt is an answer.
-    silenced: Vec<Sent>,
+    never_answered: Vec<Sent>,
     /// How often each lane was fenced.
     pub(super) fences: HashMap<LaneName, u64>,
 }
@@ -59,15 +59,15 @@ impl Default for State {
             holding: false,
             held: VecDeque::new(),
             travelling: VecDeque::new(),
-            silenced: Vec::new(),
+            never_answered: Vec::new(),
             fences: HashMap::new(),
         }
     }
 }
 
 impl State {
-    pub(super) fn unanswered(&self) -> usize {
-        self.held.len() + self.travelling.len() + self.silenced.len()
+    pub(super) fn in_flight(&self) -> usize {
+        self.held.len() + self.travelling.len() + self.never_answered.len()
     }
 
     fn arrive(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
@@ -90,7 +90,7 @@ impl State {
         let outcome = answered.as_ref().map(|(_, outcome)| outcome);
         if let Some((fence, run)) = lane.filter(|_| !matches!(outcome, Some(Outcome::Delivered))) {
             run.fail();
-            outcome.into_iter().for_each(|outcome| fence.note(outcome));
+            outcome.into_iter().for_each(|outcome| fence.observe(outcome));
         }
         answered
     }
@@ -101,18 +101,18 @@ impl State {
         }
         let Sent { envelope, receipt, lane } = sent;
         let outcome = match self.script.answer(&envelope) {
-            Answer::Deliver => {
+            ScriptedResponse::Deliver => {
                 self.stored.push(envelope);
                 Outcome::Delivered
             }
-            Answer::Busy => Outcome::Busy,
-            Answer::Fail(class) => scripted(class),
-            Answer::StoreThenFail(class) => {
+            ScriptedResponse::Busy => Outcome::Busy,
+            ScriptedResponse::Fail(class) => scripted(class),
+            ScriptedResponse::StoreThenFail(class) => {
                 self.stored.push(envelope);
                 scripted(class)
             }
-            Answer::Silence => {
-                self.silenced.push(Sent { envelope, receipt, lane });
+            ScriptedResponse::Silence => {
+                self.never_answered.push(Sent { envelope, receipt, lane });
                 return None;
             }
         };
@@ -133,13 +133,13 @@ impl Inner {
         let latency = {
             let mut state = this.state();
             state.sends += 1;
-            if state.unanswered() >= state.queue_max {
+            if state.in_flight() >= state.queue_max {
                 drop(state);
-                this.tell();
+                this.notify();
                 if let Some((_, run)) = &sent.lane {
                     run.fail();
                 }
-                return sent.receipt.settle(Outcome::Busy);
+                return sent.receipt.complete(Outcome::Busy);
             }
             if state.latency.is_zero() {
                 drop(state);
@@ -148,7 +148,7 @@ impl Inner {
             state.travelling.push_back(sent);
             state.latency
         };
-        this.tell();
+        this.notify();
         let this = Arc::clone(this);
         // One task a message, each answering the oldest: wake-ups may come in any order, arrivals do not.
         tokio::spawn(async move {
@@ -177,11 +177,11 @@ impl Inner {
     }
 
     fn report(&self, answered: impl IntoIterator<Item = (Receipt, Outcome)>) {
-        answered.into_iter().for_each(|(receipt, outcome)| receipt.settle(outcome));
-        self.tell();
+        answered.into_iter().for_each(|(receipt, outcome)| receipt.complete(outcome));
+        self.notify();
     }
 
-    fn tell(&self) {
+    fn notify(&self) {
         self.changed.notify_waiters();
         self.changed_blocking.notify_all();
     }

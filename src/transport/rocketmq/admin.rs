@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::classify::Trouble;
+use super::classify::CallError;
 use super::client::Client;
-use super::link::Link;
+use super::connection::Connection;
 use super::nodes::Node;
 use crate::transport::{FailureClass, TransportError};
 
@@ -60,7 +60,7 @@ impl RocketMqTopic {
 
 /// A topic that somebody registered.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct TopicSpec {
     pub(super) topic: RocketMqTopic,
     pub(super) create: bool,
 }
@@ -76,13 +76,13 @@ struct Found {
 
 /// Makes or checks the topics on every broker they are to be on. One that is gone is left out where another one answers for the
 /// topic: the name servers list it for a while, and messages go past it.
-pub(super) async fn prepare(client: &Client, wanted: &[Wanted]) -> Result<(), TransportError> {
+pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(), TransportError> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let failed = |trouble: Trouble| trouble.into_outage().error();
-    let (link, masters) = (client.link().await.map_err(failed)?, client.masters().await.map_err(failed)?);
-    let (mut differences, mut gone) = (Vec::new(), HashMap::<Arc<str>, Trouble>::new());
+    let failed = |call_error: CallError| call_error.into_outage().error();
+    let (connection, masters) = (client.connection().await.map_err(failed)?, client.masters().await.map_err(failed)?);
+    let (mut differences, mut gone) = (Vec::new(), HashMap::<Arc<str>, CallError>::new());
     for wanted in wanted {
         let topic = &wanted.topic;
         let is_its = |node: &&Node| topic.cluster.as_ref().is_none_or(|cluster| node.cluster == *cluster);
@@ -96,22 +96,22 @@ pub(super) async fn prepare(client: &Client, wanted: &[Wanted]) -> Result<(), Tr
             if gone.contains_key(&node.name) {
                 continue;
             }
-            match prepare_on(&*link, node, &wire_name, wanted).await.map_err(Trouble::into_outage) {
+            match prepare_on(&*connection, node, &wire_name, wanted).await.map_err(CallError::into_outage) {
                 Ok(difference) => {
                     answers += 1;
                     differences.extend(difference);
                 }
-                Err(trouble) if trouble.class == FailureClass::Connection => {
-                    tracing::warn!(broker = &*node.name, error = %trouble.text, "topics are neither made nor checked on a broker that is gone");
-                    gone.insert(Arc::clone(&node.name), trouble);
+                Err(call_error) if call_error.class == FailureClass::Connection => {
+                    tracing::warn!(broker = &*node.name, error = %call_error.text, "topics are neither made nor checked on a broker that is gone");
+                    gone.insert(Arc::clone(&node.name), call_error);
                 }
-                Err(trouble) => return Err(trouble.error()),
+                Err(call_error) => return Err(call_error.error()),
             }
         }
         if answers == 0
-            && let Some(trouble) = nodes.iter().find_map(|node| gone.get(&node.name))
+            && let Some(call_error) = nodes.iter().find_map(|node| gone.get(&node.name))
         {
-            return Err(trouble.error());
+            return Err(call_error.error());
         }
     }
     match differences.is_empty() {
@@ -122,27 +122,32 @@ pub(super) async fn prepare(client: &Client, wanted: &[Wanted]) -> Result<(), Tr
 
 /// Makes or checks one topic on one broker; returns how it differs there.
 async fn prepare_on(
-    link: &dyn Link,
+    connection: &dyn Connection,
     node: &Node,
     wire_name: &str,
-    wanted: &Wanted,
-) -> Result<Vec<Difference>, Trouble> {
-    let Wanted { topic, create } = wanted;
-    match look(link, node, wire_name).await? {
+    wanted: &TopicSpec,
+) -> Result<Vec<Difference>, CallError> {
+    let TopicSpec { topic, create } = wanted;
+    match read_topic(connection, node, wire_name).await? {
         Some(found) => Ok(compare(topic, node, &found)),
-        None if *create => make(link, node, wire_name, topic).await.map(|()| Vec::new()),
+        None if *create => create_topic_on(connection, node, wire_name, topic).await.map(|()| Vec::new()),
         None => Ok(vec![Difference::new(topic, &node.name, "topic", "to be there", None)]),
     }
 }
 
-async fn look(link: &dyn Link, node: &Node, wire_name: &str) -> Result<Option<Found>, Trouble> {
-    let asked = link.ask(&node.address, GET_TOPIC_CONFIG, &[("topic", wire_name.to_owned())], Vec::new()).await;
+async fn read_topic(connection: &dyn Connection, node: &Node, wire_name: &str) -> Result<Option<Found>, CallError> {
+    let asked = connection.ask(&node.address, GET_TOPIC_CONFIG, &[("topic", wire_name.to_owned())], Vec::new()).await;
     let Some(body) = asked? else { return Ok(None) };
-    let unread = |_| Trouble::new(FailureClass::Topic, "the broker's settings of the topic cannot be read");
+    let unread = |_| CallError::new(FailureClass::Topic, "the broker's settings of the topic cannot be read");
     serde_json::from_slice(&body).map(Some).map_err(unread)
 }
 
-async fn make(link: &dyn Link, node: &Node, wire_name: &str, topic: &RocketMqTopic) -> Result<(), Trouble> {
+async fn create_topic_on(
+    connection: &dyn Connection,
+    node: &Node,
+    wire_name: &str,
+    topic: &RocketMqTopic,
+) -> Result<(), CallError> {
     const QUEUES: u32 = 8;
     let queues = topic.queues.unwrap_or(QUEUES).to_string();
     // A plus adds an attribute to what there is, which is nothing.
@@ -158,7 +163,7 @@ async fn make(link: &dyn Link, node: &Node, wire_name: &str, topic: &RocketMqTop
         ("order", "false".to_owned()),
         ("attributes", attributes.join(",")),
     ];
-    link.ask(&node.address, UPDATE_AND_CREATE_TOPIC, &fields, Vec::new()).await.map(drop)
+    connection.ask(&node.address, UPDATE_AND_CREATE_TOPIC, &fields, Vec::new()).await.map(drop)
 }
 
 fn compare(topic: &RocketMqTopic, node: &Node, found: &Found) -> Vec<Difference> {

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn one_goes_alone_and_none_does_not_go() {
+    fn one_record_is_sent_unbatched_and_none_is_not_sent() {
         assert!(matches!(Content::of(vec![record(b"a", "")]), Some(Content::One(_))));
         assert!(Content::of(Vec::new()).is_none());
     }

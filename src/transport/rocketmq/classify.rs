@@ -3,24 +3,24 @@ use std::time::Duration;
 
 use rocketmq_client_rust::{ClientError, MQClientException, SendStatus};
 
-use super::error::Said;
+use super::error::DescribedError;
 use crate::transport::{FailureClass, TransportError};
 
 /// What went wrong with one call of the client library.
 #[derive(Debug, Clone)]
-pub(super) struct Trouble {
+pub(super) struct CallError {
     pub(super) class: FailureClass,
     pub(super) text: Arc<str>,
-    pub(super) voice: Voice,
+    pub(super) origin: ErrorSource,
 }
 
 /// Who said it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Voice {
+pub(super) enum ErrorSource {
     /// The broker answered, with this code.
     Broker(i32),
     /// Nobody, in the time there was.
-    Nobody,
+    NoResponse,
     /// The client library.
     Client,
 }
@@ -30,21 +30,21 @@ pub(super) const NO_PERMISSION: i32 = 16;
 /// The code of a topic that is not there.
 pub(super) const TOPIC_NOT_EXIST: i32 = 17;
 
-impl Trouble {
+impl CallError {
     pub(super) fn new(class: FailureClass, text: impl Into<Arc<str>>) -> Self {
-        Self { class, text: text.into(), voice: Voice::Client }
+        Self { class, text: text.into(), origin: ErrorSource::Client }
     }
 
     /// A broker's or name server's answer with this code.
     pub(super) fn answered(code: i32) -> Self {
         let (class, name) = of_code(code);
-        Self { class, text: format!("the broker answered {code}, {name}").into(), voice: Voice::Broker(code) }
+        Self { class, text: format!("the broker answered {code}, {name}").into(), origin: ErrorSource::Broker(code) }
     }
 
     /// The call took longer than the client library was given.
-    pub(super) fn overdue(after: Duration) -> Self {
+    pub(super) fn request_timed_out(after: Duration) -> Self {
         let text = format!("the client did not answer within {after:?}").into();
-        Self { class: FailureClass::Temporary, text, voice: Voice::Nobody }
+        Self { class: FailureClass::Temporary, text, origin: ErrorSource::NoResponse }
     }
 
     /// A task of the client library panicked. What it held may be stored, and its state is nothing to build on.
@@ -55,30 +55,31 @@ impl Trouble {
     /// A message that the broker has taken, but not as safely as it was asked to.
     pub(super) fn status(status: SendStatus) -> Self {
         let text = format!("the broker has it, with {status:?}").into();
-        Self { class: FailureClass::Temporary, text, voice: Voice::Broker(0) }
+        Self { class: FailureClass::Temporary, text, origin: ErrorSource::Broker(0) }
     }
 
     /// Whether nobody is known to have heard what was asked.
-    pub(super) fn is_unheard(&self) -> bool {
-        self.voice == Voice::Nobody || (self.voice == Voice::Client && self.class == FailureClass::Connection)
+    pub(super) fn got_no_response(&self) -> bool {
+        self.origin == ErrorSource::NoResponse
+            || (self.origin == ErrorSource::Client && self.class == FailureClass::Connection)
     }
 
     /// The same of one whose whole point was an answer: that there is none is an outage.
     pub(super) fn into_outage(self) -> Self {
-        match (self.voice, self.class) {
-            (Voice::Nobody, _) => Self { class: FailureClass::Connection, ..self },
+        match (self.origin, self.class) {
+            (ErrorSource::NoResponse, _) => Self { class: FailureClass::Connection, ..self },
             // Of a login: no topic was asked for.
-            (Voice::Broker(NO_PERMISSION), _) => Self { class: FailureClass::Authentication, ..self },
+            (ErrorSource::Broker(NO_PERMISSION), _) => Self { class: FailureClass::Authentication, ..self },
             _ => self,
         }
     }
 
     pub(super) fn error(&self) -> TransportError {
-        TransportError::new(self.class, Said(Arc::clone(&self.text)))
+        TransportError::new(self.class, DescribedError(Arc::clone(&self.text)))
     }
 }
 
-impl From<&ClientError> for Trouble {
+impl From<&ClientError> for CallError {
     fn from(error: &ClientError) -> Self {
         let exception = error.source_ref::<MQClientException>().map(MQClientException::response_code);
         if let Some(code) = error.broker_response_code().or(exception.filter(|code| (1..CLIENT_CODES).contains(code))) {
@@ -90,14 +91,14 @@ impl From<&ClientError> for Trouble {
             Some((class, text)) => Self::new(class, text),
             None => {
                 let is_late = descriptor.ends_with(".timed_out") || descriptor.ends_with(".timeout");
-                let voice = if is_late { Voice::Nobody } else { Voice::Client };
-                Self { class: of_descriptor(descriptor), text: format!("the client said {descriptor}").into(), voice }
+                let origin = if is_late { ErrorSource::NoResponse } else { ErrorSource::Client };
+                Self { class: of_descriptor(descriptor), text: format!("the client said {descriptor}").into(), origin }
             }
         }
     }
 }
 
-impl From<ClientError> for Trouble {
+impl From<ClientError> for CallError {
     fn from(error: ClientError) -> Self {
         Self::from(&error)
     }
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     fn class(error: ClientError) -> FailureClass {
-        Trouble::from(error).class
+        CallError::from(error).class
     }
 
     #[test]
@@ -184,14 +185,17 @@ mod tests {
             let exception = MQClientException::new_with_code(code, "a remark".to_owned());
             assert_eq!(class(ClientError::from(exception)), expected, "{code} by the client");
         }
-        let denied = Trouble::from(ClientError::broker_operation_failed("send", 16, ""));
-        assert_eq!((denied.voice, denied.into_outage().class), (Voice::Broker(NO_PERMISSION), Class::Authentication));
-        let late = Trouble::from(ClientError::timeout("send", 3_000));
-        assert_eq!((late.voice, late.into_outage().class), (Voice::Nobody, Class::Connection));
+        let denied = CallError::from(ClientError::broker_operation_failed("send", 16, ""));
+        assert_eq!(
+            (denied.origin, denied.into_outage().class),
+            (ErrorSource::Broker(NO_PERMISSION), Class::Authentication)
+        );
+        let late = CallError::from(ClientError::timeout("send", 3_000));
+        assert_eq!((late.origin, late.into_outage().class), (ErrorSource::NoResponse, Class::Connection));
     }
 
     #[test]
-    fn what_the_client_says_itself_has_its_class() {
+    fn client_errors_have_their_class() {
         use FailureClass as Class;
         let said = [
             (ClientError::timeout("send", 3_000), Class::Temporary),
@@ -211,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broker_echoes_is_not_repeated() {
+    fn echoed_broker_text_is_not_repeated() {
         let error = ClientError::broker_operation_failed("send", 16, "user secret-words is unknown");
-        assert!(!Trouble::from(error).error().to_string().contains("secret-words"));
+        assert!(!CallError::from(error).error().to_string().contains("secret-words"));
     }
 }

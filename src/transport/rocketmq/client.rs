@@ -8,17 +8,17 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
 use super::batch::Content;
-use super::classify::{NO_PERMISSION, Trouble, Voice};
+use super::capacity::Capacity;
+use super::classify::{CallError, ErrorSource, NO_PERMISSION};
 use super::config::RocketMqConfig;
+use super::connection::{Connect, Connection, Fields, GuardedConnection, StoredHalf};
 use super::health::Health;
-use super::line::Entry;
-use super::link::{Fields, Guarded, Kept, Link, Open};
 use super::nodes::{self, Node};
 use super::queues::Queue;
-use super::room::Room;
+use super::send_queue::QueuedMessage;
 use super::topics::Topics;
 use crate::limits::{ROCKETMQ_CALL_SLACK, ROCKETMQ_REPLACE_AFTER};
-use crate::transport::Unanswered;
+use crate::transport::InFlightCounter;
 
 /// What every message of a transport shares.
 pub(super) struct Client {
@@ -26,13 +26,13 @@ pub(super) struct Client {
     /// The library's own runtime. Nothing of it runs on the application's: a call of it that blocks, blocks itself.
     pub(super) runtime: Handle,
     pub(super) health: Health,
-    pub(super) room: Arc<Room>,
-    pub(super) unanswered: Unanswered,
+    pub(super) capacity: Arc<Capacity>,
+    pub(super) in_flight: InFlightCounter,
     pub(super) topics: Topics,
-    open: Open,
-    link: RwLock<Option<Arc<dyn Link>>>,
+    open: Connect,
+    connection: RwLock<Option<Arc<dyn Connection>>>,
     /// Held by whoever opens a link; why that failed last, and when.
-    opening: tokio::sync::Mutex<Option<(Trouble, Instant)>>,
+    opening: tokio::sync::Mutex<Option<(CallError, Instant)>>,
     /// Where each broker is, as the name servers said last.
     addresses: Mutex<HashMap<Arc<str>, String>>,
     /// Which name server is asked first.
@@ -42,16 +42,16 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(config: RocketMqConfig, runtime: Handle, open: Open) -> Self {
+    pub(super) fn new(config: RocketMqConfig, runtime: Handle, open: Connect) -> Self {
         Self {
-            room: Room::new(config.in_flight_max),
+            capacity: Capacity::new(config.in_flight_max),
             config,
             runtime,
             health: Health::default(),
-            unanswered: Unanswered::new(),
+            in_flight: InFlightCounter::new(),
             topics: Topics::default(),
             open,
-            link: RwLock::default(),
+            connection: RwLock::default(),
             opening: tokio::sync::Mutex::default(),
             addresses: Mutex::default(),
             name_server: AtomicUsize::new(0),
@@ -62,44 +62,44 @@ impl Client {
 
     /// The library, begun where it is not. Who waited while it was begun in vain does not begin it once more: the last of many
     /// would wait for all of them.
-    pub(super) async fn link(&self) -> Result<Arc<dyn Link>, Trouble> {
-        if let Some(link) = self.begun() {
-            return Ok(link);
+    pub(super) async fn connection(&self) -> Result<Arc<dyn Connection>, CallError> {
+        if let Some(connection) = self.current() {
+            return Ok(connection);
         }
         let asked_at = Instant::now();
         let mut last_failed = self.opening.lock().await;
-        if let Some(link) = self.begun() {
-            return Ok(link);
+        if let Some(connection) = self.current() {
+            return Ok(connection);
         }
-        if let Some((trouble, at)) = &*last_failed
+        if let Some((call_error, at)) = &*last_failed
             && *at > asked_at
         {
-            return Err(trouble.clone());
+            return Err(call_error.clone());
         }
-        let patience = self.config.request_timeout + ROCKETMQ_CALL_SLACK.min(self.config.request_timeout);
-        match Guarded::open(&self.open, patience).await {
-            Ok(link) => {
-                let link: Arc<dyn Link> = Arc::new(link);
-                *self.link.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&link));
+        let call_timeout = self.config.request_timeout + ROCKETMQ_CALL_SLACK.min(self.config.request_timeout);
+        match GuardedConnection::open(&self.open, call_timeout).await {
+            Ok(connection) => {
+                let connection: Arc<dyn Connection> = Arc::new(connection);
+                *self.connection.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&connection));
                 self.health.replaced();
-                Ok(link)
+                Ok(connection)
             }
-            Err(trouble) => {
-                *last_failed = Some((trouble.clone(), Instant::now()));
-                Err(trouble)
+            Err(call_error) => {
+                *last_failed = Some((call_error.clone(), Instant::now()));
+                Err(call_error)
             }
         }
     }
 
-    fn begun(&self) -> Option<Arc<dyn Link>> {
-        self.link.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn current(&self) -> Option<Arc<dyn Connection>> {
+        self.connection.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends this life of the library; whoever needs it next begins another.
     pub(super) fn replace(&self) {
-        let link = self.link.write().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(link) = link {
-            self.runtime.spawn(async move { link.close().await });
+        let connection = self.connection.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(connection) = connection {
+            self.runtime.spawn(async move { connection.close().await });
         }
         self.health.replaced();
     }
@@ -107,65 +107,71 @@ impl Client {
     /// Over this link, or with this outcome of beginning one.
     pub(super) async fn send(
         &self,
-        link: Result<Arc<dyn Link>, Trouble>,
+        connection: Result<Arc<dyn Connection>, CallError>,
         content: Content,
         topic: &str,
         queue: &Queue,
-    ) -> Result<SendStatus, Trouble> {
-        let sent = match link {
-            Ok(link) => link.send(content, topic, queue).await,
-            Err(trouble) => Err(trouble),
+    ) -> Result<SendStatus, CallError> {
+        let sent = match connection {
+            Ok(connection) => connection.send(content, topic, queue).await,
+            Err(call_error) => Err(call_error),
         };
-        self.heard(sent, queue).await
+        self.record_result(sent, queue).await
     }
 
-    pub(super) async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<Kept, Trouble> {
-        let sent = match self.link().await {
-            Ok(link) => link.send_half(message, topic, queue).await,
-            Err(trouble) => Err(trouble),
+    pub(super) async fn send_half(
+        &self,
+        message: Message,
+        topic: &str,
+        queue: &Queue,
+    ) -> Result<StoredHalf, CallError> {
+        let sent = match self.connection().await {
+            Ok(connection) => connection.send_half(message, topic, queue).await,
+            Err(call_error) => Err(call_error),
         };
-        self.heard(sent, queue).await
+        self.record_result(sent, queue).await
     }
 
     /// What a request to a broker says of that broker.
-    async fn heard<T>(&self, sent: Result<T, Trouble>, queue: &Queue) -> Result<T, Trouble> {
+    async fn record_result<T>(&self, sent: Result<T, CallError>, queue: &Queue) -> Result<T, CallError> {
         match sent {
             Ok(answer) => {
                 self.health.answered(&queue.broker);
                 Ok(answer)
             }
-            Err(trouble) => {
-                let trouble = self.about(trouble, &queue.broker).await;
-                match trouble.voice {
-                    Voice::Broker(_) if !trouble.class.is_outage() => self.health.answered(&queue.broker),
-                    _ => self.health.failed(&queue.broker, &trouble),
+            Err(call_error) => {
+                let call_error = self.diagnose(call_error, &queue.broker).await;
+                match call_error.origin {
+                    ErrorSource::Broker(_) if !call_error.class.is_outage() => self.health.answered(&queue.broker),
+                    _ => self.health.failed(&queue.broker, &call_error),
                 }
-                Err(trouble)
+                Err(call_error)
             }
         }
     }
 
     /// What a failure is about, where that takes another question: a broker that says nothing may be slow or gone, and one
     /// that says no may mean the topic or everything.
-    async fn about(&self, trouble: Trouble, broker: &str) -> Trouble {
-        let is_open = trouble.voice == Voice::Nobody || trouble.voice == Voice::Broker(NO_PERMISSION);
+    async fn diagnose(&self, call_error: CallError, broker: &str) -> CallError {
+        let is_open =
+            call_error.origin == ErrorSource::NoResponse || call_error.origin == ErrorSource::Broker(NO_PERMISSION);
         let address = is_open.then(|| self.address(broker)).flatten();
-        let (Some(address), Some(link)) = (address, self.begun()) else { return trouble };
+        let (Some(address), Some(connection)) = (address, self.current()) else { return call_error };
         let node = Node { name: broker.into(), cluster: String::new(), address };
-        let greeted = timeout(self.config.request_timeout, nodes::greet(&*link, &node, &self.config.group)).await;
+        let greeted = timeout(self.config.request_timeout, nodes::greet(&*connection, &node, &self.config.group)).await;
         match greeted
-            .unwrap_or_else(|_| Err(Trouble::overdue(self.config.request_timeout)))
-            .map_err(Trouble::into_outage)
+            .unwrap_or_else(|_| Err(CallError::request_timed_out(self.config.request_timeout)))
+            .map_err(CallError::into_outage)
         {
             Err(outage) if outage.class.is_outage() => outage,
-            _ => trouble,
+            _ => call_error,
         }
     }
 
     /// The brokers that messages can be sent to.
-    pub(super) async fn masters(&self) -> Result<Vec<Node>, Trouble> {
-        let link = self.link().await?;
-        let masters = nodes::masters(&*link, &self.config.name_servers, &self.name_server).await?;
+    pub(super) async fn masters(&self) -> Result<Vec<Node>, CallError> {
+        let connection = self.connection().await?;
+        let masters = nodes::masters(&*connection, &self.config.name_servers, &self.name_server).await?;
         let mut addresses = self.addresses();
         addresses.extend(masters.iter().map(|node| (Arc::clone(&node.name), node.address.clone())));
         drop(addresses);
@@ -174,7 +180,7 @@ impl Client {
     }
 
     /// Asks for a broker that lets us in.
-    pub(super) async fn probe(&self) -> Result<(), Trouble> {
+    pub(super) async fn probe(&self) -> Result<(), CallError> {
         if self.health.is_broken() {
             self.replace();
         }
@@ -190,22 +196,22 @@ impl Client {
                 *since = Some(Instant::now());
                 self.replace();
             }
-            Err(trouble) => {
+            Err(call_error) => {
                 since.get_or_insert_with(Instant::now);
-                self.health.lost_names(trouble);
+                self.health.name_server_failed(call_error);
             }
         }
         probed
     }
 
-    async fn find_one(&self) -> Result<(), Trouble> {
-        let masters = self.masters().await.map_err(Trouble::into_outage)?;
-        let link = self.link().await?;
+    async fn find_one(&self) -> Result<(), CallError> {
+        let masters = self.masters().await.map_err(CallError::into_outage)?;
+        let connection = self.connection().await?;
         let mut failed = None;
         for node in &masters {
-            match nodes::greet(&*link, node, &self.config.group).await.map_err(Trouble::into_outage) {
+            match nodes::greet(&*connection, node, &self.config.group).await.map_err(CallError::into_outage) {
                 Ok(()) => return Ok(()),
-                Err(trouble) => failed = Some(trouble),
+                Err(call_error) => failed = Some(call_error),
             }
         }
         Err(failed.unwrap_or_else(nodes::none_known))
@@ -215,7 +221,7 @@ impl Client {
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         for topic in self.topics.all() {
-            topic.take().into_iter().for_each(Entry::give_up);
+            topic.take().into_iter().for_each(QueuedMessage::abandon);
         }
     }
 
@@ -225,19 +231,19 @@ impl Client {
 
     /// Asks a broker. Where nobody answers at the address that was read last, and the name servers have another one by now,
     /// it is asked there.
-    pub(super) async fn ask(&self, broker: &str, code: i32, fields: Fields<'_>) -> Result<(), Trouble> {
+    pub(super) async fn ask(&self, broker: &str, code: i32, fields: Fields<'_>) -> Result<(), CallError> {
         let (before, mut failed) = (self.address(broker), None);
         if let Some(address) = &before {
-            match self.link().await?.ask(address, code, fields, Vec::new()).await {
-                Err(trouble) if trouble.is_unheard() => failed = Some(trouble),
+            match self.connection().await?.ask(address, code, fields, Vec::new()).await {
+                Err(call_error) if call_error.got_no_response() => failed = Some(call_error),
                 answer => return answer.map(drop),
             }
         }
         let read = self.masters().await;
         let now = self.address(broker).filter(|now| before.as_ref() != Some(now));
         match (now, failed) {
-            (Some(address), _) => self.link().await?.ask(&address, code, fields, Vec::new()).await.map(drop),
-            (None, Some(trouble)) => Err(trouble),
+            (Some(address), _) => self.connection().await?.ask(&address, code, fields, Vec::new()).await.map(drop),
+            (None, Some(call_error)) => Err(call_error),
             (None, None) => Err(read.err().unwrap_or_else(nodes::none_known)),
         }
     }

@@ -9,8 +9,8 @@ use crate::limits::{
 };
 
 /// What follows upon the group of half messages, and of probes.
-pub(super) const HALF_ENDING: &str = "-half";
-pub(super) const PROBE_ENDING: &str = "-probe";
+pub(super) const HALF_SUFFIX: &str = "-half";
+pub(super) const PROBE_SUFFIX: &str = "-probe";
 
 /// Settings of a [`RocketMqTransport`](super::RocketMqTransport).
 ///
@@ -156,7 +156,7 @@ impl RocketMqConfig {
             }
         }
         // A broker asks the producers of a group about its half messages: another's must not be of ours.
-        if [HALF_ENDING, PROBE_ENDING].iter().any(|ending| self.group.ends_with(ending)) {
+        if [HALF_SUFFIX, PROBE_SUFFIX].iter().any(|ending| self.group.ends_with(ending)) {
             return Err(RocketMqConfigError::Group { given: self.group.clone() });
         }
         if self.credentials.as_ref().is_some_and(|given| given.access_key.is_empty() || given.secret_key.is_empty()) {
@@ -215,7 +215,7 @@ pub enum RocketMqConfigError {
     },
     /// A group that another one's half messages or probes would be in.
     #[error(
-        "the group {given:?} ends in {HALF_ENDING} or {PROBE_ENDING}, as the outbox's own groups beside the given one do"
+        "the group {given:?} ends in {HALF_SUFFIX} or {PROBE_SUFFIX}, as the outbox's own groups beside the given one do"
     )]
     Group {
         /// What was given.
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn invalid_configs_are_refused() {
         let wrong = [
             RocketMqConfig::new(""),
             RocketMqConfig::new("localhost"),

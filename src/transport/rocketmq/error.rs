@@ -4,7 +4,7 @@ use std::time::Duration;
 /// What the client library said, in our words and its codes: its own texts may hold what a broker echoed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Said(pub(super) Arc<str>);
+pub(super) struct DescribedError(pub(super) Arc<str>);
 
 /// What kept a message from being sent, or from being known as stored.
 #[derive(Debug, thiserror::Error)]

@@ -13,17 +13,17 @@ use rocketmq_model::common::message::{MessageConst, MessageTrait};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use super::classify::Trouble;
+use super::classify::CallError;
 use super::client::Client;
-use super::config::{HALF_ENDING, RocketMqConfig, RocketMqConfigError};
+use super::client_lifecycle;
+use super::config::{HALF_SUFFIX, RocketMqConfig, RocketMqConfigError};
+use super::connection::{StoredHalf, call_guarded};
 use super::error::NotSent;
 use super::library::Library;
-use super::life;
-use super::link::{Kept, guarded};
 use super::queues::{self, Queue};
 use super::{record, work};
 use crate::limits::{
-    ROCKETMQ_CHECKS_AT_ONCE_MAX, ROCKETMQ_CHECKS_HELD_MAX, ROCKETMQ_HEARTBEAT, ROCKETMQ_LISTEN_PAUSE,
+    ROCKETMQ_CHECKS_AT_ONCE_MAX, ROCKETMQ_CHECKS_QUEUED_MAX, ROCKETMQ_HEARTBEAT, ROCKETMQ_LISTEN_RETRY_INTERVAL,
     ROCKETMQ_LISTEN_TIMEOUT, ROCKETMQ_ROUTE_INTERVAL,
 };
 use crate::message::{Envelope, MessageId};
@@ -35,16 +35,16 @@ const ROLLBACK: &str = "12";
 
 /// A half message that the broker asks about.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct CheckRequest {
     pub(crate) message_id: MessageId,
     pub(crate) topic: Arc<str>,
 }
 
 /// What the broker is told; `None` where nobody can say yet, and it asks again.
-pub(crate) type Answer = Option<bool>;
+pub(crate) type CheckAnswer = Option<bool>;
 
 /// Answers the broker.
-type Check = Arc<dyn Fn(Asked) -> BoxFuture<'static, Answer> + Send + Sync>;
+type Check = Arc<dyn Fn(CheckRequest) -> BoxFuture<'static, CheckAnswer> + Send + Sync>;
 
 /// Sends half messages, ends them, and answers what the broker asks about them.
 pub(crate) struct HalfProducer {
@@ -63,21 +63,21 @@ type Route = (Arc<[Queue]>, Instant);
 pub(crate) struct HalfSent {
     wire_topic: String,
     broker: Arc<str>,
-    kept: Kept,
+    stored: StoredHalf,
 }
 
 #[cfg(test)]
 impl HalfSent {
     /// One that no broker has.
     pub(crate) fn nowhere() -> Self {
-        let kept = Kept {
+        let stored = StoredHalf {
             status: rocketmq_client_rust::SendStatus::SendOk,
             queue_offset: 0,
             log_offset: 0,
             client_id: String::new(),
             transaction_id: String::new(),
         };
-        Self { wire_topic: "orders".to_owned(), broker: "a".into(), kept }
+        Self { wire_topic: "orders".to_owned(), broker: "a".into(), stored }
     }
 }
 
@@ -91,16 +91,16 @@ impl HalfProducer {
         config.check()?;
         let (library, runtime, clients) = Library::start()?;
         let listener = Listener { check, topics: names(&config, topics), runtime: runtime.clone() };
-        let open = life::opener(Arc::clone(&clients), config.clone());
-        let halves = Self::over(Arc::new(Client::new(config.clone(), runtime.clone(), open)), library);
+        let open = client_lifecycle::connector(Arc::clone(&clients), config.clone());
+        let halves = Self::with_client(Arc::new(Client::new(config.clone(), runtime.clone(), open)), library);
         runtime.spawn(listen(clients, config, halves.group.clone(), Arc::new(listener)));
         Ok(halves)
     }
 
     /// One that sends and tells, and answers nobody.
-    pub(super) fn over(client: Arc<Client>, library: Library) -> Self {
+    pub(super) fn with_client(client: Arc<Client>, library: Library) -> Self {
         // Apart from those that send only: a broker asks any producer of the group, and theirs could not answer.
-        let group = format!("{}{HALF_ENDING}", client.config.group);
+        let group = format!("{}{HALF_SUFFIX}", client.config.group);
         Self { client, group, routes: Mutex::default(), turn: AtomicUsize::new(0), _library: library }
     }
 
@@ -120,7 +120,7 @@ impl HalfProducer {
         if !topic.batches {
             return Err(refused(FailureClass::RecordRefused, NotSent::HalfDelayed { topic: name }));
         }
-        let queues = self.queues(&name, &topic.wire_name).await.map_err(|trouble| trouble.error())?;
+        let queues = self.queues(&name, &topic.wire_name).await.map_err(|call_error| call_error.error())?;
         if queues.is_empty() {
             return Err(refused(FailureClass::Topic, NotSent::NoQueue { topic: name }));
         }
@@ -133,18 +133,18 @@ impl HalfProducer {
         message.put_property(text(MessageConst::PROPERTY_TRANSACTION_PREPARED), text("true"));
         message.put_property(text(MessageConst::PROPERTY_PRODUCER_GROUP), CheetahString::from_slice(&self.group));
         match self.client.send_half(message, &topic.wire_name, queue).await {
-            Ok(kept) => {
-                work::accepted(&self.client, kept.status).map_err(|trouble| trouble.error())?;
-                Ok(HalfSent { wire_topic: topic.wire_name.clone(), broker: Arc::clone(&queue.broker), kept })
+            Ok(stored) => {
+                work::accepted(&self.client, stored.status).map_err(|call_error| call_error.error())?;
+                Ok(HalfSent { wire_topic: topic.wire_name.clone(), broker: Arc::clone(&queue.broker), stored })
             }
-            Err(trouble) => {
+            Err(call_error) => {
                 self.lock_routes().remove(&name);
-                if trouble.class.is_outage() {
+                if call_error.class.is_outage() {
                     // Finds out whether it is the library, which is replaced then.
                     let client = Arc::clone(&self.client);
                     self.client.runtime.spawn(async move { client.probe().await });
                 }
-                Err(trouble.error())
+                Err(call_error.error())
             }
         }
     }
@@ -152,30 +152,30 @@ impl HalfProducer {
     /// Tells the broker what became of it, and waits until it says that it has done what that asks for. A client of
     /// RocketMQ says so without waiting; but only who waits knows that no mark is needed any more.
     pub(crate) async fn end(&self, half: &HalfSent, commits: bool) -> Result<(), TransportError> {
-        let kept = &half.kept;
+        let stored = &half.stored;
         let fields = [
             ("topic", half.wire_topic.clone()),
             ("producerGroup", self.group.clone()),
-            ("tranStateTableOffset", kept.queue_offset.to_string()),
-            ("commitLogOffset", kept.log_offset.to_string()),
+            ("tranStateTableOffset", stored.queue_offset.to_string()),
+            ("commitLogOffset", stored.log_offset.to_string()),
             ("commitOrRollback", if commits { COMMIT } else { ROLLBACK }.to_owned()),
             ("fromTransactionCheck", "false".to_owned()),
-            ("msgId", kept.client_id.clone()),
-            ("transactionId", kept.transaction_id.clone()),
+            ("msgId", stored.client_id.clone()),
+            ("transactionId", stored.transaction_id.clone()),
             ("bname", half.broker.to_string()),
         ];
         let ended = self.client.ask(&half.broker, END_TRANSACTION, &fields).await;
-        ended.map_err(|trouble| trouble.error())
+        ended.map_err(|call_error| call_error.error())
     }
 
-    async fn queues(&self, name: &Arc<str>, wire_topic: &str) -> Result<Arc<[Queue]>, Trouble> {
+    async fn queues(&self, name: &Arc<str>, wire_topic: &str) -> Result<Arc<[Queue]>, CallError> {
         let known = self.lock_routes().get(name).cloned();
         if let Some((queues, read_at)) = known
             && read_at.elapsed() < ROCKETMQ_ROUTE_INTERVAL
         {
             return Ok(queues);
         }
-        let route = self.client.link().await?.route(wire_topic).await?;
+        let route = self.client.connection().await?.route(wire_topic).await?;
         let queues: Arc<[Queue]> = route.map(|route| queues::of(&route)).unwrap_or_default().into();
         if !queues.is_empty() {
             self.lock_routes().insert(Arc::clone(name), (Arc::clone(&queues), Instant::now()));
@@ -210,9 +210,9 @@ async fn listen(clients: Arc<ClientRuntime>, config: RocketMqConfig, group: Stri
                 let _listens = producer;
                 return std::future::pending().await;
             }
-            Err(trouble) => {
-                tracing::warn!(%group, error = %trouble.text, "no broker can ask about half messages yet");
-                sleep(ROCKETMQ_LISTEN_PAUSE).await;
+            Err(call_error) => {
+                tracing::warn!(%group, error = %call_error.text, "no broker can ask about half messages yet");
+                sleep(ROCKETMQ_LISTEN_RETRY_INTERVAL).await;
             }
         }
     }
@@ -223,8 +223,8 @@ async fn open(
     config: &RocketMqConfig,
     group: &str,
     listener: &Arc<Listener>,
-) -> Result<TransactionMQProducer, Trouble> {
-    let (_, mut client) = life::client(config);
+) -> Result<TransactionMQProducer, CallError> {
+    let (_, mut client) = client_lifecycle::client(config);
     let heartbeat = u32::try_from(ROCKETMQ_HEARTBEAT.as_millis()).unwrap_or(u32::MAX);
     client.set_heartbeat_broker_interval(heartbeat);
     client.set_poll_name_server_interval(heartbeat);
@@ -234,25 +234,25 @@ async fn open(
         // It knows no broker but those of its topics.
         .topics(listener.topics.keys().map(String::as_str).collect())
         .check_thread_pool_max_size(ROCKETMQ_CHECKS_AT_ONCE_MAX)
-        .check_request_hold_max(ROCKETMQ_CHECKS_HELD_MAX);
-    if let Some(hook) = life::hook(config) {
+        .check_request_hold_max(ROCKETMQ_CHECKS_QUEUED_MAX);
+    if let Some(hook) = client_lifecycle::hook(config) {
         builder = builder.rpc_hook(hook);
     }
     let mut producer = builder.build();
     producer.set_transaction_listener_arc(Arc::clone(listener) as Arc<dyn TransactionListener>);
     // It looks for its topics one after the other, each by way of name servers that may say nothing.
     let topics = u32::try_from(listener.topics.len()).unwrap_or(u32::MAX);
-    let patience = ROCKETMQ_LISTEN_TIMEOUT.saturating_add(config.request_timeout.saturating_mul(topics));
-    let started = async { Box::pin(producer.start()).await.map_err(Trouble::from) };
-    let started = guarded(Box::pin(started), patience).await;
-    if let Err(trouble) = started {
+    let call_timeout = ROCKETMQ_LISTEN_TIMEOUT.saturating_add(config.request_timeout.saturating_mul(topics));
+    let started = async { Box::pin(producer.start()).await.map_err(CallError::from) };
+    let started = call_guarded(Box::pin(started), call_timeout).await;
+    if let Err(call_error) = started {
         let ended = async {
             Box::pin(producer.shutdown()).await;
             Ok(())
         };
         // It is given up either way; without this it would go on greeting brokers, which would ask it and hear nothing.
-        let _ = guarded(Box::pin(ended), ROCKETMQ_LISTEN_TIMEOUT).await;
-        return Err(trouble);
+        let _ = call_guarded(Box::pin(ended), ROCKETMQ_LISTEN_TIMEOUT).await;
+        return Err(call_error);
     }
     Ok(producer)
 }
@@ -281,7 +281,7 @@ impl TransactionListener for Listener {
         let (Some(message_id), Some(topic)) = (id, self.topics.get(message.topic().as_str())) else {
             return LocalTransactionState::Unknown;
         };
-        let asked = Asked { message_id, topic: Arc::clone(topic) };
+        let asked = CheckRequest { message_id, topic: Arc::clone(topic) };
         match self.runtime.block_on((self.check)(asked)) {
             Some(true) => LocalTransactionState::CommitMessage,
             Some(false) => LocalTransactionState::RollbackMessage,

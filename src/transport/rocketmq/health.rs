@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
-use super::classify::Trouble;
-use super::error::Said;
-use crate::limits::ROCKETMQ_BROKER_REST;
+use super::classify::CallError;
+use super::error::DescribedError;
+use crate::limits::ROCKETMQ_BROKER_BACK_OFF;
 use crate::transport::{FailureClass, TransportError};
 
 /// What is known of the brokers that the used topics are on.
@@ -16,21 +16,21 @@ use crate::transport::{FailureClass, TransportError};
 #[derive(Debug, Default)]
 pub(super) struct Health {
     /// Whether there is anything to forget; keeps the lock out of the way of deliveries.
-    troubled: AtomicBool,
+    has_problem: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// Each broker by name, with what keeps it from answering, and when it did last.
-    brokers: HashMap<Arc<str>, Option<(Trouble, Instant)>>,
+    brokers: HashMap<Arc<str>, Option<(CallError, Instant)>>,
     /// The brokers that each topic was found on last.
     topics: HashMap<Arc<str>, HashSet<Arc<str>>>,
     /// Those of the brokers that the name servers did not list last, and that were not heard since.
     unlisted: HashSet<Arc<str>>,
-    names: Option<Trouble>,
+    names: Option<CallError>,
     /// The client library itself is broken; nothing but another life of it heals that.
-    fatal: Option<Trouble>,
+    fatal: Option<CallError>,
 }
 
 impl Health {
@@ -41,7 +41,7 @@ impl Health {
         state.names = None;
         state.topics.insert(Arc::clone(topic), brokers.map(Arc::clone).collect());
         state.forget_unused();
-        self.keep(&state);
+        self.update_flag(&state);
     }
 
     /// The name servers know no such topic, or no broker that takes messages for it. The last topic keeps its brokers: without
@@ -50,7 +50,7 @@ impl Health {
         let mut state = self.state();
         if state.topics.len() > 1 && state.topics.remove(topic).is_some() {
             state.forget_unused();
-            self.keep(&state);
+            self.update_flag(&state);
         }
     }
 
@@ -68,41 +68,41 @@ impl Health {
 
     /// A broker answered, whatever it was.
     pub(super) fn answered(&self, broker: &str) {
-        if self.troubled.load(Ordering::Acquire) {
+        if self.has_problem.load(Ordering::Acquire) {
             let mut state = self.state();
             state.unlisted.remove(broker);
-            if let Some(trouble) = state.brokers.get_mut(broker) {
-                *trouble = None;
+            if let Some(call_error) = state.brokers.get_mut(broker) {
+                *call_error = None;
             }
-            self.keep(&state);
+            self.update_flag(&state);
         }
     }
 
     /// A call for a broker failed. Of one that was forgotten meanwhile that says nothing.
-    pub(super) fn failed(&self, broker: &str, trouble: &Trouble) {
-        if trouble.class.is_outage() {
+    pub(super) fn failed(&self, broker: &str, call_error: &CallError) {
+        if call_error.class.is_outage() {
             let mut state = self.state();
-            match trouble.class {
-                FailureClass::Fatal => state.fatal = Some(trouble.clone()),
+            match call_error.class {
+                FailureClass::Fatal => state.fatal = Some(call_error.clone()),
                 _ => {
                     if let Some(known) = state.brokers.get_mut(broker) {
-                        *known = Some((trouble.clone(), Instant::now()));
+                        *known = Some((call_error.clone(), Instant::now()));
                     }
                 }
             }
-            self.keep(&state);
+            self.update_flag(&state);
         }
     }
 
     /// The name servers gave no answer that says where a topic is.
-    pub(super) fn lost_names(&self, trouble: &Trouble) {
-        if trouble.class.is_outage() {
+    pub(super) fn name_server_failed(&self, call_error: &CallError) {
+        if call_error.class.is_outage() {
             let mut state = self.state();
-            match trouble.class {
-                FailureClass::Fatal => state.fatal = Some(trouble.clone()),
-                _ => state.names = Some(trouble.clone()),
+            match call_error.class {
+                FailureClass::Fatal => state.fatal = Some(call_error.clone()),
+                _ => state.names = Some(call_error.clone()),
             }
-            self.keep(&state);
+            self.update_flag(&state);
         }
     }
 
@@ -110,45 +110,45 @@ impl Health {
     pub(super) fn recovered(&self) {
         let mut state = self.state();
         state.names = None;
-        state.brokers.values_mut().for_each(|trouble| *trouble = None);
-        self.keep(&state);
+        state.brokers.values_mut().for_each(|call_error| *call_error = None);
+        self.update_flag(&state);
     }
 
     /// The client library began another life.
     pub(super) fn replaced(&self) {
         let mut state = self.state();
         state.fatal = None;
-        self.keep(&state);
+        self.update_flag(&state);
     }
 
     pub(super) fn is_broken(&self) -> bool {
-        self.troubled.load(Ordering::Acquire) && self.state().fatal.is_some()
+        self.has_problem.load(Ordering::Acquire) && self.state().fatal.is_some()
     }
 
     /// Whether a broker did not answer of late. After a while it is tried again: nothing else shows that it is back.
     pub(super) fn is_down(&self, broker: &str) -> bool {
-        let of_late = |(_, at): &(Trouble, Instant)| at.elapsed() < ROCKETMQ_BROKER_REST;
-        self.troubled.load(Ordering::Acquire)
-            && self.state().brokers.get(broker).is_some_and(|trouble| trouble.as_ref().is_some_and(of_late))
+        let of_late = |(_, at): &(CallError, Instant)| at.elapsed() < ROCKETMQ_BROKER_BACK_OFF;
+        self.has_problem.load(Ordering::Acquire)
+            && self.state().brokers.get(broker).is_some_and(|call_error| call_error.as_ref().is_some_and(of_late))
     }
 
     /// Why nothing should be handed to the client now.
     pub(super) fn outage(&self) -> Option<TransportError> {
-        if !self.troubled.load(Ordering::Acquire) {
+        if !self.has_problem.load(Ordering::Acquire) {
             return None;
         }
         let state = self.state();
         let mut brokers = state.brokers.iter();
-        let is_lost = brokers.all(|(broker, trouble)| trouble.is_some() || state.unlisted.contains(broker));
-        let down = state.brokers.values().flatten().map(|(trouble, _)| trouble).next().filter(|_| is_lost);
+        let is_lost = brokers.all(|(broker, call_error)| call_error.is_some() || state.unlisted.contains(broker));
+        let down = state.brokers.values().flatten().map(|(call_error, _)| call_error).next().filter(|_| is_lost);
         let lost = down.or(state.names.as_ref().filter(|_| state.brokers.is_empty()));
-        let trouble = state.fatal.as_ref().or(lost)?;
-        Some(TransportError::new(trouble.class, Said(Arc::clone(&trouble.text))))
+        let call_error = state.fatal.as_ref().or(lost)?;
+        Some(TransportError::new(call_error.class, DescribedError(Arc::clone(&call_error.text))))
     }
 
-    fn keep(&self, state: &State) {
-        let troubled = state.fatal.is_some() || state.names.is_some() || state.brokers.values().any(Option::is_some);
-        self.troubled.store(troubled, Ordering::Release);
+    fn update_flag(&self, state: &State) {
+        let has_problem = state.fatal.is_some() || state.names.is_some() || state.brokers.values().any(Option::is_some);
+        self.has_problem.store(has_problem, Ordering::Release);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -172,18 +172,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_is_when_no_broker_is_left() {
+    fn an_outage_needs_every_broker_to_be_down() {
         let (health, [orders, a, b]) = (Health::default(), ["orders", "a", "b"].map(Arc::<str>::from));
-        let gone = Trouble::new(FailureClass::Connection, "gone");
-        health.lost_names(&gone);
+        let gone = CallError::new(FailureClass::Connection, "gone");
+        health.name_server_failed(&gone);
         assert!(health.outage().is_some(), "no topic can be found");
         health.found(&orders, [&a, &b].into_iter());
         assert!(health.outage().is_none());
         health.failed("a", &gone);
         assert!(health.outage().is_none() && health.is_down("a") && !health.is_down("b"));
-        health.lost_names(&gone);
+        health.name_server_failed(&gone);
         assert!(health.outage().is_none(), "what is known of the topics still holds");
-        health.failed("b", &Trouble::new(FailureClass::Temporary, "slow"));
+        health.failed("b", &CallError::new(FailureClass::Temporary, "slow"));
         assert!(health.outage().is_none());
         health.failed("b", &gone);
         assert_eq!(health.outage().map(|outage| outage.class()), Some(FailureClass::Connection));
@@ -194,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_no_topic_is_on_any_more_is_forgotten() {
+    fn a_broker_without_topics_is_removed() {
         let (health, [orders, bills]) = (Health::default(), ["orders", "bills"].map(Arc::<str>::from));
-        let ([a, b], gone) = (["a", "b"].map(Arc::<str>::from), Trouble::new(FailureClass::Connection, "gone"));
+        let ([a, b], gone) = (["a", "b"].map(Arc::<str>::from), CallError::new(FailureClass::Connection, "gone"));
         health.found(&orders, [&a, &b].into_iter());
         health.found(&bills, [&b].into_iter());
         health.failed("b", &gone);
@@ -213,9 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_left_hides_no_outage_behind_a_topic_that_is_not_read() {
+    fn a_removed_broker_does_not_hide_an_outage() {
         let (health, [orders, audit]) = (Health::default(), ["orders", "audit"].map(Arc::<str>::from));
-        let ([a, b, c], gone) = (["a", "b", "c"].map(Arc::<str>::from), Trouble::new(FailureClass::Connection, "gone"));
+        let ([a, b, c], gone) =
+            (["a", "b", "c"].map(Arc::<str>::from), CallError::new(FailureClass::Connection, "gone"));
         health.found(&audit, [&a, &b].into_iter());
         health.listed([&a, &c].into_iter());
         health.found(&orders, [&a].into_iter());
@@ -231,14 +232,14 @@ mod tests {
         assert!(health.outage().is_none(), "it is back");
         health.recovered();
         health.listed([&c].into_iter());
-        health.lost_names(&gone);
+        health.name_server_failed(&gone);
         assert!(health.outage().is_none(), "what is known of the topics still holds");
     }
 
     #[test]
-    fn a_topic_that_is_gone_keeps_no_broker() {
+    fn a_deleted_topic_keeps_no_broker() {
         let (health, [orders, audit]) = (Health::default(), ["orders", "audit"].map(Arc::<str>::from));
-        let ([a, b], gone) = (["a", "b"].map(Arc::<str>::from), Trouble::new(FailureClass::Connection, "gone"));
+        let ([a, b], gone) = (["a", "b"].map(Arc::<str>::from), CallError::new(FailureClass::Connection, "gone"));
         health.found(&audit, [&a, &b].into_iter());
         health.found(&orders, [&a].into_iter());
         health.failed("a", &gone);
@@ -250,9 +251,9 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_client_is_one_until_it_is_replaced() {
+    fn a_broken_client_stays_broken_until_it_is_replaced() {
         let health = Health::default();
-        health.failed("a", &Trouble::panicked());
+        health.failed("a", &CallError::panicked());
         health.recovered();
         assert_eq!(health.outage().map(|outage| outage.class()), Some(FailureClass::Fatal));
         health.replaced();

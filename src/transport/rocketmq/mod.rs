@@ -2,20 +2,20 @@
 
 mod admin;
 mod batch;
+mod capacity;
 mod classify;
 mod client;
+mod client_lifecycle;
 mod config;
+mod connection;
 mod error;
 mod half;
 mod health;
 mod library;
-mod life;
-mod line;
-mod link;
 mod nodes;
 mod queues;
 mod record;
-mod room;
+mod send_queue;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -23,7 +23,7 @@ mod work;
 
 pub use admin::RocketMqTopic;
 pub use config::{RocketMqConfig, RocketMqConfigError};
-pub(crate) use half::{Answer, Asked, HalfProducer, HalfSent};
+pub(crate) use half::{CheckAnswer, CheckRequest, HalfProducer, HalfSent};
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use self::admin::Wanted;
-use self::classify::Trouble;
+use self::admin::TopicSpec;
+use self::classify::CallError;
 use self::client::Client;
 use self::error::NotSent;
 use self::library::Library;
-use self::line::{Entry, Held};
+use self::send_queue::{PendingReceipt, QueuedMessage};
 use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
 use crate::message::Envelope;
 use crate::topic::Topic;
@@ -70,7 +70,7 @@ use crate::topic::Topic;
 /// the relay's `shutdown` does.
 pub struct RocketMqTransport {
     client: Arc<Client>,
-    topics: Vec<Wanted>,
+    topics: Vec<TopicSpec>,
     _library: Library,
 }
 
@@ -89,7 +89,7 @@ impl RocketMqTransport {
     }
 
     /// Runs what talks to the cluster where its client library does.
-    async fn there<T, F>(&self, run: impl FnOnce(Arc<Client>) -> F) -> Result<T, TransportError>
+    async fn run_on_library_runtime<T, F>(&self, run: impl FnOnce(Arc<Client>) -> F) -> Result<T, TransportError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, TransportError>> + Send + 'static,
@@ -124,9 +124,9 @@ impl Transport for RocketMqTransport {
             ));
         }
         self.probe().await?;
-        let wanted = self.topics.clone();
-        self.there(|client| async move {
-            admin::prepare(&client, &wanted).await?;
+        let specs = self.topics.clone();
+        self.run_on_library_runtime(|client| async move {
+            admin::prepare(&client, &specs).await?;
             for name in &names {
                 work::read(Arc::clone(&client), client.topics.of(name, &client.config)).await;
             }
@@ -149,7 +149,10 @@ impl Transport for RocketMqTransport {
     }
 
     async fn probe(&self) -> Result<(), TransportError> {
-        self.there(|client| async move { client.probe().await.map_err(|trouble: Trouble| trouble.error()) }).await
+        self.run_on_library_runtime(|client| async move {
+            client.probe().await.map_err(|call_error: CallError| call_error.error())
+        })
+        .await
     }
 
     fn outage(&self) -> Option<FailureClass> {
@@ -157,7 +160,7 @@ impl Transport for RocketMqTransport {
     }
 
     async fn flush(&self, within: Duration) -> usize {
-        self.client.unanswered.none_within(within).await
+        self.client.in_flight.wait_until_none(within).await
     }
 }
 
@@ -167,12 +170,12 @@ fn hand_over(client: &Arc<Client>, messages: Vec<(Envelope, Receipt)>) {
     let mut entries = Vec::with_capacity(messages.len());
     for (envelope, receipt) in messages {
         if let Some(outage) = client.health.outage() {
-            receipt.settle(Outcome::Failed(outage));
-        } else if let Some(place) = client.room.enter() {
-            let held = Held { receipt: receipt.counted_by(&client.unanswered), place };
-            entries.push(Entry { envelope, held, handed_at });
+            receipt.complete(Outcome::Failed(outage));
+        } else if let Some(permit) = client.capacity.enter() {
+            let held = PendingReceipt { receipt: receipt.tracked_by(&client.in_flight), permit };
+            entries.push(QueuedMessage { envelope, held, handed_at });
         } else {
-            receipt.settle(Outcome::Busy);
+            receipt.complete(Outcome::Busy);
         }
     }
     work::hand_over(client, entries);
@@ -195,7 +198,7 @@ impl fmt::Debug for RocketMqTransport {
 #[derive(Debug)]
 pub struct RocketMqTransportBuilder {
     config: RocketMqConfig,
-    topics: Vec<Wanted>,
+    topics: Vec<TopicSpec>,
 }
 
 impl RocketMqTransportBuilder {
@@ -203,7 +206,7 @@ impl RocketMqTransportBuilder {
     /// [checked](Self::check_topic). A broker that is gone meanwhile is left out, as long as another one answers.
     #[must_use]
     pub fn create_topic(mut self, topic: RocketMqTopic) -> Self {
-        self.topics.push(Wanted { topic, create: true });
+        self.topics.push(TopicSpec { topic, create: true });
         self
     }
 
@@ -211,7 +214,7 @@ impl RocketMqTransportBuilder {
     /// error lists every difference.
     #[must_use]
     pub fn check_topic(mut self, topic: RocketMqTopic) -> Self {
-        self.topics.push(Wanted { topic, create: false });
+        self.topics.push(TopicSpec { topic, create: false });
         self
     }
 
@@ -223,7 +226,7 @@ impl RocketMqTransportBuilder {
         let Self { config, topics } = self;
         config.check()?;
         let (library, runtime, clients) = Library::start()?;
-        let open = life::opener(clients, config.clone());
+        let open = client_lifecycle::connector(clients, config.clone());
         let client = Arc::new(Client::new(config, runtime, open));
         Ok(RocketMqTransport { client, topics, _library: library })
     }

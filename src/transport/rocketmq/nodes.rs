@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
 
-use super::classify::Trouble;
-use super::config::PROBE_ENDING;
-use super::link::Link;
+use super::classify::CallError;
+use super::config::PROBE_SUFFIX;
+use super::connection::Connection;
 use crate::transport::FailureClass;
 
 const GET_BROKER_CLUSTER_INFO: i32 = 106;
@@ -38,44 +38,48 @@ struct Broker {
 /// The masters that the first name server knows that knows any: one that has just begun has heard of none yet. None where
 /// those that answer know none. Begins with the one at `first`, and leaves there which to begin with the next time: the one that
 /// knew them, or the one behind the last that was asked in vain, also where whoever waits gives up.
-pub(super) async fn masters(link: &dyn Link, name_servers: &str, first: &AtomicUsize) -> Result<Vec<Node>, Trouble> {
+pub(super) async fn masters(
+    connection: &dyn Connection,
+    name_servers: &str,
+    first: &AtomicUsize,
+) -> Result<Vec<Node>, CallError> {
     let (mut answered, mut failed) = (false, None);
     let servers: Vec<&str> = name_servers.split(';').collect();
     let begin = first.load(Ordering::Relaxed);
     for at in (begin..begin + servers.len()).map(|at| at % servers.len()) {
         first.store(at + 1, Ordering::Relaxed);
-        let asked = link.ask(servers[at], GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await;
+        let asked = connection.ask(servers[at], GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await;
         match asked.and_then(|body| parse(&String::from_utf8_lossy(&body.unwrap_or_default()))) {
             Ok(none) if none.is_empty() => answered = true,
             Ok(nodes) => {
                 first.store(at, Ordering::Relaxed);
                 return Ok(nodes);
             }
-            Err(trouble) => failed = Some(trouble),
+            Err(call_error) => failed = Some(call_error),
         }
     }
     match failed.filter(|_| !answered) {
-        Some(trouble) => Err(trouble.into_outage()),
+        Some(call_error) => Err(call_error.into_outage()),
         None => Ok(Vec::new()),
     }
 }
 
 /// Says hello to a broker as any client does, in a group of its own: the request that needs no right but to be let in.
-pub(super) async fn greet(link: &dyn Link, node: &Node, group: &str) -> Result<(), Trouble> {
+pub(super) async fn greet(connection: &dyn Connection, node: &Node, group: &str) -> Result<(), CallError> {
     let body = serde_json::json!({
-        "clientID": format!("{group}{PROBE_ENDING}"),
-        "producerDataSet": [{ "groupName": format!("{group}{PROBE_ENDING}") }],
+        "clientID": format!("{group}{PROBE_SUFFIX}"),
+        "producerDataSet": [{ "groupName": format!("{group}{PROBE_SUFFIX}") }],
         "consumerDataSet": [],
     });
-    link.ask(&node.address, HEART_BEAT, &[], body.to_string().into_bytes()).await.map(drop)
+    connection.ask(&node.address, HEART_BEAT, &[], body.to_string().into_bytes()).await.map(drop)
 }
 
-pub(super) fn none_known() -> Trouble {
-    Trouble::new(FailureClass::Connection, "the name servers know no broker")
+pub(super) fn none_known() -> CallError {
+    CallError::new(FailureClass::Connection, "the name servers know no broker")
 }
 
-fn parse(text: &str) -> Result<Vec<Node>, Trouble> {
-    let unread = |_| Trouble::new(FailureClass::Temporary, "the name server's list of brokers cannot be read");
+fn parse(text: &str) -> Result<Vec<Node>, CallError> {
+    let unread = |_| CallError::new(FailureClass::Temporary, "the name server's list of brokers cannot be read");
     let clusters: Clusters = serde_json::from_str(&with_quoted_names(text)).map_err(unread)?;
     let node = |(name, broker): (String, Broker)| {
         let address = broker.broker_addrs.get("0")?.clone();

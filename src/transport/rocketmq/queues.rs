@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_where_the_java_client_puts_them() {
+    fn keys_are_hashed_as_by_the_java_client() {
         // By String.hashCode: 0, 97, -1739336029, 954925063, the smallest number there is, and 1129459.
         let keys = ["", "a", "The quick brown fox", "message", "polygenelubricants", "订单"];
         assert_eq!(keys.map(|key| index_of(key, 4)), [0, 1, 1, 3, 0, 3]);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_property_can_hold_is_told_whole() {
+    fn headers_that_fit_no_property_are_sent_unchanged() {
         let config = RocketMqConfig::new("a:1");
         let cases: [(&str, &[u8]); 9] = [
             ("bytes", &[0xff]),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delayed_message_says_when_it_was_to_be_sent() {
+    fn a_delayed_message_has_its_due_time_header() {
         let (config, mut envelope) = (RocketMqConfig::new("a:1"), envelope());
         assert_eq!(held(&envelope, &config, header::DELIVER_AT), None);
         envelope.deliver_at = Some(SystemTime::UNIX_EPOCH + Duration::from_millis(5_678));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_brokers_take_by_themselves_is_sent_and_no_more() {
+    fn messages_within_the_limits_of_brokers_are_sent() {
         let (config, mut most) = (RocketMqConfig::new("a:1"), envelope());
         most.payload = Some(vec![b'x'; ROCKETMQ_MESSAGE_BYTES_MAX]);
         assert!(of(most.clone(), &config).is_ok());
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_broker_would_refuse_is_not_sent() {
+    fn invalid_messages_are_not_sent() {
         let config = RocketMqConfig::new("a:1").message_bytes_max(10);
         let mut large = envelope();
         large.payload = Some(vec![b'x'; 11]);

@@ -13,16 +13,16 @@ use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 use tokio::runtime::Handle;
 
 use super::batch::Content;
-use super::link::{Fields, Kept, Link, Open};
+use super::connection::{Connect, Connection, Fields, StoredHalf};
 use super::queues::Queue;
 use super::*;
-use crate::clock::wall_now;
+use crate::clock::system_now;
 use crate::limits::{
-    ROCKETMQ_BROKER_REST, ROCKETMQ_REPLACE_AFTER, ROCKETMQ_ROUTE_INTERVAL, ROCKETMQ_ROUTE_INTERVAL_MIN,
+    ROCKETMQ_BROKER_BACK_OFF, ROCKETMQ_REPLACE_AFTER, ROCKETMQ_ROUTE_INTERVAL, ROCKETMQ_ROUTE_INTERVAL_MIN,
 };
 use crate::message::MessageId;
 use crate::store::RowKey;
-use crate::transport::{ReceiptSink, Unanswered};
+use crate::transport::{InFlightCounter, ReceiptSink};
 
 /// How a life answers to messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,34 +48,34 @@ enum Asking {
 struct Scripted(Sending, Asking);
 
 #[async_trait]
-impl Link for Scripted {
-    async fn send(&self, _content: Content, _topic: &str, queue: &Queue) -> Result<SendStatus, Trouble> {
+impl Connection for Scripted {
+    async fn send(&self, _content: Content, _topic: &str, queue: &Queue) -> Result<SendStatus, CallError> {
         match self.0 {
-            Sending::SecondIsGone if &*queue.broker == "b" => Err(Trouble::new(FailureClass::Connection, "gone")),
+            Sending::SecondIsGone if &*queue.broker == "b" => Err(CallError::new(FailureClass::Connection, "gone")),
             Sending::SecondIsGone => Ok(SendStatus::SendOk),
             Sending::Takes => Ok(SendStatus::SendOk),
             Sending::Panics => panic!("of the client library"),
             Sending::Hangs => std::future::pending().await,
-            Sending::Answers(code) => Err(Trouble::answered(code)),
+            Sending::Answers(code) => Err(CallError::answered(code)),
             Sending::Half(status) => Ok(status),
         }
     }
 
-    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<Kept, Trouble> {
+    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<StoredHalf, CallError> {
         unreachable!("no half message is sent here")
     }
 
-    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
+    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, CallError> {
         assert_ne!(self.1, Asking::Panics, "of the client library");
         let names = if self.0 == Sending::SecondIsGone { &["a", "b"][..] } else { &["a"] };
         Ok(Some(route_of(names)))
     }
 
-    async fn ask(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, Trouble> {
+    async fn ask(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
         const HEART_BEAT: i32 = 34;
         match self.1 {
             Asking::Hangs if code == HEART_BEAT => std::future::pending().await,
-            Asking::Denies if code == HEART_BEAT => Err(Trouble::answered(16)),
+            Asking::Denies if code == HEART_BEAT => Err(CallError::answered(16)),
             _ => {
                 let list = r#"{"brokerAddrTable":{"a":{"brokerAddrs":{0:"127.0.0.1:1"},"cluster":"one"}}}"#;
                 Ok(Some(list.as_bytes().to_vec()))
@@ -97,33 +97,33 @@ fn route_of(names: &[&str]) -> TopicRouteData {
 }
 
 #[derive(Default)]
-struct Seen {
+struct RecordingSink {
     outcomes: std::sync::Mutex<Vec<Option<FailureClass>>>,
-    unanswered: Unanswered,
+    in_flight: InFlightCounter,
 }
 
-impl ReceiptSink for Seen {
-    fn settle(&self, _row: RowKey, outcome: Outcome) {
+impl ReceiptSink for RecordingSink {
+    fn complete(&self, _row: RowKey, outcome: Outcome) {
         let class = match outcome {
             Outcome::Delivered => None,
-            Outcome::Busy => unreachable!("there is room"),
+            Outcome::Busy => unreachable!("there is capacity"),
             Outcome::Failed(error) => Some(error.class()),
         };
         self.outcomes.lock().expect("no panic").push(class);
     }
 }
 
-impl Seen {
+impl RecordingSink {
     /// Hands messages over and waits for their outcomes: each one, once.
     async fn after(self: &Arc<Self>, client: &Arc<Client>, count: usize) -> Vec<Option<FailureClass>> {
         for id in 0..count {
-            let mut envelope = Envelope::new(MessageId::new(), "orders".into(), wall_now());
+            let mut envelope = Envelope::new(MessageId::new(), "orders".into(), system_now());
             envelope.key = Some(format!("key-{}", id % 5));
             let row = RowKey { id: i64::try_from(id).expect("few"), message_id: envelope.message_id };
-            let receipt = Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>).counted_by(&self.unanswered);
+            let receipt = Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>).tracked_by(&self.in_flight);
             hand_over(client, vec![(envelope, receipt)]);
         }
-        let left = self.unanswered.none_within(client.config.delivery_timeout).await;
+        let left = self.in_flight.wait_until_none(client.config.delivery_timeout).await;
         let outcomes = std::mem::take(&mut *self.outcomes.lock().expect("no panic"));
         assert_eq!((left, outcomes.len()), (0, count), "one outcome each, in time");
         outcomes
@@ -141,17 +141,17 @@ fn client(lives: &'static [(Sending, Asking)]) -> Arc<Client> {
 
 fn client_with(lives: &'static [(Sending, Asking)], config: RocketMqConfig) -> Arc<Client> {
     let begun = AtomicUsize::new(0);
-    let open: Open = Box::new(move || {
+    let open: Connect = Box::new(move || {
         let (sending, asking) = lives[begun.fetch_add(1, Ordering::Relaxed).min(lives.len() - 1)];
-        Box::pin(async move { Ok(Arc::new(Scripted(sending, asking)) as Arc<dyn Link>) })
+        Box::pin(async move { Ok(Arc::new(Scripted(sending, asking)) as Arc<dyn Connection>) })
     });
     Arc::new(Client::new(config, Handle::current(), open))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_the_outcome_of_what_it_held_and_ends_the_client() {
+async fn a_panic_fails_the_held_messages_and_ends_the_client() {
     let client = client(&[(Sending::Panics, Asking::Answers), (Sending::Takes, Asking::Answers)]);
-    let seen = Arc::<Seen>::default();
+    let seen = Arc::<RecordingSink>::default();
     assert_eq!(seen.after(&client, 300).await, [Some(FailureClass::Fatal); 300]);
     assert_eq!(client.health.outage().map(|outage| outage.class()), Some(FailureClass::Fatal));
     client.probe().await.expect("another life");
@@ -159,39 +159,39 @@ async fn a_panic_is_the_outcome_of_what_it_held_and_ends_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_a_topic_is_looked_up_keeps_no_message() {
+async fn a_panic_during_a_topic_lookup_returns_the_messages() {
     let client = client(&[(Sending::Takes, Asking::Panics), (Sending::Takes, Asking::Answers)]);
-    let seen = Arc::<Seen>::default();
+    let seen = Arc::<RecordingSink>::default();
     assert_eq!(seen.after(&client, 10).await, [Some(FailureClass::Fatal); 10]);
     client.probe().await.expect("another life");
     assert_eq!(seen.after(&client, 10).await, [None; 10]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_is_an_outage_only_where_nobody_answers() {
-    let seen = Arc::<Seen>::default();
+async fn a_lost_response_is_an_outage_only_if_no_broker_responds() {
+    let seen = Arc::<RecordingSink>::default();
     let slow = client(&[(Sending::Hangs, Asking::Answers)]);
     assert_eq!(seen.after(&slow, 3_000).await, [Some(FailureClass::Temporary); 3_000]);
     assert!(slow.health.outage().is_none());
     let gone = client(&[(Sending::Hangs, Asking::Hangs)]);
     assert_eq!(seen.after(&gone, 3_000).await, [Some(FailureClass::Connection); 3_000]);
-    assert_eq!(gone.probe().await.map_err(|trouble| trouble.class), Err(FailureClass::Connection));
+    assert_eq!(gone.probe().await.map_err(|call_error| call_error.class), Err(FailureClass::Connection));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_broker_that_is_gone_is_no_outage_while_another_takes_messages() {
-    let (client, seen) = (client(&[(Sending::SecondIsGone, Asking::Answers)]), Arc::<Seen>::default());
+    let (client, seen) = (client(&[(Sending::SecondIsGone, Asking::Answers)]), Arc::<RecordingSink>::default());
     let outcomes = seen.after(&client, 300).await;
     assert!(outcomes.contains(&None) && outcomes.contains(&Some(FailureClass::Temporary)), "{outcomes:?}");
     assert!(outcomes.iter().all(|class| class.is_none_or(|class| !class.is_outage())), "{outcomes:?}");
     assert!(client.health.outage().is_none() && client.health.is_down("b"));
-    tokio::time::advance(ROCKETMQ_BROKER_REST).await;
+    tokio::time::advance(ROCKETMQ_BROKER_BACK_OFF).await;
     assert!(!client.health.is_down("b"), "it is tried again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_permission_is_the_logins_or_the_topics() {
-    let seen = Arc::<Seen>::default();
+async fn a_missing_permission_concerns_the_login_or_the_topic() {
+    let seen = Arc::<RecordingSink>::default();
     let stranger = client(&[(Sending::Answers(16), Asking::Denies)]);
     assert_eq!(seen.after(&stranger, 10).await, [Some(FailureClass::Authentication); 10]);
     let known = client(&[(Sending::Answers(16), Asking::Answers)]);
@@ -199,8 +199,8 @@ async fn no_permission_is_the_logins_or_the_topics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_safe_is_not_delivered() {
-    let seen = Arc::<Seen>::default();
+async fn unreplicated_messages_are_not_delivered() {
+    let seen = Arc::<RecordingSink>::default();
     for status in [SendStatus::FlushDiskTimeout, SendStatus::FlushSlaveTimeout, SendStatus::SlaveNotAvailable] {
         let lives: &'static [_] = Box::leak(Box::new([(Sending::Half(status), Asking::Answers)]));
         assert_eq!(seen.after(&client(lives), 1).await, [Some(FailureClass::Temporary)], "{status:?}");
@@ -212,14 +212,14 @@ async fn what_is_not_safe_is_not_delivered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_is_given_up_at_the_end() {
-    let (client, seen) = (client(&[(Sending::Hangs, Asking::Hangs)]), Arc::<Seen>::default());
+async fn waiting_messages_are_abandoned_at_shutdown() {
+    let (client, seen) = (client(&[(Sending::Hangs, Asking::Hangs)]), Arc::<RecordingSink>::default());
     let closes = async {
-        while seen.unanswered.count() < 3_000 {
+        while seen.in_flight.count() < 3_000 {
             tokio::task::yield_now().await;
         }
         client.close();
-        client.room.taken()
+        client.capacity.taken()
     };
     let (outcomes, in_request) = tokio::join!(seen.after(&client, 3_000), closes);
     let given_up = outcomes.iter().filter(|class| **class == Some(FailureClass::Temporary)).count();
@@ -228,7 +228,7 @@ async fn what_waits_is_given_up_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_queues_of_a_topic_are_read_again_now_and_then_and_soon_where_one_failed() {
+async fn topic_routes_are_refreshed_periodically_and_after_a_failure() {
     let (client, moment) = (client(&[(Sending::Takes, Asking::Answers)]), Duration::from_millis(1));
     let topic = client.topics.of(&"orders".into(), &client.config);
     let wants_read = || topic.hand_over(Vec::new(), &client.health).reads;
@@ -236,9 +236,9 @@ async fn the_queues_of_a_topic_are_read_again_now_and_then_and_soon_where_one_fa
     assert!(wants_read() && !wants_read(), "they are not known, and looked for once");
     read();
     tokio::time::advance(ROCKETMQ_ROUTE_INTERVAL_MIN - moment).await;
-    assert!(!topic.suspect());
+    assert!(!topic.request_refresh());
     tokio::time::advance(moment).await;
-    assert!(topic.suspect() && !topic.suspect());
+    assert!(topic.request_refresh() && !topic.request_refresh());
     read();
     tokio::time::advance(ROCKETMQ_ROUTE_INTERVAL - moment).await;
     assert!(!wants_read());
@@ -247,7 +247,7 @@ async fn the_queues_of_a_topic_are_read_again_now_and_then_and_soon_where_one_fa
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_library_that_does_not_find_back_is_replaced_after_a_while() {
+async fn a_client_library_that_does_not_recover_is_replaced() {
     let client = client(&[(Sending::Takes, Asking::Denies), (Sending::Takes, Asking::Answers)]);
     let (began, probe_interval) = (Instant::now(), Duration::from_secs(1));
     while client.probe().await.is_err() {
@@ -258,18 +258,18 @@ async fn a_library_that_does_not_find_back_is_replaced_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_beginning_that_hangs_is_waited_for_once() {
+async fn a_hanging_connect_is_waited_for_once() {
     let begun = AtomicUsize::new(0);
-    let open: Open = Box::new(move || {
+    let open: Connect = Box::new(move || {
         let is_first = begun.fetch_add(1, Ordering::Relaxed) == 0;
         Box::pin(async move {
             if !is_first {
                 std::future::pending::<()>().await;
             }
-            Ok(Arc::new(Scripted(Sending::Takes, Asking::Answers)) as Arc<dyn Link>)
+            Ok(Arc::new(Scripted(Sending::Takes, Asking::Answers)) as Arc<dyn Connection>)
         })
     });
-    let (client, seen) = (Arc::new(Client::new(config(), Handle::current(), open)), Arc::<Seen>::default());
+    let (client, seen) = (Arc::new(Client::new(config(), Handle::current(), open)), Arc::<RecordingSink>::default());
     assert_eq!(seen.after(&client, 300).await, [None; 300], "on each of the queues");
     client.replace();
     let began = Instant::now();

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::config::RocketMqConfig;
 use super::health::Health;
-use super::line::{Entry, Line};
 use super::queues::{self, Queue};
+use super::send_queue::{QueuedMessage, SendQueue};
 use crate::limits::{ROCKETMQ_ROUTE_INTERVAL, ROCKETMQ_ROUTE_INTERVAL_MIN, ROCKETMQ_TOPIC_CHARS_MAX};
 
 /// The topics that messages were handed over for.
@@ -29,12 +29,12 @@ pub(super) struct Topic {
 #[derive(Default)]
 struct State {
     /// One for each queue; none while they are not known.
-    lines: Vec<Arc<Line>>,
+    send_queues: Vec<Arc<SendQueue>>,
     /// Those of queues that are not used now, as long as something is left in them: a queue that comes back keeps its line,
     /// or two requests would be on their way to it.
-    left: Vec<Arc<Line>>,
+    left: Vec<Arc<SendQueue>>,
     /// What came meanwhile, in order.
-    waiting: Vec<Entry>,
+    waiting: Vec<QueuedMessage>,
     read_at: Option<Instant>,
     is_read: bool,
 }
@@ -42,7 +42,7 @@ struct State {
 /// What handing messages over leaves to do.
 pub(super) struct Next {
     /// The lines without a worker.
-    pub(super) starts: Vec<Arc<Line>>,
+    pub(super) starts: Vec<Arc<SendQueue>>,
     /// Whether the queues are to be read.
     pub(super) reads: bool,
 }
@@ -76,33 +76,38 @@ impl Topic {
     }
 
     /// Puts messages behind the others of their queues; under one lock, so that the order of the calls is that of the lines.
-    pub(super) fn hand_over(&self, entries: Vec<Entry>, health: &Health) -> Next {
+    pub(super) fn hand_over(&self, entries: Vec<QueuedMessage>, health: &Health) -> Next {
         let mut state = self.state();
-        if state.lines.is_empty() {
+        if state.send_queues.is_empty() {
             state.waiting.extend(entries);
             return Next { starts: Vec::new(), reads: !std::mem::replace(&mut state.is_read, true) };
         }
-        let starts = self.line_up(&state.lines, entries, health);
+        let starts = self.enqueue(&state.send_queues, entries, health);
         let is_old = state.read_at.is_none_or(|at| at.elapsed() >= ROCKETMQ_ROUTE_INTERVAL);
         let reads = is_old && !std::mem::replace(&mut state.is_read, true);
         Next { starts, reads }
     }
 
     /// Puts messages in these lines; returns those without a worker.
-    fn line_up(&self, lines: &[Arc<Line>], entries: Vec<Entry>, health: &Health) -> Vec<Arc<Line>> {
+    fn enqueue(
+        &self,
+        send_queues: &[Arc<SendQueue>],
+        entries: Vec<QueuedMessage>,
+        health: &Health,
+    ) -> Vec<Arc<SendQueue>> {
         let mut starts = Vec::new();
         for entry in entries {
-            if let Some(line) = self.choose(lines, &entry, health)
-                && line.push(entry)
+            if let Some(send_queue) = self.choose(send_queues, &entry, health)
+                && send_queue.push(entry)
             {
-                starts.push(line);
+                starts.push(send_queue);
             }
         }
         starts
     }
 
     /// Wants the queues to be read again soon, because one of them failed. Says whether to begin.
-    pub(super) fn suspect(&self) -> bool {
+    pub(super) fn request_refresh(&self) -> bool {
         let mut state = self.state();
         let is_old = state.read_at.is_none_or(|at| at.elapsed() >= ROCKETMQ_ROUTE_INTERVAL_MIN);
         is_old && !std::mem::replace(&mut state.is_read, true)
@@ -110,24 +115,27 @@ impl Topic {
 
     /// Takes what the name servers say, and the messages that waited for it; returns the lines without a worker. A queue
     /// that was there keeps its line, and what waits in one that is gone still goes its way.
-    pub(super) fn found(&self, queues: Vec<Queue>, health: &Health) -> Vec<Arc<Line>> {
+    pub(super) fn found(&self, queues: Vec<Queue>, health: &Health) -> Vec<Arc<SendQueue>> {
         let mut state = self.state();
-        let mut known = std::mem::take(&mut state.lines);
+        let mut known = std::mem::take(&mut state.send_queues);
         known.append(&mut state.left);
-        let line =
-            |queue: Queue| known.iter().find(|line| line.queue == queue).map_or_else(|| Line::new(queue), Arc::clone);
-        let lines: Vec<_> = queues.into_iter().map(line).collect();
-        known.retain(|line| !line.is_idle() && !lines.iter().any(|used| Arc::ptr_eq(used, line)));
+        let send_queue = |queue: Queue| {
+            known.iter().find(|send_queue| send_queue.queue == queue).map_or_else(|| SendQueue::new(queue), Arc::clone)
+        };
+        let send_queues: Vec<_> = queues.into_iter().map(send_queue).collect();
+        known.retain(|send_queue| {
+            !send_queue.is_idle() && !send_queues.iter().any(|used| Arc::ptr_eq(used, send_queue))
+        });
         state.left = known;
-        let starts = self.line_up(&lines, std::mem::take(&mut state.waiting), health);
-        state.lines = lines;
+        let starts = self.enqueue(&send_queues, std::mem::take(&mut state.waiting), health);
+        state.send_queues = send_queues;
         state.read_at = Some(Instant::now());
         state.is_read = false;
         starts
     }
 
     /// Reading said nothing that can be used: what was known is kept; the messages that waited for it are returned.
-    pub(super) fn not_found(&self) -> Vec<Entry> {
+    pub(super) fn not_found(&self) -> Vec<QueuedMessage> {
         let mut state = self.state();
         state.is_read = false;
         state.read_at = Some(Instant::now());
@@ -138,27 +146,27 @@ impl Topic {
     pub(super) fn forget(&self) {
         let mut state = self.state();
         // What waits in the lines keeps its place there: the worker that heard it goes on with them.
-        let lines = std::mem::take(&mut state.lines);
-        state.left.extend(lines);
+        let send_queues = std::mem::take(&mut state.send_queues);
+        state.left.extend(send_queues);
         state.read_at = None;
     }
 
     /// Everything that waits, to be dropped.
-    pub(super) fn take(&self) -> Vec<Entry> {
+    pub(super) fn take(&self) -> Vec<QueuedMessage> {
         let mut state = self.state();
         let mut entries = std::mem::take(&mut state.waiting);
-        entries.extend(state.lines.iter().chain(&state.left).flat_map(|line| line.take()));
+        entries.extend(state.send_queues.iter().chain(&state.left).flat_map(|send_queue| send_queue.take()));
         entries
     }
 
     /// The line of a message: by its key, else the next one whose broker answers and that holds the least.
-    fn choose(&self, lines: &[Arc<Line>], entry: &Entry, health: &Health) -> Option<Arc<Line>> {
+    fn choose(&self, send_queues: &[Arc<SendQueue>], entry: &QueuedMessage, health: &Health) -> Option<Arc<SendQueue>> {
         if let Some(key) = &entry.envelope.key {
-            return lines.get(queues::index_of(key, lines.len())).map(Arc::clone);
+            return send_queues.get(queues::index_of(key, send_queues.len())).map(Arc::clone);
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let turned = lines.iter().cycle().skip(turn % lines.len().max(1)).take(lines.len());
-        turned.min_by_key(|line| (health.is_down(&line.queue.broker), line.len())).map(Arc::clone)
+        let turned = send_queues.iter().cycle().skip(turn % send_queues.len().max(1)).take(send_queues.len());
+        turned.min_by_key(|send_queue| (health.is_down(&send_queue.queue.broker), send_queue.len())).map(Arc::clone)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -5,19 +5,19 @@ use rocketmq_client_rust::SendStatus;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::batch::Content;
-use super::classify::{TOPIC_NOT_EXIST, Trouble, Voice};
+use super::classify::{CallError, ErrorSource, TOPIC_NOT_EXIST};
 use super::client::Client;
 use super::error::NotSent;
-use super::line::{Entry, Held, Line, split_overdue};
 use super::nodes;
 use super::queues::{self, Queue};
 use super::record;
+use super::send_queue::{PendingReceipt, QueuedMessage, SendQueue, split_expired};
 use super::topics::Topic;
 use crate::limits::ROCKETMQ_BATCH_BYTES_MAX;
 use crate::transport::{FailureClass, Outcome, TransportError};
 
 /// Puts messages in their lines, in this order, and sees to it that somebody works there.
-pub(super) fn hand_over(client: &Arc<Client>, entries: Vec<Entry>) {
+pub(super) fn hand_over(client: &Arc<Client>, entries: Vec<QueuedMessage>) {
     let mut entries = entries.into_iter().peekable();
     while let Some(first) = entries.next() {
         let topic = client.topics.of(&first.envelope.topic, &client.config);
@@ -27,7 +27,7 @@ pub(super) fn hand_over(client: &Arc<Client>, entries: Vec<Entry>) {
     }
 }
 
-fn hand_over_of(client: &Arc<Client>, topic: &Arc<Topic>, entries: Vec<Entry>) {
+fn hand_over_of(client: &Arc<Client>, topic: &Arc<Topic>, entries: Vec<QueuedMessage>) {
     if !topic.is_legal {
         return fail(entries.into_iter().map(|entry| entry.held), || {
             TransportError::new(FailureClass::Topic, NotSent::TopicName { topic: Arc::clone(&topic.name) })
@@ -38,74 +38,74 @@ fn hand_over_of(client: &Arc<Client>, topic: &Arc<Topic>, entries: Vec<Entry>) {
         client.runtime.spawn(read(Arc::clone(client), Arc::clone(topic)));
     }
     // Only now, so that the first request takes along what came with its first message.
-    next.starts.into_iter().for_each(|line| start(client, topic, line));
+    next.starts.into_iter().for_each(|send_queue| start(client, topic, send_queue));
 }
 
-fn start(client: &Arc<Client>, topic: &Arc<Topic>, line: Arc<Line>) {
-    client.runtime.spawn(work(Arc::clone(client), Arc::clone(topic), line));
+fn start(client: &Arc<Client>, topic: &Arc<Topic>, send_queue: Arc<SendQueue>) {
+    client.runtime.spawn(work(Arc::clone(client), Arc::clone(topic), send_queue));
 }
 
 /// Sends what is in a line until it is empty.
-async fn work(client: Arc<Client>, topic: Arc<Topic>, line: Arc<Line>) {
+async fn work(client: Arc<Client>, topic: Arc<Topic>, send_queue: Arc<SendQueue>) {
     // A batch is one message to the broker, and larger by what frames its parts: half of its bound leaves room for that.
     let bytes_max = ROCKETMQ_BATCH_BYTES_MAX.min(client.config.message_bytes_max / 2);
     loop {
-        let entries = line.next(topic.batches, bytes_max);
+        let entries = send_queue.next(topic.batches, bytes_max);
         if entries.is_empty() {
             return;
         }
         if client.is_closed() {
-            return entries.into_iter().for_each(Entry::give_up);
+            return entries.into_iter().for_each(QueuedMessage::abandon);
         }
-        deliver(&client, &topic, &line.queue, entries).await;
+        deliver(&client, &topic, &send_queue.queue, entries).await;
     }
 }
 
-async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entries: Vec<Entry>) {
+async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entries: Vec<QueuedMessage>) {
     if let Some(class) = client.health.outage().map(|outage| outage.class()) {
         return fail(entries.into_iter().map(|entry| entry.held), || {
-            client.health.outage().unwrap_or_else(|| Trouble::new(class, "an outage that is over").error())
+            client.health.outage().unwrap_or_else(|| CallError::new(class, "an outage that is over").error())
         });
     }
     // A life of the library that takes long to begin is waited for like one's turn.
-    let link = client.link().await;
-    let (entries, overdue) = split_overdue(entries, wait_max(client));
-    for entry in overdue {
+    let connection = client.connection().await;
+    let (entries, expired) = split_expired(entries, wait_max(client));
+    for entry in expired {
         let waited = entry.handed_at.elapsed();
-        entry.held.settle(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Overdue { waited })));
+        entry.held.complete(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Overdue { waited })));
     }
     let (mut sent, mut records) = (Vec::with_capacity(entries.len()), Vec::with_capacity(entries.len()));
-    for Entry { envelope, held, .. } in entries {
+    for QueuedMessage { envelope, held, .. } in entries {
         match record::of(envelope, &client.config) {
             Ok(record) => {
                 records.push(record);
                 sent.push(held);
             }
-            Err(error) => held.settle(Outcome::Failed(TransportError::new(FailureClass::RecordRefused, error))),
+            Err(error) => held.complete(Outcome::Failed(TransportError::new(FailureClass::RecordRefused, error))),
         }
     }
     let Some(content) = Content::of(records) else { return };
-    match client.send(link, content, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
-        Ok(()) => sent.into_iter().for_each(|held| held.settle(Outcome::Delivered)),
-        Err(trouble) => {
-            if trouble.voice == Voice::Broker(TOPIC_NOT_EXIST) {
+    match client.send(connection, content, &topic.wire_name, queue).await.and_then(|status| accepted(client, status)) {
+        Ok(()) => sent.into_iter().for_each(|held| held.complete(Outcome::Delivered)),
+        Err(call_error) => {
+            if call_error.origin == ErrorSource::Broker(TOPIC_NOT_EXIST) {
                 topic.forget();
             }
-            let is_stale = matches!(trouble.class, FailureClass::Topic | FailureClass::Connection);
-            if is_stale && topic.suspect() {
+            let is_stale = matches!(call_error.class, FailureClass::Topic | FailureClass::Connection);
+            if is_stale && topic.request_refresh() {
                 client.runtime.spawn(read(Arc::clone(client), Arc::clone(topic)));
             }
-            fail(sent, || told(client, &trouble));
+            fail(sent, || to_transport_error(client, &call_error));
         }
     }
 }
 
 /// What the broker has is only delivered if it has it as safely as it was configured to.
-pub(super) fn accepted(client: &Client, status: SendStatus) -> Result<(), Trouble> {
+pub(super) fn accepted(client: &Client, status: SendStatus) -> Result<(), CallError> {
     match status {
         SendStatus::SendOk => Ok(()),
         SendStatus::FlushSlaveTimeout | SendStatus::SlaveNotAvailable if client.config.accepts_unreplicated => Ok(()),
-        status => Err(Trouble::status(status)),
+        status => Err(CallError::status(status)),
     }
 }
 
@@ -118,14 +118,14 @@ fn wait_max(client: &Client) -> Duration {
 /// Reads which queues a topic has.
 pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
     let within = client.config.request_timeout * 3;
-    let looked_up = timeout(within, look_up(&client, &topic)).await;
+    let looked_up = timeout(within, find_queues(&client, &topic)).await;
     let error: Box<dyn Fn() -> TransportError + Send> = match looked_up
-        .unwrap_or_else(|_| Err(Trouble::overdue(within).into_outage()))
+        .unwrap_or_else(|_| Err(CallError::request_timed_out(within).into_outage()))
     {
         Ok(queues) if !queues.is_empty() => {
             client.health.found(&topic.name, queues.iter().map(|queue| &queue.broker));
-            let lines = topic.found(queues, &client.health);
-            lines.into_iter().for_each(|line| start(&client, &topic, line));
+            let send_queues = topic.found(queues, &client.health);
+            send_queues.into_iter().for_each(|send_queue| start(&client, &topic, send_queue));
             return;
         }
         Ok(_none) => {
@@ -133,24 +133,24 @@ pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
             let name = Arc::clone(&topic.name);
             Box::new(move || TransportError::new(FailureClass::Topic, NotSent::NoQueue { topic: Arc::clone(&name) }))
         }
-        Err(trouble) => {
-            client.health.lost_names(&trouble);
+        Err(call_error) => {
+            client.health.name_server_failed(&call_error);
             let client = Arc::clone(&client);
-            Box::new(move || told(&client, &trouble))
+            Box::new(move || to_transport_error(&client, &call_error))
         }
     };
     fail(topic.not_found().into_iter().map(|entry| entry.held), error);
 }
 
-async fn look_up(client: &Client, topic: &Topic) -> Result<Vec<Queue>, Trouble> {
+async fn find_queues(client: &Client, topic: &Topic) -> Result<Vec<Queue>, CallError> {
     let masters_until = Instant::now() + client.config.request_timeout * 2;
-    let link = client.link().await?;
-    if let Some(route) = link.route(&topic.wire_name).await.map_err(Trouble::into_outage)? {
+    let connection = client.connection().await?;
+    if let Some(route) = connection.route(&topic.wire_name).await.map_err(CallError::into_outage)? {
         // For the questions that a failure may leave open. Messages need not wait for name servers that say nothing.
         let listed = timeout_at(masters_until, client.masters()).await;
-        match listed.unwrap_or_else(|_| Err(Trouble::overdue(client.config.request_timeout))) {
-            Err(trouble) if matches!(trouble.class, FailureClass::Connection | FailureClass::Temporary) => {
-                tracing::debug!(topic = &*topic.name, error = %trouble.text, "a topic was found, and no list of brokers");
+        match listed.unwrap_or_else(|_| Err(CallError::request_timed_out(client.config.request_timeout))) {
+            Err(call_error) if matches!(call_error.class, FailureClass::Connection | FailureClass::Temporary) => {
+                tracing::debug!(topic = &*topic.name, error = %call_error.text, "a topic was found, and no list of brokers");
             }
             listed => drop(listed?),
         }
@@ -162,18 +162,20 @@ async fn look_up(client: &Client, topic: &Topic) -> Result<Vec<Queue>, Trouble> 
     }
     client.health.not_found(&topic.name);
     let error = NotSent::UnknownTopic { topic: Arc::clone(&topic.name) };
-    Err(Trouble::new(FailureClass::Topic, error.to_string()))
+    Err(CallError::new(FailureClass::Topic, error.to_string()))
 }
 
 /// What is said of a message whose broker failed. While others take messages that is no outage: the relay would stop for
 /// their messages, too.
-fn told(client: &Client, trouble: &Trouble) -> TransportError {
+fn to_transport_error(client: &Client, call_error: &CallError) -> TransportError {
     match client.health.outage() {
-        None if trouble.class.is_outage() => Trouble { class: FailureClass::Temporary, ..trouble.clone() }.error(),
-        _ => trouble.error(),
+        None if call_error.class.is_outage() => {
+            CallError { class: FailureClass::Temporary, ..call_error.clone() }.error()
+        }
+        _ => call_error.error(),
     }
 }
 
-fn fail(all: impl IntoIterator<Item = Held>, error: impl Fn() -> TransportError) {
-    all.into_iter().for_each(|held| held.settle(Outcome::Failed(error())));
+fn fail(all: impl IntoIterator<Item = PendingReceipt>, error: impl Fn() -> TransportError) {
+    all.into_iter().for_each(|held| held.complete(Outcome::Failed(error())));
 }

@@ -11,9 +11,9 @@ use diesel::query_builder::SqlQuery;
 use diesel::query_dsl::methods::LoadQuery;
 use diesel::sql_types::BigInt;
 use diesel_outbox::TableNames;
-use diesel_outbox::migrations::{Embedded, Migrations};
-use xtask::parts;
-use xtask::servers::Part;
+use diesel_outbox::migrations::{EmbeddedMigrations, Migrations};
+use xtask::servers::ServerKind;
+use xtask::test_servers;
 
 use super::read;
 
@@ -57,8 +57,8 @@ fn blocks(page: &str, heading: &str, name: &str) -> Vec<String> {
 }
 
 fn names() -> TableNames {
-    static OUTBOXES: AtomicU32 = AtomicU32::new(0);
-    let prefix = format!("docs_{}_{}_", std::process::id(), OUTBOXES.fetch_add(1, Ordering::Relaxed));
+    static OUTBOX_COUNT: AtomicU32 = AtomicU32::new(0);
+    let prefix = format!("docs_{}_{}_", std::process::id(), OUTBOX_COUNT.fetch_add(1, Ordering::Relaxed));
     TableNames::default().prefix(prefix).expect("a plain name")
 }
 
@@ -72,7 +72,7 @@ struct Count {
 fn redrive<C>(conn: &mut C, dialect: &Dialect)
 where
     C: diesel::Connection + LoadConnection + diesel::connection::BoxableConnection<C::Backend>,
-    C::Backend: Embedded,
+    C::Backend: EmbeddedMigrations,
     for<'a> SqlQuery: LoadQuery<'a, C, Count>,
 {
     let names = names();
@@ -114,13 +114,13 @@ where
 
 #[test]
 fn dead_letters_are_redriven_on_postgres() {
-    let Some(url) = parts::require(Part::Postgres) else { return };
+    let Some(url) = test_servers::shared_or_skip(ServerKind::Postgres) else { return };
     redrive(&mut PgConnection::establish(&url).expect("connect"), &POSTGRES);
 }
 
 #[test]
 fn dead_letters_are_redriven_on_mariadb() {
-    let Some(url) = parts::require(Part::Mariadb) else { return };
+    let Some(url) = test_servers::shared_or_skip(ServerKind::Mariadb) else { return };
     redrive(&mut MysqlConnection::establish(&url).expect("connect"), &MYSQL);
 }
 
@@ -131,7 +131,7 @@ fn dead_letters_are_redriven_on_sqlite() {
 
 #[test]
 fn queries_for_operators_run_on_postgres() {
-    let Some(url) = parts::require(Part::Postgres) else { return };
+    let Some(url) = test_servers::shared_or_skip(ServerKind::Postgres) else { return };
     let mut conn = PgConnection::establish(&url).expect("connect");
     let names = names();
     for migration in MigrationSource::<diesel::pg::Pg>::migrations(&Migrations::new(names.clone())).expect("migrations")

@@ -7,28 +7,28 @@ use diesel_outbox::testing::transport::TransportUnderTest as _;
 use diesel_outbox::transport::{FailureClass, KafkaTransport};
 use diesel_outbox::{Limits, Message, Outbox, Topic};
 use uuid::Uuid;
-use xtask::parts;
-use xtask::servers::Part;
+use xtask::servers::ServerKind;
 use xtask::servers::kafka::Login;
+use xtask::test_servers;
 
 use super::audit::{arrived, audit};
 use super::messages::commit;
 use super::outages::until;
 use super::shop::{Shop, limits};
 use crate::transport::acl::{self, Operation};
-use crate::transport::kafka_access::Guarded;
+use crate::transport::kafka_access::SecuredBroker;
 
 /// Messages of a transaction for each topic.
 const EACH: usize = 20;
 
 /// A shop with a topic on this broker; `None` where its database cannot be had.
-async fn open(broker: &Guarded) -> Option<Shop> {
-    let database = parts::require(Part::Postgres)?;
+async fn open(broker: &SecuredBroker) -> Option<Shop> {
+    let database = test_servers::shared_or_skip(ServerKind::Postgres)?;
     let shop = Shop::open_on(&database, &broker.bootstrap()).await;
     Some(Shop { topic: broker.new_topic().await, ..shop })
 }
 
-fn kafka(broker: &Guarded, login: &Login) -> KafkaTransport {
+fn kafka(broker: &SecuredBroker, login: &Login) -> KafkaTransport {
     KafkaTransport::new(broker.config(login).set("message.timeout.ms", "2000")).unwrap()
 }
 
@@ -53,14 +53,14 @@ async fn unsettled(shop: &Shop) -> Vec<Uuid> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_may_not_be_written_waits_until_it_may() {
-    let Some(broker) = Guarded::open() else { return };
+    let Some(broker) = SecuredBroker::open() else { return };
     let Some(shop) = open(&broker).await else { return };
     let (allowed, denied) = (shop.topic.clone(), broker.new_topic().await);
     let stranger = &broker.sasl().stranger;
     acl::allow(broker.port(), &stranger.user, Operation::Write, &allowed);
     let topics = [allowed.as_str(), denied.as_str()];
     let outbox = outbox(&topics);
-    let limits = Limits { topic_park_duration: Duration::from_millis(500), ..limits() };
+    let limits = Limits { topic_back_off_duration: Duration::from_millis(500), ..limits() };
     let [mut may, mut may_not] = commit_to_both(&shop, &outbox, topics).await;
     let relay = shop.relay(&outbox, kafka(&broker, stranger)).limits(limits).start().await.unwrap();
     let [also_may, neither_may] = commit_to_both(&shop, &outbox, topics).await;
@@ -79,21 +79,21 @@ async fn a_topic_that_may_not_be_written_waits_until_it_may() {
     until("the topic is known to be refused", async || is_refused()).await;
     let status = relay.status();
     assert_eq!((status.refused_topics.len(), &status.transport), (1, &TransportStatus::Up), "{status:?}");
-    assert_eq!(shop.spent().await, (0, 0), "neither an attempt nor a failure");
+    assert_eq!(shop.highest_attempts_and_failures().await, (0, 0), "neither an attempt nor a failure");
     assert_eq!(arrived(&shop.bootstrap, &allowed).await, may, "each once");
     assert!(arrived(&shop.bootstrap, &denied).await.is_empty());
 
     acl::allow(broker.port(), &stranger.user, Operation::Write, &denied);
-    shop.drained().await;
+    shop.wait_until_drained().await;
     assert!(relay.status().refused_topics.is_empty(), "{:?}", relay.status());
     assert!(relay.shutdown(Duration::from_secs(10)).await.is_clean());
     assert_eq!(arrived(&shop.bootstrap, &denied).await, may_not, "each once");
-    assert!(shop.dead().await.is_empty(), "an attempt was spent");
+    assert!(shop.dead_letters().await.is_empty(), "an attempt was spent");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_is_an_outage_that_spends_nothing() {
-    let Some(broker) = Guarded::open() else { return };
+    let Some(broker) = SecuredBroker::open() else { return };
     a_wrong_password_spends_nothing(&broker).await;
 }
 
@@ -107,7 +107,7 @@ fn not_let_in_for(status: &RelayStatus) -> Option<Duration> {
 
 /// A relay with a wrong password says so, and sends nothing; what waits goes with the right one. Does nothing where there is
 /// no database.
-pub(crate) async fn a_wrong_password_spends_nothing(broker: &Guarded) {
+pub(crate) async fn a_wrong_password_spends_nothing(broker: &SecuredBroker) {
     let Some(shop) = open(broker).await else { return };
     let (outbox, wrong) = (outbox(&[shop.topic.as_str()]), broker.wrong_login());
     let messages = || vec![Message::to(shop.topic.as_str()).payload_bytes("x"); EACH];
@@ -128,7 +128,7 @@ pub(crate) async fn a_wrong_password_spends_nothing(broker: &Guarded) {
     let status = relay.status();
     assert!(not_let_in_for(&status).is_some(), "{status:?}");
     assert_eq!(unsettled(&shop).await, ids);
-    assert_eq!(shop.spent().await, (0, 0), "neither an attempt nor a failure");
+    assert_eq!(shop.highest_attempts_and_failures().await, (0, 0), "neither an attempt nor a failure");
     assert!(arrived(&shop.bootstrap, &shop.topic).await.is_empty());
     shown += &format!("{status:?} {relay:?}");
     assert!(!shown.contains(&wrong.password), "{shown}");
@@ -136,8 +136,8 @@ pub(crate) async fn a_wrong_password_spends_nothing(broker: &Guarded) {
     assert!(report.is_clean(), "nothing is under way: {report:?}");
 
     let relay = shop.relay(&outbox, kafka(broker, &broker.sasl().owner)).start().await.unwrap();
-    shop.drained().await;
+    shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(10)).await.is_clean());
     let audit = audit(&shop).await;
-    assert_eq!((audit.delivered, audit.doubled, audit.dead), (2 * EACH, 0, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.duplicates, audit.dead_letters), (2 * EACH, 0, 0), "{audit:?}");
 }

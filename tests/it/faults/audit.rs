@@ -17,17 +17,17 @@ use super::shop::{DEADLINE, Shop};
 pub(super) struct Audit {
     pub(super) committed: usize,
     pub(super) delivered: usize,
-    pub(super) dead: usize,
-    pub(super) doubled: usize,
+    pub(super) dead_letters: usize,
+    pub(super) duplicates: usize,
     /// Those messages that are in the topic more than once, with the same bytes.
-    pub(super) copied: HashSet<Uuid>,
+    pub(super) duplicate_ids: HashSet<Uuid>,
     /// Bytes of payload, each message once.
     pub(super) bytes: usize,
 }
 
 /// Compares the topic, the orders and the dead letters of a shop whose table is drained.
 pub(super) async fn audit(shop: &Shop) -> Audit {
-    let dead = shop.dead().await.into_iter().map(|(id, _)| id).collect();
+    let dead = shop.dead_letters().await.into_iter().map(|(id, _)| id).collect();
     compare(shop, shop.committed().await, dead).await
 }
 
@@ -46,10 +46,11 @@ pub(super) async fn compare(shop: &Shop, committed: Vec<Uuid>, dead: Vec<Uuid>) 
     for (id, payloads) in &copies {
         assert!(payloads.iter().all(|payload| payload == &payloads[0]), "the copies of {id} differ");
     }
-    let copied: HashSet<Uuid> = copies.iter().filter(|(_, payloads)| payloads.len() > 1).map(|(id, _)| *id).collect();
+    let duplicate_ids: HashSet<Uuid> =
+        copies.iter().filter(|(_, payloads)| payloads.len() > 1).map(|(id, _)| *id).collect();
     let bytes = copies.values().map(|payloads| payloads[0].len()).sum();
     let (committed, delivered, dead) = (committed.len(), copies.len(), dead.len());
-    Audit { committed, delivered, dead, doubled: copied.len(), copied, bytes }
+    Audit { committed, delivered, dead_letters: dead, duplicates: duplicate_ids.len(), duplicate_ids, bytes }
 }
 
 /// Every payload in the topic, by message id.

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
+use super::any_shop::{AnyShop, Database};
 use super::audit::audit;
-use super::branch::{Branch, On};
+use super::faulty_transport::FaultyKafka;
 use super::shop::{DEADLINE, Shop};
-use super::troubled::Troubled;
 
 const CONFIG: &str = "OUTBOX_TEST_CHILD";
 
 /// What a shop process does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Script {
-    pub(super) on: On,
+    pub(super) on: Database,
     pub(super) database_url: String,
     pub(super) bootstrap: String,
     pub(super) topic: String,
@@ -27,11 +27,11 @@ pub(super) struct Script {
     pub(super) backlog: i32,
     /// Orders placed while the relay runs: the hook hands them over.
     pub(super) orders: i32,
-    /// The step at which the process gets `signal`, and at which of its passages.
+    /// The step at which the process gets `signal`, and at which hit of it.
     pub(super) crash_at: Option<String>,
-    pub(super) passage: usize,
+    pub(super) nth_hit: usize,
     /// Stop there instead, until this file is there and the process is told to go on.
-    pub(super) stops_until: Option<PathBuf>,
+    pub(super) resume_file: Option<PathBuf>,
     pub(super) refusals: usize,
     pub(super) acknowledged_after_ms: u64,
 }
@@ -40,23 +40,23 @@ impl Script {
     /// On PostgreSQL.
     pub(super) fn new(shop: &Shop) -> Self {
         Self {
-            on: On::Postgres,
+            on: Database::Postgres,
             database_url: shop.database_url.clone(),
             bootstrap: shop.bootstrap.clone(),
             topic: shop.topic.clone(),
             backlog: 0,
             orders: 60,
             crash_at: None,
-            passage: 1,
-            stops_until: None,
+            nth_hit: 1,
+            resume_file: None,
             refusals: 0,
             acknowledged_after_ms: 0,
         }
     }
 
-    /// On the database of a branch.
-    pub(super) fn of(branch: &Branch) -> Self {
-        Self { on: branch.on, ..Self::new(&branch.at) }
+    /// On the database of the shop.
+    pub(super) fn of(any_shop: &AnyShop) -> Self {
+        Self { on: any_shop.on, ..Self::new(&any_shop.at) }
     }
 
     pub(super) fn spawn(&self) -> ShopProcess {
@@ -81,7 +81,7 @@ impl ShopProcess {
     }
 
     /// Waits for its end.
-    pub(super) async fn ended(&mut self) -> ExitStatus {
+    pub(super) async fn wait_for_exit(&mut self) -> ExitStatus {
         let end = Instant::now() + DEADLINE;
         loop {
             if let Some(status) = self.0.try_wait().unwrap() {
@@ -93,13 +93,13 @@ impl ShopProcess {
     }
 
     /// Waits until it was killed.
-    pub(super) async fn killed(&mut self) {
-        let status = self.ended().await;
+    pub(super) async fn wait_until_killed(&mut self) {
+        let status = self.wait_for_exit().await;
         assert_eq!(status.signal(), Some(9), "the step was never reached: {status}");
     }
 
     /// Waits until it has stopped itself.
-    pub(super) async fn stopped(&self) {
+    pub(super) async fn wait_until_stopped(&self) {
         let end = Instant::now() + DEADLINE;
         while !self.is_stopped() {
             assert!(Instant::now() < end, "the step was never reached");
@@ -122,8 +122,8 @@ impl ShopProcess {
         stat.rsplit_once(')').unwrap().1.trim_start().starts_with('T')
     }
 
-    pub(super) fn go_on(&self, stopped_until: &Path) {
-        std::fs::write(stopped_until, "").unwrap();
+    pub(super) fn resume(&self, resume_file: &Path) {
+        std::fs::write(resume_file, "").unwrap();
         kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
@@ -148,57 +148,57 @@ async fn a_shop_process_ends_by_itself() {
     }
     let Some(shop) = Shop::open().await else { return };
     let mut process = Script { orders: 10, ..Script::new(&shop) }.spawn();
-    assert!(process.ended().await.success());
+    assert!(process.wait_for_exit().await.success());
     let audit = audit(&shop).await;
-    assert_eq!((audit.delivered, audit.doubled), (audit.committed, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.duplicates), (audit.committed, 0), "{audit:?}");
 }
 
 async fn run(script: Script) {
     let shop = Shop { database_url: script.database_url, bootstrap: script.bootstrap, topic: script.topic };
-    let branch = Branch::existing(script.on, shop);
-    let outbox = branch.at.outbox();
-    branch.place_all(&outbox, 0..script.backlog).await;
+    let any_shop = AnyShop::existing(script.on, shop);
+    let outbox = any_shop.at.outbox();
+    any_shop.place_all(&outbox, 0..script.backlog).await;
     if let Some(step) = script.crash_at {
-        arm(step, script.passage, script.stops_until);
+        arm_failpoint(step, script.nth_hit, script.resume_file);
     }
     let late = Duration::from_millis(script.acknowledged_after_ms);
-    let transport = Troubled::new(branch.at.kafka(), script.refusals, late);
-    let relay = branch.relay(&outbox, transport).start().await.unwrap();
-    branch.place_all(&outbox, script.backlog..script.backlog + script.orders).await;
-    branch.drained().await;
+    let transport = FaultyKafka::new(any_shop.at.kafka(), script.refusals, late);
+    let relay = any_shop.relay(&outbox, transport).start().await.unwrap();
+    any_shop.place_all(&outbox, script.backlog..script.backlog + script.orders).await;
+    any_shop.wait_until_drained().await;
     let report = relay.shutdown(Duration::from_secs(10)).await;
     assert!(report.is_clean(), "{report:?}");
 }
 
-/// Lets the process kill or stop itself at the `passage`-th passage of a step.
-pub(super) fn arm(step: String, passage: usize, stops_until: Option<PathBuf>) {
-    at_passage(step, passage, move || {
-        let signal = if stops_until.is_some() { Signal::STOP } else { Signal::KILL };
+/// Lets the process kill or stop itself at the `nth_hit`-th hit of a failpoint.
+pub(super) fn arm_failpoint(step: String, nth_hit: usize, resume_file: Option<PathBuf>) {
+    on_nth_hit(step, nth_hit, move || {
+        let signal = if resume_file.is_some() { Signal::STOP } else { Signal::KILL };
         kill_process(getpid(), signal).unwrap();
         // The signal may reach another thread first: this one must not get any further meanwhile.
-        park_until(|| stops_until.as_ref().is_some_and(|file| file.exists()));
+        wait_until(|| resume_file.as_ref().is_some_and(|file| file.exists()));
     });
 }
 
-/// Lets its thread say that it is there, and wait, at the `passage`-th passage of a step: to be stopped by somebody else.
-pub(super) fn arm_to_be_stopped(step: String, passage: usize, is_there: PathBuf, until: PathBuf) {
-    at_passage(step, passage, move || {
-        std::fs::write(&is_there, "").unwrap();
-        park_until(|| until.exists());
+/// Lets its thread say that it is there, and wait, at the `nth_hit`-th hit of a failpoint: to be stopped by somebody else.
+pub(super) fn arm_failpoint_to_wait(step: String, nth_hit: usize, ready_file: PathBuf, until: PathBuf) {
+    on_nth_hit(step, nth_hit, move || {
+        std::fs::write(&ready_file, "").unwrap();
+        wait_until(|| until.exists());
     });
 }
 
-fn at_passage(step: String, passage: usize, act: impl Fn() + Send + Sync + 'static) {
-    let passages = AtomicUsize::new(0);
+fn on_nth_hit(step: String, nth_hit: usize, act: impl Fn() + Send + Sync + 'static) {
+    let hits = AtomicUsize::new(0);
     fail::cfg_callback(step, move || {
-        if passages.fetch_add(1, Ordering::AcqRel) + 1 == passage {
+        if hits.fetch_add(1, Ordering::AcqRel) + 1 == nth_hit {
             act();
         }
     })
     .unwrap();
 }
 
-fn park_until(state: impl Fn() -> bool) {
+fn wait_until(state: impl Fn() -> bool) {
     while !state() {
         std::thread::park_timeout(Duration::from_millis(5));
     }

@@ -4,51 +4,51 @@ use std::collections::BTreeSet;
 
 use diesel_outbox::crash_points;
 
-use super::branch::{Branch, On};
+use super::any_shop::{AnyShop, Database};
 use super::child::Script;
 use super::crash_ordered::TESTED as ORDERED_TESTED;
 use crate::transport::half_rocketmq::crash::TESTED as HALF_TESTED;
 
 /// What a process must do to pass a step, for the steps that a healthy send does not pass.
-fn script_for(step: &str, branch: &Branch) -> Script {
-    let script = Script { crash_at: Some(step.to_owned()), passage: 3, ..Script::of(branch) };
+fn script_for(step: &str, any_shop: &AnyShop) -> Script {
+    let script = Script { crash_at: Some(step.to_owned()), nth_hit: 3, ..Script::of(any_shop) };
     match step {
         "sweeper::claimed" | "sweeper::closing" | "sweeper::closed" => {
-            Script { backlog: 50, orders: 0, passage: 1, ..script }
+            Script { backlog: 50, orders: 0, nth_hit: 1, ..script }
         }
         // Written for many rows at once: how often is not for a test to say.
-        "relay::confirmed" | "relay::settling" | "relay::settled" => Script { passage: 1, ..script },
-        "relay::extended" => Script { acknowledged_after_ms: 4_000, passage: 1, ..script },
-        "relay::failing" => Script { refusals: 5, passage: 1, ..script },
-        "relay::dying" => Script { orders: 1, refusals: 3, passage: 1, ..script },
+        "relay::confirmed" | "relay::settling" | "relay::settled" => Script { nth_hit: 1, ..script },
+        "relay::extended" => Script { acknowledged_after_ms: 4_000, nth_hit: 1, ..script },
+        "relay::failing" => Script { refusals: 5, nth_hit: 1, ..script },
+        "relay::dead_lettering" => Script { orders: 1, refusals: 3, nth_hit: 1, ..script },
         _ => script,
     }
 }
 
 /// Kills a shop at a step, lets another relay take over, and audits.
-async fn dies_at(step: &str, on: On) {
-    let Some(branch) = Branch::open(on).await else { return };
-    let mut process = script_for(step, &branch).spawn();
-    process.killed().await;
-    let relay = branch.relay(&branch.at.outbox(), branch.at.kafka()).start().await.unwrap();
-    branch.drained().await;
+async fn dies_at(step: &str, on: Database) {
+    let Some(any_shop) = AnyShop::open(on).await else { return };
+    let mut process = script_for(step, &any_shop).spawn();
+    process.wait_until_killed().await;
+    let relay = any_shop.relay(&any_shop.at.outbox(), any_shop.at.kafka()).start().await.unwrap();
+    any_shop.wait_until_drained().await;
     drop(relay);
-    let audit = branch.audit().await;
+    let audit = any_shop.audit().await;
     assert!(audit.committed > 0, "at {step}: {audit:?}");
-    assert_eq!(audit.delivered + audit.dead, audit.committed, "at {step}: {audit:?}");
+    assert_eq!(audit.delivered + audit.dead_letters, audit.committed, "at {step}: {audit:?}");
 }
 
 macro_rules! at_each_step {
     ($($test:ident = $step:literal;)+) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $test() {
-            dies_at($step, On::Postgres).await;
+            dies_at($step, Database::Postgres).await;
         })+
 
         mod on_mariadb {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                super::dies_at($step, super::On::Mariadb).await;
+                super::dies_at($step, super::Database::Mariadb).await;
             })+
         }
 
@@ -56,7 +56,7 @@ macro_rules! at_each_step {
         mod on_sqlite {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $test() {
-                super::dies_at($step, super::On::Sqlite).await;
+                super::dies_at($step, super::Database::Sqlite).await;
             })+
         }
 
@@ -72,9 +72,9 @@ at_each_step! {
     at_an_acknowledgement = "relay::acknowledged";
     before_the_settle = "relay::settling";
     after_the_settle = "relay::settled";
-    after_prolonging_leases = "relay::extended";
-    before_noting_a_failure = "relay::failing";
-    before_giving_up = "relay::dying";
+    after_extending_leases = "relay::extended";
+    before_recording_a_failure = "relay::failing";
+    before_dead_lettering = "relay::dead_lettering";
     after_a_claim = "sweeper::claimed";
     before_closing_a_claim = "sweeper::closing";
     after_closing_a_claim = "sweeper::closed";

@@ -6,17 +6,17 @@ use std::time::Duration;
 use diesel_outbox::crash_points;
 use uuid::Uuid;
 
-use super::branch::On;
+use super::any_shop::Database;
 use super::ordered::Ordered;
 use super::owner::{Ends, Script};
 use crate::transport::half_rocketmq::crash::TESTED as HALF_TESTED;
 
-/// Those of the plain way alone.
-const OF_THE_PLAIN_WAY: &[&str] =
+/// Those of unordered topics alone.
+const UNORDERED_ONLY: &[&str] =
     &["relay::confirmed", "relay::extended", "sweeper::claimed", "sweeper::closing", "sweeper::closed"];
 
 /// Before the first send of its process.
-const BEFORE_ALL: &[&str] = &["lane::kept", "lane::fenced"];
+const BEFORE_ALL: &[&str] = &["lane::renewed", "lane::fenced"];
 
 /// With a message at the broker that is not settled.
 const BEHIND_THE_BROKER: &[&str] = &["relay::acknowledged", "relay::settling", "lane::committed"];
@@ -26,11 +26,11 @@ fn script_for(step: &str, ordered: &Ordered) -> Script {
     let crash_at = Some(step.to_owned());
     let script = Script { backlog: 0..20, orders: 20..60, ends: Ends::WhenDrained, crash_at, ..ordered.script() };
     match step {
-        "hook::committed" | "hook::handed_over" | "relay::acknowledged" => Script { passage: 3, ..script },
+        "hook::committed" | "hook::handed_over" | "relay::acknowledged" => Script { nth_hit: 3, ..script },
         // Each key has a second message, which goes behind the answer to its first.
-        "relay::sent" | "lane::loaded" => Script { passage: 2, ..script },
+        "relay::sent" | "lane::loaded" => Script { nth_hit: 2, ..script },
         "relay::failing" => Script { refusals: 5, ..script },
-        "relay::dying" => Script { refusals: 1, gives_up: true, ..script },
+        "relay::dead_lettering" => Script { refusals: 1, dead_letters_at_once: true, ..script },
         // Late answers keep some lanes from being handed over, and rows in all of them.
         "lane::releasing" | "lane::released" => Script { ends: Ends::AtOnce, acknowledged_after_ms: 300, ..script },
         _ => script,
@@ -39,22 +39,22 @@ fn script_for(step: &str, ordered: &Ordered) -> Script {
 
 /// Kills an owner at a step, lets another take over, and audits.
 async fn dies_at(step: &str, is_fenced: bool) {
-    let Some(ordered) = Ordered::open(On::Postgres, is_fenced).await else { return };
+    let Some(ordered) = Ordered::open(Database::Postgres, is_fenced).await else { return };
     let mut owner = script_for(step, &ordered).spawn();
-    owner.killed().await;
+    owner.wait_until_killed().await;
     let unsettled: HashSet<Uuid> = ordered.shop.at.unsettled().await.into_iter().collect();
     // Between two settles there may be nothing.
     assert!(!unsettled.is_empty() || step == "relay::settled", "at {step} nothing is left");
     let relay = ordered.relay().await;
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     ordered.place(&mut connection, &outbox, 60..120).await;
-    ordered.shop.drained().await;
+    ordered.shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean(), "at {step}");
     let audit = ordered.audit().await;
     let explained = if BEFORE_ALL.contains(&step) { HashSet::new() } else { unsettled };
-    let unexplained: Vec<&Uuid> = audit.copied.difference(&explained).collect();
+    let unexplained: Vec<&Uuid> = audit.duplicate_ids.difference(&explained).collect();
     assert!(unexplained.is_empty(), "at {step}, sent again: {unexplained:?}");
-    assert!(audit.doubled > 0 || !BEHIND_THE_BROKER.contains(&step), "at {step}: {audit:?}");
+    assert!(audit.duplicates > 0 || !BEHIND_THE_BROKER.contains(&step), "at {step}: {audit:?}");
 }
 
 macro_rules! at_each_step {
@@ -72,7 +72,7 @@ macro_rules! at_each_step {
 at_each_step! {
     after_commit = "hook::committed", false;
     after_handing_over = "hook::handed_over", false;
-    after_taking_lanes = "lane::kept", false;
+    after_taking_lanes = "lane::renewed", false;
     after_fencing_a_lane = "lane::fenced", true;
     after_reading_rows = "lane::loaded", false;
     after_a_send = "relay::sent", false;
@@ -81,15 +81,15 @@ at_each_step! {
     at_an_acknowledgement = "relay::acknowledged", false;
     before_the_settle = "relay::settling", false;
     after_the_settle = "relay::settled", false;
-    before_noting_a_failure = "relay::failing", false;
-    before_giving_up = "relay::dying", false;
+    before_recording_a_failure = "relay::failing", false;
+    before_dead_lettering = "relay::dead_lettering", false;
     before_handing_lanes_over = "lane::releasing", false;
     after_handing_lanes_over = "lane::released", false;
 }
 
 #[test]
-fn every_step_of_the_ordered_way_is_tested() {
-    let is_elsewhere = |step: &&str| OF_THE_PLAIN_WAY.contains(step) || HALF_TESTED.contains(step);
+fn every_step_of_ordered_topics_is_tested() {
+    let is_elsewhere = |step: &&str| UNORDERED_ONLY.contains(step) || HALF_TESTED.contains(step);
     let known: BTreeSet<_> = crash_points::ALL.iter().copied().filter(|step| !is_elsewhere(step)).collect();
     assert_eq!(known, TESTED.iter().copied().collect());
 }

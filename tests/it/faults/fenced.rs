@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use diesel_outbox::relay::TransportStatus;
-use xtask::parts;
-use xtask::servers::{Kafka, Part, kafka};
+use xtask::servers::{Kafka, ServerKind, kafka};
+use xtask::test_servers;
 
+use super::any_shop::{AnyShop, Database};
 use super::audit::{count_written, read_records};
-use super::branch::{Branch, On};
 use super::ordered::Ordered;
 use super::owner::{LANE_LEASE, until, until_all_owned, until_shared};
 use super::shop::Shop;
@@ -16,28 +16,28 @@ use super::shop::Shop;
 const IN_A_TRANSACTION: &str = "lane::committing";
 
 /// How many records the topic has, for who reads what is committed.
-async fn stored(shop: &Branch) -> usize {
+async fn stored(shop: &AnyShop) -> usize {
     let (bootstrap, topic) = (shop.at.bootstrap.clone(), shop.at.topic.clone());
     tokio::task::spawn_blocking(move || read_records(&bootstrap, &topic).len()).await.unwrap()
 }
 
 /// How many it has beside those.
-async fn never_committed(shop: &Branch) -> usize {
+async fn never_committed(shop: &AnyShop) -> usize {
     let (bootstrap, topic) = (shop.at.bootstrap.clone(), shop.at.topic.clone());
     let written = tokio::task::spawn_blocking(move || count_written(&bootstrap, &topic)).await.unwrap();
     written - stored(shop).await
 }
 
-async fn one_is_killed(on: On) {
+async fn owner_is_killed(on: Database) {
     let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let mut other = ordered.spawn_that_dies(IN_A_TRANSACTION, 1);
     until_shared(&relay).await;
     let placing = ordered.place(&mut connection, &outbox, 0..100);
-    let ((), killed) = tokio::join!(placing, other.killed());
+    let ((), killed) = tokio::join!(placing, other.wait_until_killed());
     ordered.place(&mut connection, &outbox, 100..150).await;
-    ordered.shop.drained().await;
+    ordered.shop.wait_until_drained().await;
     let waited = killed.elapsed();
     // Lane lease and poll, and what a busy machine takes to fence; the delivery time-out would be 4 s more.
     let bound = LANE_LEASE + Duration::from_secs(1);
@@ -49,34 +49,34 @@ async fn one_is_killed(on: On) {
 }
 
 /// Stopped with messages under way, it goes on when others have sent them and more.
-async fn one_stops(on: On) {
+async fn owner_is_stopped(on: Database) {
     let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let mut other = ordered.spawn_that_stops(IN_A_TRANSACTION, 1);
     until_shared(&relay).await;
     let placing = ordered.place(&mut connection, &outbox, 0..60);
-    tokio::join!(placing, other.stopped());
+    tokio::join!(placing, other.wait_until_stopped());
     ordered.place(&mut connection, &outbox, 60..100).await;
-    ordered.shop.drained().await;
+    ordered.shop.wait_until_drained().await;
     until_all_owned(&relay).await;
     assert!(never_committed(&ordered.shop).await > 0, "it had nothing under way");
     let before = stored(&ordered.shop).await;
-    other.goes_on();
+    other.resume();
     until_shared(&relay).await;
     assert_eq!(stored(&ordered.shop).await, before, "what it had under way arrived");
     ordered.place(&mut connection, &outbox, 100..150).await;
-    other.ends().await;
-    ordered.shop.drained().await;
+    other.end_and_wait().await;
+    ordered.shop.wait_until_drained().await;
     ordered.audit().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
-    let Some(database) = parts::require(Part::Postgres) else { return };
-    let Some(mut broker) = parts::own(Kafka::start(&kafka::Options::default())) else { return };
-    let shop = Branch::on_postgres(Shop::open_on(&database, &broker.bootstrap()).await).await;
+    let Some(database) = test_servers::shared_or_skip(ServerKind::Postgres) else { return };
+    let Some(mut broker) = test_servers::own_or_skip(Kafka::start(&kafka::Options::default())) else { return };
+    let shop = AnyShop::on_postgres(Shop::open_on(&database, &broker.bootstrap()).await).await;
     let ordered = Ordered::of(shop, true);
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
@@ -91,13 +91,13 @@ async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
         }
         broker.start_again().unwrap();
         ordered.place(&mut connection, &outbox, first + 300..first + 400).await;
-        ordered.shop.drained().await;
+        ordered.shop.wait_until_drained().await;
     }
     ordered.audit().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
 }
 
-async fn join_and_leave(on: On) {
+async fn join_and_leave(on: Database) {
     let Some(ordered) = Ordered::open(on, true).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
@@ -106,7 +106,7 @@ async fn join_and_leave(on: On) {
     let placing = ordered.place(&mut connection, &outbox, 0..300);
     tokio::join!(placing, until_shared(&relay));
     let placing = ordered.place(&mut connection, &outbox, 300..500);
-    tokio::join!(placing, other.ends());
+    tokio::join!(placing, other.end_and_wait());
     until_all_owned(&relay).await;
     // Shut down under load: what is left is its successor's.
     let placing = ordered.place(&mut connection, &outbox, 500..800);
@@ -114,47 +114,47 @@ async fn join_and_leave(on: On) {
     let ((), report) = tokio::join!(placing, ending);
     assert!(report.is_clean(), "{report:?}");
     let successor = ordered.relay().await;
-    ordered.shop.drained().await;
+    ordered.shop.wait_until_drained().await;
     assert!(successor.shutdown(Duration::from_secs(20)).await.is_clean());
-    assert_eq!(ordered.audit().await.doubled, 0, "healthy hand-overs");
+    assert_eq!(ordered.audit().await.duplicates, 0, "healthy hand-overs");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_owner_is_followed_without_waiting_for_its_messages() {
-    one_is_killed(On::Postgres).await;
+async fn a_killed_owner_is_replaced_without_waiting_for_its_messages() {
+    owner_is_killed(Database::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_owner_is_followed_without_waiting_for_its_messages_on_mariadb() {
-    one_is_killed(On::Mariadb).await;
+async fn a_killed_owner_is_replaced_without_waiting_for_its_messages_on_mariadb() {
+    owner_is_killed(Database::Mariadb).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_owner_is_followed_without_waiting_for_its_messages_on_sqlite() {
-    one_is_killed(On::Sqlite).await;
+async fn a_killed_owner_is_replaced_without_waiting_for_its_messages_on_sqlite() {
+    owner_is_killed(Database::Sqlite).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_an_owner_that_stopped_past_its_lease_arrives_any_more() {
-    one_stops(On::Postgres).await;
+async fn nothing_from_an_owner_stopped_past_its_lease_arrives() {
+    owner_is_stopped(Database::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_an_owner_that_stopped_past_its_lease_arrives_any_more_on_mariadb() {
-    one_stops(On::Mariadb).await;
+async fn nothing_from_an_owner_stopped_past_its_lease_arrives_on_mariadb() {
+    owner_is_stopped(Database::Mariadb).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing() {
-    join_and_leave(On::Postgres).await;
+async fn joining_and_leaving_owners_of_a_fenced_topic_duplicate_nothing() {
+    join_and_leave(Database::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing_on_mariadb() {
-    join_and_leave(On::Mariadb).await;
+async fn joining_and_leaving_owners_of_a_fenced_topic_duplicate_nothing_on_mariadb() {
+    join_and_leave(Database::Mariadb).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn joining_and_leaving_owners_of_a_fenced_topic_double_nothing_on_sqlite() {
-    join_and_leave(On::Sqlite).await;
+async fn joining_and_leaving_owners_of_a_fenced_topic_duplicate_nothing_on_sqlite() {
+    join_and_leave(Database::Sqlite).await;
 }

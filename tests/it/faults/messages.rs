@@ -37,7 +37,7 @@ async fn ten_thousand_messages_in_one_transaction() {
     let outbox = shop.outbox();
     let relay = shop.start_relay(&outbox).await;
     commit(&shop, &outbox, vec![message(&shop, 100); 10_000]).await;
-    shop.drained().await;
+    shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(10)).await.is_clean());
     let audit = audit(&shop).await;
     assert_eq!((audit.committed, audit.delivered), (10_000, 10_000), "{audit:?}");
@@ -49,13 +49,13 @@ async fn a_payload_of_900_kb_arrives_whole() {
     let outbox = shop.outbox();
     let _relay = shop.start_relay(&outbox).await;
     commit(&shop, &outbox, vec![message(&shop, 900_000)]).await;
-    shop.drained().await;
+    shop.wait_until_drained().await;
     let audit = audit(&shop).await;
     assert_eq!((audit.delivered, audit.bytes), (1, 900_000), "{audit:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_larger_than_the_broker_takes_is_given_up_and_takes_no_neighbour_with_it() {
+async fn a_message_larger_than_the_broker_takes_is_dead_lettered_and_takes_no_other_with_it() {
     let Some(shop) = Shop::open().await else { return };
     let topic = Topic::new(shop.topic.as_str()).message_bytes_max(4_000_000);
     let outbox = Outbox::builder().topic(topic).build().unwrap();
@@ -67,8 +67,8 @@ async fn a_message_larger_than_the_broker_takes_is_given_up_and_takes_no_neighbo
     messages.insert(10, message(&shop, 2_000_000));
     commit(&shop, &outbox, messages).await;
     let _relay = shop.relay(&outbox, kafka).start().await.unwrap();
-    shop.drained().await;
-    let dead = shop.dead().await;
+    shop.wait_until_drained().await;
+    let dead = shop.dead_letters().await;
     assert_eq!(dead.len(), 1, "{dead:?}");
     assert!(dead[0].1.starts_with("refused"), "{dead:?}");
     assert_eq!(audit(&shop).await.delivered, 20);
@@ -94,10 +94,10 @@ async fn a_transaction_longer_than_the_staleness_is_swept_once() {
         })
         .await
         .unwrap();
-    shop.drained().await;
+    shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(10)).await.is_clean());
     let audit = audit(&shop).await;
-    assert_eq!((audit.delivered, audit.doubled), (1, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.duplicates), (1, 0), "{audit:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,7 +107,7 @@ async fn an_unknown_topic_waits_until_it_is_made() {
     let plain = KafkaConfig::new(&shop.bootstrap)
         .set("message.timeout.ms", "2000")
         .set("topic.metadata.propagation.max.ms", "100");
-    let limits = diesel_outbox::Limits { topic_park_duration: Duration::from_millis(500), ..super::shop::limits() };
+    let limits = diesel_outbox::Limits { topic_back_off_duration: Duration::from_millis(500), ..super::shop::limits() };
     let kafka = KafkaTransport::new(plain).unwrap();
     let relay = shop.relay(&outbox, kafka).limits(limits).start().await.unwrap();
     shop.place_all(&outbox, 0..10).await;
@@ -116,11 +116,11 @@ async fn an_unknown_topic_waits_until_it_is_made() {
         assert!(Instant::now() < end, "the topic is not known to be refused: {:?}", relay.status());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert_eq!(shop.spent().await.0, 0, "an unknown topic spends no attempt");
+    assert_eq!(shop.highest_attempts_and_failures().await.0, 0, "an unknown topic spends no attempt");
     // Another node that makes its topics.
     let other = shop.relay(&shop.outbox(), shop.kafka()).start().await.unwrap();
     drop(other);
-    shop.drained().await;
+    shop.wait_until_drained().await;
     let audit = audit(&shop).await;
-    assert_eq!((audit.delivered, audit.dead), (audit.committed, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.dead_letters), (audit.committed, 0), "{audit:?}");
 }

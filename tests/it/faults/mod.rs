@@ -7,11 +7,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where, and needs no more words")]
 
 pub(crate) mod access;
+mod any_shop;
 mod audit;
-mod branch;
 mod child;
 mod crash;
 mod crash_ordered;
+mod faulty_transport;
 mod fenced;
 mod messages;
 mod ordered;
@@ -22,4 +23,3 @@ mod refused;
 mod relays;
 mod retention;
 mod shop;
-mod troubled;

@@ -10,11 +10,11 @@ use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_outbox::Outbox;
 use diesel_outbox::relay::{Relay, TransportStatus};
 use tokio::task::JoinHandle;
-use xtask::parts;
-use xtask::servers::{Kafka, Mariadb, Part, Postgres, kafka, mariadb, postgres};
+use xtask::servers::{Kafka, Mariadb, Postgres, ServerKind, kafka, mariadb, postgres};
+use xtask::test_servers;
 
+use super::any_shop::{AnyShop, SyncConnection as _};
 use super::audit::audit;
-use super::branch::{Branch, Desk as _};
 use super::shop::{DEADLINE, Shop, limits, order};
 use crate::outbox::databases::fresh_on_mariadb;
 
@@ -106,8 +106,8 @@ fn is_down(relay: &Relay) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_killed_under_load_costs_time_only() {
-    let Some(database) = parts::require(Part::Postgres) else { return };
-    let Some(mut broker) = parts::own(Kafka::start(&kafka::Options::default())) else { return };
+    let Some(database) = test_servers::shared_or_skip(ServerKind::Postgres) else { return };
+    let Some(mut broker) = test_servers::own_or_skip(Kafka::start(&kafka::Options::default())) else { return };
     let shop = Shop::open_on(&database, &broker.bootstrap()).await;
     let outbox = shop.outbox();
     let relay = shop.start_relay(&outbox).await;
@@ -116,23 +116,23 @@ async fn a_broker_killed_under_load_costs_time_only() {
     broker.kill9().unwrap();
     until("the breaker is open", async || is_down(&relay)).await;
     orders_pass(&shop, 200).await;
-    let (attempts, _) = shop.spent().await;
+    let (attempts, _) = shop.highest_attempts_and_failures().await;
     assert_eq!(attempts, 0, "an outage spends no attempt");
     broker.start_again().unwrap();
     until("the broker is back", async || relay.status().transport == TransportStatus::Up).await;
     orders_pass(&shop, 100).await;
     load.end().await;
-    shop.drained().await;
+    shop.wait_until_drained().await;
     let report = relay.shutdown(Duration::from_secs(20)).await;
     assert!(report.is_clean(), "{report:?}");
     let audit = audit(&shop).await;
-    assert_eq!((audit.delivered, audit.dead), (audit.committed, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.dead_letters), (audit.committed, 0), "{audit:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_absent_at_start_is_waited_for() {
-    let Some(database) = parts::require(Part::Postgres) else { return };
-    let Some(mut broker) = parts::own(Kafka::start(&kafka::Options::default())) else { return };
+    let Some(database) = test_servers::shared_or_skip(ServerKind::Postgres) else { return };
+    let Some(mut broker) = test_servers::own_or_skip(Kafka::start(&kafka::Options::default())) else { return };
     let shop = Shop::open_on(&database, &broker.bootstrap()).await;
     broker.kill9().unwrap();
     let outbox = shop.outbox();
@@ -140,15 +140,15 @@ async fn a_broker_absent_at_start_is_waited_for() {
     assert!(is_down(&relay), "{:?}", relay.status());
     shop.place_all(&outbox, 0..50).await;
     broker.start_again().unwrap();
-    shop.drained().await;
+    shop.wait_until_drained().await;
     let audit = audit(&shop).await;
-    assert_eq!((audit.delivered, audit.dead, audit.doubled), (audit.committed, 0, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.dead_letters, audit.duplicates), (audit.committed, 0, 0), "{audit:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_killed_under_load_loses_and_invents_nothing() {
-    let Some(bootstrap) = parts::require(Part::Kafka) else { return };
-    let Some(mut database) = parts::own(Postgres::start(&postgres::Options::default())) else { return };
+async fn a_database_killed_under_load_causes_no_loss_and_no_phantom() {
+    let Some(bootstrap) = test_servers::shared_or_skip(ServerKind::Kafka) else { return };
+    let Some(mut database) = test_servers::own_or_skip(Postgres::start(&postgres::Options::default())) else { return };
     let shop = Shop::open_on(&database.url(), &bootstrap).await;
     let outbox = shop.outbox();
     let relay = shop.start_relay(&outbox).await;
@@ -158,18 +158,18 @@ async fn a_database_killed_under_load_loses_and_invents_nothing() {
     database.start_again().unwrap();
     orders_pass(&shop, 200).await;
     load.end().await;
-    shop.drained().await;
+    shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
     let audit = audit(&shop).await;
-    assert_eq!((audit.delivered, audit.dead), (audit.committed, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.dead_letters), (audit.committed, 0), "{audit:?}");
 }
 
 /// Commits are in the kernel's hands when they are answered, and survive the server.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mariadb_killed_under_load_loses_and_invents_nothing() {
-    let Some(bootstrap) = parts::require(Part::Kafka) else { return };
-    let Some(mut database) = parts::own(Mariadb::start(&mariadb::Options::default())) else { return };
-    let shop = Branch::on_mariadb(fresh_on_mariadb(&database.url()), bootstrap);
+async fn a_mariadb_killed_under_load_causes_no_loss_and_no_phantom() {
+    let Some(bootstrap) = test_servers::shared_or_skip(ServerKind::Kafka) else { return };
+    let Some(mut database) = test_servers::own_or_skip(Mariadb::start(&mariadb::Options::default())) else { return };
+    let shop = AnyShop::on_mariadb(fresh_on_mariadb(&database.url()), bootstrap);
     let outbox = shop.at.outbox();
     let relay = outbox.relay().transport(shop.at.kafka()).limits(limits());
     let relay = shop.on.store(relay, &shop.at).start().await.unwrap();
@@ -180,8 +180,8 @@ async fn a_mariadb_killed_under_load_loses_and_invents_nothing() {
     let before = shop.committed().await.len();
     until("orders are placed again", async || shop.committed().await.len() >= before + 200).await;
     load.end().await;
-    shop.drained().await;
+    shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
     let audit = shop.audit().await;
-    assert_eq!((audit.delivered, audit.dead), (audit.committed, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.dead_letters), (audit.committed, 0), "{audit:?}");
 }

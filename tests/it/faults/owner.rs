@@ -11,10 +11,10 @@ use diesel_outbox::{Limits, OnFailedKey, Outbox, Topic};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::branch::On;
-use super::child::{ShopProcess, arm, arm_to_be_stopped};
+use super::any_shop::Database;
+use super::child::{ShopProcess, arm_failpoint, arm_failpoint_to_wait};
+use super::faulty_transport::FaultyKafka;
 use super::shop::{DEADLINE, Shop};
-use super::troubled::Troubled;
 
 const CONFIG: &str = "OUTBOX_TEST_LANE_OWNER";
 const LANES: u16 = 8;
@@ -23,7 +23,7 @@ pub(super) const LANE_LEASE: Duration = Duration::from_secs(3);
 /// What an owner does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Script {
-    pub(super) on: On,
+    pub(super) on: Database,
     pub(super) database_url: String,
     pub(super) bootstrap: String,
     pub(super) topic: String,
@@ -34,13 +34,13 @@ pub(super) struct Script {
     pub(super) backlog: Range<i32>,
     /// Orders placed while it owns all lanes.
     pub(super) orders: Range<i32>,
-    /// The step at which it dies, or stops, and at which of its passages.
+    /// The step at which it dies, or stops, and at which hit of it.
     pub(super) crash_at: Option<String>,
-    pub(super) passage: usize,
+    pub(super) nth_hit: usize,
     pub(super) stops: bool,
     pub(super) refusals: usize,
     /// What is refused becomes a dead letter at once.
-    pub(super) gives_up: bool,
+    pub(super) dead_letters_at_once: bool,
     pub(super) acknowledged_after_ms: u64,
     pub(super) ends: Ends,
 }
@@ -55,7 +55,7 @@ pub(super) enum Ends {
 }
 
 impl Script {
-    pub(super) fn new(on: On, shop: &Shop, is_fenced: bool) -> Self {
+    pub(super) fn new(on: Database, shop: &Shop, is_fenced: bool) -> Self {
         Self {
             on,
             database_url: shop.database_url.clone(),
@@ -66,10 +66,10 @@ impl Script {
             backlog: 0..0,
             orders: 0..0,
             crash_at: None,
-            passage: 1,
+            nth_hit: 1,
             stops: false,
             refusals: 0,
-            gives_up: false,
+            dead_letters_at_once: false,
             acknowledged_after_ms: 0,
             ends: Ends::WhenTold,
         }
@@ -78,7 +78,7 @@ impl Script {
     pub(super) fn spawn(mut self) -> Owner {
         let folder = tempfile::tempdir().unwrap();
         self.folder = folder.path().to_owned();
-        let test = "faults::owner::an_owner_ends_when_it_is_told";
+        let test = "faults::owner::an_owner_ends_when_it_is_notified";
         Owner { process: ShopProcess::spawn(test, CONFIG, &self), folder }
     }
 }
@@ -91,52 +91,52 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Tells it to end, and waits until it has.
-    pub(super) async fn ends(&mut self) {
-        std::fs::write(end(self.folder.path()), "").unwrap();
-        assert!(self.process.ended().await.success(), "it left something behind");
+    pub(super) async fn end_and_wait(&mut self) {
+        std::fs::write(end_file(self.folder.path()), "").unwrap();
+        assert!(self.process.wait_for_exit().await.success(), "it left something behind");
     }
 
     /// Waits until it was killed; says when that was.
-    pub(super) async fn killed(&mut self) -> Instant {
-        self.process.killed().await;
+    pub(super) async fn wait_until_killed(&mut self) -> Instant {
+        self.process.wait_until_killed().await;
         Instant::now()
     }
 
     /// Waits until it has stopped itself.
-    pub(super) async fn stopped(&self) {
-        self.process.stopped().await;
+    pub(super) async fn wait_until_stopped(&self) {
+        self.process.wait_until_stopped().await;
     }
 
     /// Waits until it is where it is to be stopped.
-    pub(super) async fn is_there(&self) {
-        let there = there(self.folder.path());
-        until("the step is reached", || there.exists()).await;
+    pub(super) async fn reached_step(&self) {
+        let ready = ready_file(self.folder.path());
+        until("the step is reached", || ready.exists()).await;
     }
 
     pub(super) fn stop(&self) {
         self.process.stop();
     }
 
-    pub(super) fn goes_on(&self) {
-        self.process.go_on(&go_on(self.folder.path()));
+    pub(super) fn resume(&self) {
+        self.process.resume(&resume_file(self.folder.path()));
     }
 }
 
-fn end(folder: &Path) -> PathBuf {
+fn end_file(folder: &Path) -> PathBuf {
     folder.join("end")
 }
 
-fn go_on(folder: &Path) -> PathBuf {
+fn resume_file(folder: &Path) -> PathBuf {
     folder.join("go on")
 }
 
-fn there(folder: &Path) -> PathBuf {
+fn ready_file(folder: &Path) -> PathBuf {
     folder.join("there")
 }
 
 /// The other process of these tests, where its environment says so; otherwise there is nothing to do.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_ends_when_it_is_told() {
+async fn an_owner_ends_when_it_is_notified() {
     if let Ok(script) = std::env::var(CONFIG) {
         run(serde_json::from_str(&script).unwrap()).await;
     }
@@ -146,32 +146,32 @@ async fn run(script: Script) {
     let Script { on, database_url, bootstrap, topic, is_fenced, folder, .. } = script;
     let shop = Shop { database_url, bootstrap, topic };
     let mut topic = topic_of(&shop, is_fenced);
-    if script.gives_up {
+    if script.dead_letters_at_once {
         topic = topic.attempts_max(1).on_failed_key(OnFailedKey::DeadLetter);
     }
     let outbox = Outbox::builder().topic(topic).build().unwrap();
     place_all(&shop, &outbox, script.backlog).await;
     match script.crash_at {
         // By somebody who knows that it does not write just then.
-        Some(step) if script.stops && on == On::Sqlite => {
-            arm_to_be_stopped(step, script.passage, there(&folder), go_on(&folder));
+        Some(step) if script.stops && on == Database::Sqlite => {
+            arm_failpoint_to_wait(step, script.nth_hit, ready_file(&folder), resume_file(&folder));
         }
-        Some(step) => arm(step, script.passage, script.stops.then(|| go_on(&folder))),
+        Some(step) => arm_failpoint(step, script.nth_hit, script.stops.then(|| resume_file(&folder))),
         None => {}
     }
     let late = Duration::from_millis(script.acknowledged_after_ms);
-    let relay = start(on, &shop, &outbox, Troubled::new(shop.kafka(), script.refusals, late)).await;
+    let relay = start(on, &shop, &outbox, FaultyKafka::new(shop.kafka(), script.refusals, late)).await;
     if !script.orders.is_empty() {
         until_all_owned(&relay).await;
     }
     place_all(&shop, &outbox, script.orders).await;
     match script.ends {
         Ends::WhenTold => {
-            while !end(&folder).exists() {
+            while !end_file(&folder).exists() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
-        Ends::WhenDrained => shop.drained().await,
+        Ends::WhenDrained => shop.wait_until_drained().await,
         Ends::AtOnce => {}
     }
     let report = relay.shutdown(Duration::from_secs(20)).await;
@@ -193,7 +193,7 @@ pub(super) fn topic_of(shop: &Shop, is_fenced: bool) -> Topic {
     if is_fenced { topic.fenced() } else { topic }
 }
 
-pub(super) async fn start(on: On, shop: &Shop, outbox: &Outbox, transport: impl Transport) -> Relay {
+pub(super) async fn start(on: Database, shop: &Shop, outbox: &Outbox, transport: impl Transport) -> Relay {
     let limits = Limits { lane_lease_duration: LANE_LEASE, ..super::shop::limits() };
     on.store(outbox.relay().transport(transport).limits(limits), shop).start().await.unwrap()
 }

@@ -60,13 +60,13 @@ async fn the_broker_refuses_one(committed: Committed) {
             (relay, commit(&shop, &outbox, messages(&shop, BYTES_TOO_MANY)).await)
         }
     };
-    shop.drained().await;
+    shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(10)).await.is_clean());
 
     let refused = ids.remove(REFUSED);
     ids.sort_unstable();
     assert_eq!(arrived(&shop.bootstrap, &shop.topic).await, ids, "each of the others once");
-    let dead = shop.dead().await;
+    let dead = shop.dead_letters().await;
     assert_eq!(dead.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [refused], "{dead:?}");
     let letter = outbox.admin(PostgresStore::new(shop.pool())).dead_letter(refused.into()).await.unwrap();
     assert!(letter.reason.starts_with("refused: record_refused: MessageSizeTooLarge"), "{}", letter.reason);
@@ -80,12 +80,12 @@ async fn the_broker_refuses_one(committed: Committed) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_backlog_the_broker_refuses_one_and_the_others_arrive() {
+async fn one_refused_message_of_a_backlog_does_not_stop_the_others() {
     the_broker_refuses_one(Committed::Before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_one_transaction_the_broker_refuses_one_and_the_others_arrive() {
+async fn one_refused_message_of_a_transaction_does_not_stop_the_others() {
     the_broker_refuses_one(Committed::Meanwhile).await;
 }
 
@@ -108,7 +108,7 @@ async fn refusals(shop: &Shop) -> i64 {
 
 /// The claim that sent all of them cannot remove any while that one is among them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_the_database_keeps_keeps_no_other_and_is_not_sent_again() {
+async fn a_message_that_cannot_be_deleted_delays_no_other_and_is_not_sent_again() {
     let Some(shop) = Shop::open().await else { return };
     let outbox = shop.outbox();
     let mut ids = commit(&shop, &outbox, messages(&shop, 100)).await;
@@ -122,8 +122,8 @@ async fn a_message_that_the_database_keeps_keeps_no_other_and_is_not_sent_again(
     assert_eq!(arrived(&shop.bootstrap, &shop.topic).await, ids, "each once");
 
     shop.connect().await.batch_execute("DROP TRIGGER refuse ON outbox_messages").await.unwrap();
-    shop.drained().await;
+    shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(10)).await.is_clean());
     assert_eq!(arrived(&shop.bootstrap, &shop.topic).await, ids, "each once");
-    assert!(shop.dead().await.is_empty());
+    assert!(shop.dead_letters().await.is_empty());
 }

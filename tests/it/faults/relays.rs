@@ -13,16 +13,16 @@ async fn two_relays_on_one_table_make_no_duplicates() {
     let Some(shop) = Shop::open().await else { return };
     let script = Script { backlog: 500, orders: 500, ..Script::new(&shop) };
     let (mut one, mut two) = (script.spawn(), script.spawn());
-    assert!(one.ended().await.success());
-    assert!(two.ended().await.success());
+    assert!(one.wait_for_exit().await.success());
+    assert!(two.wait_for_exit().await.success());
     let audit = audit(&shop).await;
     assert_eq!(audit.delivered, audit.committed);
     assert!(audit.committed > 1_400, "{audit:?}");
-    assert_eq!(audit.doubled, 0, "no term was missed and no lock lost: {audit:?}");
+    assert_eq!(audit.duplicates, 0, "no term was missed and no lock lost: {audit:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shutdown_under_load_loses_and_doubles_nothing() {
+async fn shutdown_under_load_loses_and_duplicates_nothing() {
     let Some(shop) = Shop::open().await else { return };
     let outbox = shop.outbox();
     let done = Arc::new(AtomicBool::new(false));
@@ -48,8 +48,8 @@ async fn shutdown_under_load_loses_and_doubles_nothing() {
     done.store(true, Ordering::Release);
     load.await.unwrap();
     let relay = shop.start_relay(&outbox).await;
-    shop.drained().await;
+    shop.wait_until_drained().await;
     drop(relay);
     let audit = audit(&shop).await;
-    assert_eq!((audit.delivered, audit.doubled), (audit.committed, 0), "{audit:?}");
+    assert_eq!((audit.delivered, audit.duplicates), (audit.committed, 0), "{audit:?}");
 }

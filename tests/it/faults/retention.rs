@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_outbox::admin::{Admin, DeadFilter, RedrivePace};
+use diesel_outbox::admin::{Admin, DeadLetterFilter, RedriveRate};
 use diesel_outbox::relay::{RelayBuilder, TransportStatus};
 use diesel_outbox::store::SqliteStore;
 use diesel_outbox::transport::{
-    Answer, FailureClass, KafkaConfig, KafkaTopic, KafkaTransport, MemoryTransport, Transport,
+    FailureClass, KafkaConfig, KafkaTopic, KafkaTransport, MemoryTransport, ScriptedResponse, Transport,
 };
 use diesel_outbox::{Message, MessageId, OnFailedKey, Outbox, Topic};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
-use xtask::parts;
 use xtask::servers::{Kafka, kafka};
+use xtask::test_servers;
 
 use super::audit::read_records;
 use super::owner::until;
@@ -105,7 +105,7 @@ diesel::table! {
 fn broker() -> Option<Kafka> {
     let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let settings = vec![setting("log.retention.check.interval.ms", "200"), setting("log.initial.task.delay.ms", "200")];
-    parts::own(Kafka::start(&kafka::Options { settings, ..kafka::Options::default() }))
+    test_servers::own_or_skip(Kafka::start(&kafka::Options { settings, ..kafka::Options::default() }))
 }
 
 fn transport(bootstrap: &str) -> KafkaTransport {
@@ -153,8 +153,8 @@ async fn a_message_that_is_old_when_it_is_sent_outlives_its_topics_retention() {
 
     // What has been sent before, or refused, was so elsewhere: there is no younger record beside it in its topic.
     let elsewhere = MemoryTransport::new();
-    let refused = Answer::Fail(FailureClass::RecordRefused);
-    elsewhere.answer_matching(refused, |envelope| envelope.topic.ends_with("redriven"));
+    let refused = ScriptedResponse::Fail(FailureClass::RecordRefused);
+    elsewhere.respond_when(refused, |envelope| envelope.topic.ends_with("redriven"));
     let relay = shop.relay(elsewhere).start().await.unwrap();
     let delayed = message("delayed").delay(AGE);
     shop.outbox.enqueue(&mut shop.file.connect(), &delayed).unwrap();
@@ -166,9 +166,9 @@ async fn a_message_that_is_old_when_it_is_sent_outlives_its_topics_retention() {
     assert!(relay.shutdown(Duration::from_secs(10)).await.is_clean());
     let admin = shop.admin();
     for id in sent_before {
-        admin.send_again(id).await.unwrap();
+        admin.resend(id).await.unwrap();
     }
-    let redriven = admin.redrive_all(&DeadFilter::default(), RedrivePace::default(), |_| {}).await.unwrap();
+    let redriven = admin.redrive_all(&DeadLetterFilter::default(), RedriveRate::default(), |_| {}).await.unwrap();
     assert_eq!(redriven, 2);
 
     broker.kill9().unwrap();

@@ -13,8 +13,8 @@ use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport, Transport};
 use diesel_outbox::{Limits, Message, MessageId, Outbox, Topic};
 use uuid::Uuid;
-use xtask::parts;
-use xtask::servers::Part;
+use xtask::servers::ServerKind;
+use xtask::test_servers;
 
 /// What bounds a wait of these tests: many times what the slowest of them takes on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(90);
@@ -56,7 +56,8 @@ pub(super) struct Shop {
 impl Shop {
     /// A new shop on the shared servers; `None` where one of them cannot be had.
     pub(super) async fn open() -> Option<Self> {
-        let (postgres, kafka) = (parts::require(Part::Postgres)?, parts::require(Part::Kafka)?);
+        let (postgres, kafka) =
+            (test_servers::shared_or_skip(ServerKind::Postgres)?, test_servers::shared_or_skip(ServerKind::Kafka)?);
         Some(Self::open_on(&postgres, &kafka).await)
     }
 
@@ -145,13 +146,13 @@ impl Shop {
         orders::table.select(orders::message_id).load(&mut self.connect().await).await.unwrap()
     }
 
-    pub(super) async fn dead(&self) -> Vec<(Uuid, String)> {
+    pub(super) async fn dead_letters(&self) -> Vec<(Uuid, String)> {
         let columns = (outbox_dead_letters::message_id, outbox_dead_letters::reason);
         outbox_dead_letters::table.select(columns).load(&mut self.connect().await).await.unwrap()
     }
 
     /// The highest attempts and failures of any live row.
-    pub(super) async fn spent(&self) -> (i32, i32) {
+    pub(super) async fn highest_attempts_and_failures(&self) -> (i32, i32) {
         let highest = (diesel::dsl::max(outbox_messages::attempts), diesel::dsl::max(outbox_messages::failures));
         let (attempts, failures): (Option<i32>, Option<i32>) =
             outbox_messages::table.select(highest).first(&mut self.connect().await).await.unwrap();
@@ -168,7 +169,7 @@ impl Shop {
     }
 
     /// Waits until no live row is left.
-    pub(super) async fn drained(&self) {
+    pub(super) async fn wait_until_drained(&self) {
         let end = Instant::now() + DEADLINE;
         loop {
             let live = self.live().await;

@@ -42,7 +42,7 @@ fn reports_every_problem_at_once_with_field_and_remedy() {
 }
 
 #[test]
-fn an_outbox_without_topics_is_a_mistake() {
+fn an_outbox_without_topics_is_an_error() {
     let error = Outbox::builder().build().expect_err("nothing could be enqueued");
     assert!(matches!(error.problems(), [BuildProblem::NoTopic]));
 }

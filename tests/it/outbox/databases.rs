@@ -14,8 +14,8 @@ use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::SQLITE_SET_UP;
 use tempfile::TempDir;
 use uuid::Uuid;
-use xtask::parts;
-use xtask::servers::Part;
+use xtask::servers::ServerKind;
+use xtask::test_servers;
 
 /// The business data of the tests; a second row with the same id is an error that a closure can swallow.
 const SHOP: &str = "CREATE TABLE shop_orders (id integer NOT NULL PRIMARY KEY)";
@@ -91,7 +91,7 @@ impl Database for MysqlConnection {
 
 /// The address of a PostgreSQL database with the tables.
 pub(crate) fn fresh_postgres() -> Option<String> {
-    let (admin, name) = (parts::require(Part::Postgres)?, name());
+    let (admin, name) = (test_servers::shared_or_skip(ServerKind::Postgres)?, name());
     PgConnection::establish(&admin)
         .expect("connect")
         .batch_execute(&format!("CREATE DATABASE {name}"))
@@ -105,7 +105,7 @@ pub(crate) fn fresh_postgres() -> Option<String> {
 
 /// The address of a MariaDB database with the tables.
 pub(crate) fn fresh_mariadb() -> Option<String> {
-    Some(fresh_on_mariadb(&parts::require(Part::Mariadb)?))
+    Some(fresh_on_mariadb(&test_servers::shared_or_skip(ServerKind::Mariadb)?))
 }
 
 /// The address of a new database with the tables on this server.

@@ -76,7 +76,7 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let _relay = outbox.tap();
+    let _relay = outbox.test_hook();
     let in_years = now() + YEARS;
     outbox.enqueue(&mut conn, &order(1).delay(MINUTE)).expect("one");
     outbox.enqueue(&mut conn, &order(2).deliver_at(in_years)).expect("one");
@@ -147,7 +147,7 @@ async fn async_rows_are_written_on_sqlite() {
 fn a_delayed_message_is_not_handed_over_to_be_sent() {
     let Some(mut conn) = PgConnection::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     outbox.enqueue(&mut conn, &order(1).delay(MINUTE)).expect("outside a transaction");
     conn.transaction(|conn| outbox.enqueue(conn, &order(2).delay(MINUTE))).expect("in one");
     outbox
@@ -156,9 +156,9 @@ fn a_delayed_message_is_not_handed_over_to_be_sent() {
             tx.enqueue(&order(4).deliver_at(SystemTime::UNIX_EPOCH))
         })
         .expect("in one of the outbox's");
-    assert_eq!(handed_over(&tap), []);
+    assert_eq!(handed_over(&test_hook), []);
     let plain = outbox.enqueue(&mut conn, &order(5).delay(Duration::ZERO)).expect("no delay at all");
-    assert_eq!(handed_over(&tap), [plain]);
+    assert_eq!(handed_over(&test_hook), [plain]);
 }
 
 #[test]

@@ -54,7 +54,7 @@ where
     let relay = start(&outbox, store(), &broker).await;
     let began = Instant::now();
     let mut due = HashMap::new();
-    // The last one first, so that each is nearer than what the scout knows of.
+    // The last one first, so that each is nearer than what the poller knows of.
     for place in (0..MESSAGES).rev() {
         let delay = (AHEAD + APART * place as u32).saturating_sub(began.elapsed());
         let id = outbox.enqueue(&mut conn, &order(1).delay(delay)).expect("enqueue");

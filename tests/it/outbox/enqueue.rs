@@ -77,7 +77,7 @@ fn ask_mariadb(conn: &mut MysqlConnection, sql: &str) -> bool {
 fn a_lease_counts_from_the_insert_on_postgres() {
     let Some(mut conn) = PgConnection::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let transaction = conn.transaction(|conn| {
         conn.batch_execute("CREATE TEMP TABLE mark AS SELECT clock_timestamp() AS made_at")?;
         outbox.enqueue(conn, &order(1))?;
@@ -92,7 +92,7 @@ fn a_lease_counts_from_the_insert_on_postgres() {
         &mut conn,
         "SELECT count(*) = 3 AND max(due_at) < clock_timestamp() + interval '3 s' AS yes FROM outbox_messages"
     ));
-    drop(tap);
+    drop(test_hook);
     outbox.enqueue(&mut conn, &order(4)).expect("without a relay");
     assert!(
         ask(&mut conn, "SELECT min(due_at) <= clock_timestamp() AS yes FROM outbox_messages"),
@@ -107,7 +107,7 @@ fn a_lease_counts_from_the_insert_on_mariadb() {
     let mut conn = MysqlConnection::establish(&url).expect("connect");
     conn.batch_execute("SET time_zone = '+05:00'").expect("time zone");
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let transaction = conn.transaction(|conn| {
         conn.batch_execute("CREATE TEMPORARY TABLE mark AS SELECT UTC_TIMESTAMP(6) AS made_at")?;
         outbox.enqueue(conn, &order(1))?;
@@ -117,7 +117,7 @@ fn a_lease_counts_from_the_insert_on_mariadb() {
     let lease = "SELECT COUNT(*) = 3 AND MIN(due_at) >= MAX(made_at) + INTERVAL 3 SECOND \
                  AND MAX(due_at) < UTC_TIMESTAMP(6) + INTERVAL 3 SECOND AS yes FROM outbox_messages, mark";
     assert!(ask_mariadb(&mut conn, lease));
-    drop(tap);
+    drop(test_hook);
     outbox.enqueue(&mut conn, &order(4)).expect("without a relay");
     assert!(ask_mariadb(&mut conn, "SELECT MIN(due_at) <= UTC_TIMESTAMP(6) AS yes FROM outbox_messages"));
 }
@@ -239,11 +239,11 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let large = |key: i64| order(key).payload_bytes(vec![b'x'; 900_000]);
     let sent = outbox.enqueue_all(&mut conn, (0..30).map(large)).expect("27 MB");
     assert_eq!(conn.messages(), sent);
-    assert_eq!(handed_over(&tap), sent);
+    assert_eq!(handed_over(&test_hook), sent);
     const { assert!(30 * 900_000 > 3 * ENQUEUE_BYTES_MAX, "more than one statement takes") };
 }
 
@@ -267,20 +267,20 @@ fn several_statements_outside_a_transaction_are_all_or_none() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
     conn.batch_execute("CREATE UNIQUE INDEX one_key ON outbox_messages (key)").expect("index");
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let last_is_a_twin = (0..ENQUEUE_ROWS_MAX as i64).chain([0]).map(order);
     outbox.enqueue_all(&mut conn, last_is_a_twin).expect_err("the second statement fails");
-    assert_eq!((conn.messages(), handed_over(&tap)), (vec![], vec![]));
+    assert_eq!((conn.messages(), handed_over(&test_hook)), (vec![], vec![]));
 }
 
 #[test]
-fn counts_what_it_writes_hands_over_and_cannot() {
+fn counts_written_handed_over_and_refused_messages() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     metrics::with_local_recorder(&recorder, || {
         let mut conn = SqliteConnection::fresh().expect("in memory");
         let outbox = outbox();
-        let _tap = outbox.tap();
+        let _test_hook = outbox.test_hook();
         let too_many = HOOK_REFS_MAX as i64 + 5;
         conn.transaction(|conn| outbox.enqueue_all(conn, (0..too_many).map(order))).expect("commit");
         conn.set_instrumentation(|_: InstrumentationEvent<'_>| {});

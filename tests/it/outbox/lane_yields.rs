@@ -27,13 +27,13 @@ const BUSY: Duration = Duration::from_secs(5);
 
 /// One node's way to a broker that others reach by their own.
 #[derive(Debug, Clone)]
-struct Wire {
+struct CuttableTransport {
     broker: MemoryTransport,
     is_cut: Arc<AtomicBool>,
     sends: Arc<AtomicUsize>,
 }
 
-impl Wire {
+impl CuttableTransport {
     fn to(broker: &MemoryTransport) -> Self {
         Self { broker: broker.clone(), is_cut: Arc::default(), sends: Arc::default() }
     }
@@ -55,7 +55,7 @@ impl Wire {
 }
 
 #[async_trait]
-impl Transport for Wire {
+impl Transport for CuttableTransport {
     fn delivery_timeout(&self) -> Duration {
         self.broker.delivery_timeout()
     }
@@ -66,7 +66,7 @@ impl Transport for Wire {
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         if let Err(error) = self.is_whole() {
-            return receipt.settle(Outcome::Failed(error));
+            return receipt.complete(Outcome::Failed(error));
         }
         self.sends.fetch_add(1, Ordering::AcqRel);
         self.broker.send(envelope, receipt);
@@ -82,7 +82,7 @@ impl Transport for Wire {
 }
 
 /// Whom a relay believes to own every lane, and among how many nodes they are shared.
-fn believes_in(relay: &Relay, owner: &Relay) -> bool {
+fn sees_owner(relay: &Relay, owner: &Relay) -> bool {
     let (lanes, node) = (relay.status().lanes, owner.status().node);
     lanes.len() == 16 && lanes.iter().all(|lane| lane.owner == Some(node) && lane.nodes == 1)
 }
@@ -97,7 +97,7 @@ where
     C::Backend: OutboxBackend<C>,
 {
     let (here, there, broker) = (outbox(), outbox(), MemoryTransport::new());
-    let wire = Wire::to(&broker);
+    let wire = CuttableTransport::to(&broker);
     let limits =
         Limits { poll_interval: POLL, lane_yield_duration: YIELD, lane_sleep_duration: SLEEP, ..Limits::default() };
     let first = here.relay().store(store()).transport(broker.clone()).limits(limits.clone());
@@ -116,7 +116,7 @@ where
     // It sees at a poll that it cannot send, at another that this lasts, and at a third the other sees what is free.
     assert!(cut.elapsed() < YIELD + POLL * 3 + BUSY, "{:?}", cut.elapsed());
     until("what waited is sent", || broker.delivered().len() == 240).await;
-    until("both say who owns what", || believes_in(&first, &first) && believes_in(&second, &first)).await;
+    until("both say who owns what", || sees_owner(&first, &first) && sees_owner(&second, &first)).await;
     assert_eq!(asleep(&second), ["accounts"]);
     assert_eq!(asleep(&first), [""; 0]);
     let before = wire.sends();

@@ -1,8 +1,8 @@
 //! The facade: enqueue, the commit hook, `outbox.transaction`, and what applications test with.
 //!
-//! A [`Tap`](diesel_outbox::Tap) stands in the place of the relay and says what was handed over. A row that is handed
+//! A [`TestHook`](diesel_outbox::TestHook) stands in the place of the relay and says what was handed over. A row that is handed
 //! over as a ref is read before it is sent, so the proof of "no phantom" is that its row is gone, and that the row itself
-//! was not carried.
+//! was not inline.
 
 mod admin_beside_relays;
 mod builder;
@@ -11,10 +11,8 @@ mod delayed;
 mod delayed_relay;
 mod enqueue;
 mod events;
-mod held_table;
 mod lane_yields;
-mod lost;
-mod lost_own;
+mod locked_table;
 mod names;
 mod notices;
 mod ordered;
@@ -22,18 +20,20 @@ mod ordered_relay;
 mod own_instrumentation_in_pools;
 mod own_transaction;
 mod own_transaction_async;
+mod own_transaction_lost;
 mod pgbouncer;
 mod phantoms;
 mod pipeline;
-mod proven;
 mod refusals;
-mod removed;
+mod row_removed;
 mod several_relays;
 mod testing;
+mod transaction_lost;
 mod transactions;
 mod transactions_async;
+mod verified;
 
-use diesel_outbox::{Message, MessageId, Outbox, Tap, Topic};
+use diesel_outbox::{Message, MessageId, Outbox, TestHook, Topic};
 
 pub(crate) fn outbox() -> Outbox {
     Outbox::builder().topic(Topic::new("orders")).topic(Topic::new("payments")).build().expect("build")
@@ -45,6 +45,6 @@ pub(crate) fn order(key: i64) -> Message {
 }
 
 /// The messages handed over since the last call.
-pub(crate) fn handed_over(tap: &Tap) -> Vec<MessageId> {
-    tap.take().into_iter().map(|tapped| tapped.row.message_id).collect()
+pub(crate) fn handed_over(test_hook: &TestHook) -> Vec<MessageId> {
+    test_hook.take().into_iter().map(|captured| captured.row.message_id).collect()
 }

@@ -29,13 +29,13 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const TOPIC: &str = "accounts";
 
 /// The name under which the server knows the owner's connection for notices.
-const EAR: &str = "ear";
+const LISTENER_NAME: &str = "outbox-listener";
 
 fn outbox(lanes: u16) -> Outbox {
     Outbox::builder().topic(Topic::new(TOPIC).ordered_by_key().lanes(lanes)).build().expect("an outbox")
 }
 
-fn patient() -> Limits {
+fn slow_poll_limits() -> Limits {
     Limits {
         poll_interval: Duration::from_secs(600),
         lane_lease_duration: Duration::from_secs(1_800),
@@ -44,16 +44,17 @@ fn patient() -> Limits {
 }
 
 fn sync_store(url: &str, notices: NoticeConnection) -> PostgresStore<R2d2Pool<ConnectionManager<PgConnection>>> {
-    PostgresStore::new(pool::<PgConnection>(url)).notices_over(notices)
+    PostgresStore::new(pool::<PgConnection>(url)).notice_connection(notices)
 }
 
 fn async_store(url: &str) -> PostgresStore<Pool<AsyncPgConnection>> {
     let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(url);
-    PostgresStore::new(Pool::builder(manager).build().expect("a pool")).notices_over(NoticeConnection::to(ear(url)))
+    PostgresStore::new(Pool::builder(manager).build().expect("a pool"))
+        .notice_connection(NoticeConnection::new(with_listener_name(url)))
 }
 
-fn ear(url: &str) -> String {
-    format!("{url}?application_name={EAR}")
+fn with_listener_name(url: &str) -> String {
+    format!("{url}?application_name={LISTENER_NAME}")
 }
 
 async fn until(what: &str, mut state: impl FnMut() -> bool) {
@@ -79,7 +80,7 @@ struct Name {
 /// The connections of this database that listen under a name.
 fn listening(side: &mut PgConnection) -> Vec<i32> {
     let sql = format!(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = '{EAR}' \
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = '{LISTENER_NAME}' \
          AND query LIKE 'LISTEN%' AND state = 'idle'"
     );
     diesel::sql_query(sql).load::<Pid>(side).expect("activity").into_iter().map(|row| row.pid).collect()
@@ -118,7 +119,7 @@ impl Processes {
         conn
     }
 
-    async fn heard(&mut self, ears: usize) {
+    async fn wait_for_listeners(&mut self, ears: usize) {
         until("every relay listens", || listening(&mut self.side).len() == ears).await;
     }
 
@@ -129,7 +130,7 @@ impl Processes {
 }
 
 async fn relay(outbox: &Outbox, store: impl Store, broker: &MemoryTransport) -> Relay {
-    outbox.relay().store(store).transport(broker.clone()).limits(patient()).start().await.expect("start")
+    outbox.relay().store(store).transport(broker.clone()).limits(slow_poll_limits()).start().await.expect("start")
 }
 
 fn owned(relay: &Relay) -> usize {
@@ -152,7 +153,7 @@ async fn wake(mut processes: Processes) {
             seen.lock().expect("unpoisoned").push(query.to_string().to_lowercase());
         }
     }));
-    processes.heard(2).await;
+    processes.wait_for_listeners(2).await;
     let mut all = Vec::new();
     for key in ["a", "b", "a", "c"] {
         let outbox = &processes.outbox;
@@ -180,7 +181,7 @@ async fn wake(mut processes: Processes) {
     }
     all.push(waits);
     processes.sent(&all).await;
-    processes.heard(2).await;
+    processes.wait_for_listeners(2).await;
     all.push(processes.outbox.enqueue(&mut conn, &message("b")).expect("enqueue"));
     processes.sent(&all).await;
     assert_eq!(owned(&processes.owner), 16, "it was the other's all the time");
@@ -188,7 +189,7 @@ async fn wake(mut processes: Processes) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_wakes_the_owner_elsewhere_sync() {
-    let store = |url: &str| sync_store(url, NoticeConnection::libpq(ear(url)));
+    let store = |url: &str| sync_store(url, NoticeConnection::libpq(with_listener_name(url)));
     let Some(processes) = Processes::start(16, store, store).await else { return };
     wake(processes).await;
 }
@@ -203,7 +204,7 @@ async fn a_commit_wakes_the_owner_elsewhere_async() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_async_commit_wakes_too() {
     let Some(mut processes) = Processes::start(16, async_store, async_store).await else { return };
-    processes.heard(2).await;
+    processes.wait_for_listeners(2).await;
     let mut conn = AsyncPgConnection::establish(&processes.url).await.expect("connect");
     let mut all = Vec::new();
     for key in ["a", "b"] {
@@ -213,12 +214,12 @@ async fn an_async_commit_wakes_too() {
 }
 
 /// What is said on the channel of the lanes, by anybody.
-struct Overheard {
+struct NoticeLog {
     conn: PgConnection,
     said: Vec<String>,
 }
 
-impl Overheard {
+impl NoticeLog {
     fn of(url: &str) -> Self {
         let mut conn = PgConnection::establish(url).expect("connect");
         let sql = "SELECT 'outbox_lanes_' || 'outbox_lanes'::regclass::oid AS name";
@@ -239,8 +240,8 @@ impl Overheard {
 async fn many_commits_are_few_notices() {
     const COMMITS: usize = 10_000;
     let Some(mut processes) = Processes::start(16, async_store, async_store).await else { return };
-    processes.heard(2).await;
-    let mut overheard = Overheard::of(&processes.url);
+    processes.wait_for_listeners(2).await;
+    let mut overheard = NoticeLog::of(&processes.url);
     let (mut conn, outbox) = (processes.connect(), processes.outbox.clone());
     let began = Instant::now();
     let commits = tokio::task::spawn_blocking(move || {
@@ -259,11 +260,11 @@ async fn many_commits_are_few_notices() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_burst_of_more_lanes_than_one_notice_holds_is_told() {
+async fn a_burst_of_more_lanes_than_one_notice_holds_is_notified() {
     const LANES: u16 = limits::LANES_MAX;
     let Some(mut processes) = Processes::start(LANES, async_store, async_store).await else { return };
-    processes.heard(2).await;
-    let mut overheard = Overheard::of(&processes.url);
+    processes.wait_for_listeners(2).await;
+    let mut overheard = NoticeLog::of(&processes.url);
     let mut conn = processes.connect();
     let messages: Vec<_> = (0..8 * LANES).map(|number| message(&number.to_string())).collect();
     let lanes: BTreeSet<u16> =
@@ -339,9 +340,9 @@ fn refusing() -> (u16, Arc<Mutex<usize>>) {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_refused_leaves_it_to_the_poll() {
+async fn a_refused_notice_connection_falls_back_to_polling() {
     let Some(url) = fresh_postgres() else { return };
-    for notices in [NoticeConnection::to, NoticeConnection::libpq as fn(String) -> NoticeConnection] {
+    for notices in [NoticeConnection::new, NoticeConnection::libpq as fn(String) -> NoticeConnection] {
         let (port, tries) = refusing();
         let notices = notices(format!("postgres://nobody:swordfish@127.0.0.1:{port}/nothing"));
         polls(&url, notices, "notices are not heard", || *tries.lock().expect("unpoisoned") >= 2).await;
@@ -350,9 +351,9 @@ async fn a_connection_that_is_refused_leaves_it_to_the_poll() {
 
 /// As behind pgbouncer in transaction mode: LISTEN is answered, and nothing comes. Here because it is another database.
 #[tokio::test]
-async fn a_connection_that_hears_nothing_is_found_out() {
+async fn a_dead_notice_connection_is_detected() {
     let (Some(url), Some(elsewhere)) = (fresh_postgres(), fresh_postgres()) else { return };
-    polls(&url, NoticeConnection::to(elsewhere), "did not hear its own notice", || true).await;
+    polls(&url, NoticeConnection::new(elsewhere), "did not hear its own notice", || true).await;
 }
 
 /// Their drivers repeat what they cannot read.
@@ -361,7 +362,7 @@ async fn a_mistyped_url_keeps_its_password() {
     let Some(url) = fresh_postgres() else { return };
     let mistyped = "postgress://u:swordfish@h/db".to_owned();
     polls(&url, NoticeConnection::libpq(mistyped.clone()), "[redacted]", || true).await;
-    polls(&url, NoticeConnection::to(mistyped), "notices are not heard", || true).await;
+    polls(&url, NoticeConnection::new(mistyped), "notices are not heard", || true).await;
 }
 
 /// As behind a load balancer whose server is gone. That this test ends shows that no thread of the runtime waits for it.

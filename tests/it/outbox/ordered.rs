@@ -122,7 +122,7 @@ fn a_message_without_a_key_is_refused() {
 }
 
 #[test]
-fn settings_of_ordered_topics_want_an_ordered_topic() {
+fn settings_of_ordered_topics_require_an_ordered_topic() {
     let topics = [
         Topic::new("accounts").lanes(4),
         Topic::new("accounts").serialize_by_key(),

@@ -11,7 +11,7 @@ use diesel::r2d2::{self, ConnectionManager, CustomizeConnection};
 use diesel::result::{Error, QueryResult};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, bb8, deadpool, mobc};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
-use diesel_outbox::{AsyncOutboxBackend, MessageId, Outbox, Tap};
+use diesel_outbox::{AsyncOutboxBackend, MessageId, Outbox, TestHook};
 
 use super::databases::fresh_postgres;
 use super::{handed_over, order, outbox};
@@ -52,7 +52,7 @@ impl<E> CustomizeConnection<PgConnection, E> for Instrumented {
 fn r2d2_on_acquire() {
     let Some(url) = fresh_postgres() else { return };
     let (outbox, commits) = (outbox(), Commits::default());
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let on_acquire = Instrumented { outbox: outbox.clone(), commits: commits.clone() };
     let pool = r2d2::Pool::builder().max_size(2).connection_customizer(Box::new(on_acquire));
     let pool = pool.build(ConnectionManager::<PgConnection>::new(url)).expect("a pool");
@@ -63,7 +63,7 @@ fn r2d2_on_acquire() {
             let sent = conn.transaction(|conn| outbox.enqueue(conn, &order(1)));
             sent.expect("commit")
         });
-        assert_eq!(handed_over(&tap), sent);
+        assert_eq!(handed_over(&test_hook), sent);
         assert_eq!(commits.seen(), transactions);
     }
 }
@@ -85,19 +85,19 @@ fn manager(url: String, outbox: &Outbox, commits: &Commits) -> AsyncDieselConnec
     AsyncDieselConnectionManager::new_with_config(url, config)
 }
 
-async fn placed<C>(conn: &mut C, outbox: &Outbox, tap: &Tap)
+async fn placed<C>(conn: &mut C, outbox: &Outbox, test_hook: &TestHook)
 where
     C: AsyncConnection,
     C::Backend: AsyncOutboxBackend<C>,
 {
     let sent: QueryResult<MessageId> = conn.transaction(async |conn| outbox.enqueue_async(conn, &order(1)).await).await;
-    assert_eq!(handed_over(tap), [sent.expect("commit")]);
+    assert_eq!(handed_over(test_hook), [sent.expect("commit")]);
     let rolled_back = conn.transaction(async |conn| {
         outbox.enqueue_async(conn, &order(2)).await?;
         Err::<(), _>(Error::RollbackTransaction)
     });
     rolled_back.await.expect_err("rolled back");
-    assert_eq!(handed_over(tap), []);
+    assert_eq!(handed_over(test_hook), []);
 }
 
 /// Two connections of a pool at once, then one that it has had back.
@@ -107,15 +107,15 @@ macro_rules! custom_setup {
         async fn $test() {
             let Some(url) = fresh_postgres() else { return };
             let (outbox, commits) = (outbox(), Commits::default());
-            let tap = outbox.tap();
+            let test_hook = outbox.test_hook();
             let build = $pool;
             let pool = build(manager(url, &outbox, &commits));
             {
                 let (mut one, mut other) = (pool.get().await.expect("get"), pool.get().await.expect("get"));
-                placed(&mut *one, &outbox, &tap).await;
-                placed(&mut *other, &outbox, &tap).await;
+                placed(&mut *one, &outbox, &test_hook).await;
+                placed(&mut *other, &outbox, &test_hook).await;
             }
-            placed(&mut *pool.get().await.expect("get"), &outbox, &tap).await;
+            placed(&mut *pool.get().await.expect("get"), &outbox, &test_hook).await;
             assert_eq!(commits.seen(), 3);
         }
     };

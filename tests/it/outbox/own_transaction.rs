@@ -3,7 +3,7 @@
 use diesel::connection::{InstrumentationEvent, SimpleConnection};
 use diesel::prelude::*;
 use diesel::result::Error;
-use diesel_outbox::limits::CARRIED_BYTES_MAX;
+use diesel_outbox::limits::INLINE_BYTES_MAX;
 use diesel_outbox::{EnqueueError, Message, MessageId, OutboxBackend};
 
 use super::databases::Database;
@@ -17,17 +17,17 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     // Somebody else's instrumentation, so that no hook can help.
     conn.set_instrumentation(|_: InstrumentationEvent<'_>| {});
     let sent = outbox.transaction(&mut conn, |tx| {
         let sent = vec![tx.enqueue(&order(1))?, tx.enqueue(&order(2))?];
         tx.batch_execute("INSERT INTO shop_orders VALUES (1)")?;
-        assert_eq!(handed_over(&tap), NONE);
+        assert_eq!(handed_over(&test_hook), NONE);
         Ok::<_, Error>(sent)
     });
     let sent = sent.expect("commit");
-    assert_eq!(handed_over(&tap), sent);
+    assert_eq!(handed_over(&test_hook), sent);
     assert_eq!(conn.messages(), sent);
 
     let rolled_back = outbox.transaction(&mut conn, |tx| {
@@ -37,7 +37,7 @@ where
     rolled_back.expect_err("rolled back");
     let without_messages = outbox.transaction(&mut conn, |tx| tx.batch_execute("INSERT INTO shop_orders VALUES (2)"));
     without_messages.expect("commit");
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
     assert_eq!(conn.messages(), sent);
 }
 
@@ -48,7 +48,7 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let kept = outbox.transaction(&mut conn, |tx| {
         let first = tx.enqueue(&order(1))?;
         let dropped = tx.transaction(|tx| {
@@ -61,7 +61,7 @@ where
         Ok::<_, Error>([first, last])
     });
     let kept = kept.expect("commit");
-    assert_eq!(handed_over(&tap), kept);
+    assert_eq!(handed_over(&test_hook), kept);
     assert_eq!(conn.messages(), kept);
 }
 
@@ -72,7 +72,7 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let kept = conn.transaction(|conn| {
         let kept = outbox.transaction(conn, |tx| tx.enqueue(&order(1)))?;
         let dropped = outbox.transaction(conn, |tx| {
@@ -80,11 +80,11 @@ where
             Err::<(), _>(Error::RollbackTransaction)
         });
         dropped.expect_err("rolled back");
-        assert_eq!(handed_over(&tap), NONE);
+        assert_eq!(handed_over(&test_hook), NONE);
         Ok::<_, Error>(kept)
     });
     let kept = kept.expect("commit");
-    assert_eq!(handed_over(&tap), [kept]);
+    assert_eq!(handed_over(&test_hook), [kept]);
     assert_eq!(conn.messages(), [kept]);
 
     let rolled_back = conn.transaction(|conn| {
@@ -92,7 +92,7 @@ where
         Err::<(), _>(Error::RollbackTransaction)
     });
     rolled_back.expect_err("rolled back");
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
 }
 
 /// Messages of both kinds in one transaction; a refusal writes nothing.
@@ -102,7 +102,7 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let sent = outbox.transaction(&mut conn, |tx| {
         let last = tx.enqueue(&order(1))?;
         let now = outbox.enqueue(tx, &order(2))?;
@@ -111,7 +111,7 @@ where
         Ok::<_, Error>([now, last])
     });
     let sent = sent.expect("commit");
-    assert_eq!(handed_over(&tap), sent);
+    assert_eq!(handed_over(&test_hook), sent);
     assert_eq!(conn.messages(), sent);
 }
 
@@ -121,35 +121,35 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let sent = outbox.transaction(&mut conn, |tx| tx.enqueue_all((0..10_000).map(order))).expect("commit");
-    assert_eq!(handed_over(&tap), sent);
+    assert_eq!(handed_over(&test_hook), sent);
     assert_eq!(conn.messages(), sent);
 }
 
 #[test]
-fn postgres_carries_small_rows_and_refs_of_large_ones() {
+fn postgres_hands_over_small_rows_inline_and_refs_of_large_ones() {
     let Some(mut conn) = PgConnection::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
-    let large = vec![b'x'; CARRIED_BYTES_MAX];
+    let test_hook = outbox.test_hook();
+    let large = vec![b'x'; INLINE_BYTES_MAX];
     let transaction = outbox.transaction(&mut conn, |tx| {
         tx.enqueue(&order(1))?;
         tx.enqueue(&order(2).payload_bytes(large))?;
         tx.enqueue(&Message::to("orders"))
     });
     transaction.expect("commit");
-    let carried: Vec<_> = tap.take().into_iter().map(|tapped| tapped.carried).collect();
-    assert_eq!(carried, [Some(Some(b"{}".to_vec())), None, Some(None)]);
+    let inline: Vec<_> = test_hook.take().into_iter().map(|captured| captured.inline).collect();
+    assert_eq!(inline, [Some(Some(b"{}".to_vec())), None, Some(None)]);
 }
 
 #[test]
-fn only_postgres_carries() {
+fn only_postgres_hands_over_inline() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     outbox.transaction(&mut conn, |tx| tx.enqueue(&order(1))).expect("commit");
-    assert!(tap.take()[0].carried.is_none());
+    assert!(test_hook.take()[0].inline.is_none());
 }
 
 /// What Diesel's own `transaction` answers `Ok` for.
@@ -157,13 +157,13 @@ fn only_postgres_carries() {
 fn a_swallowed_error_surfaces_on_postgres() {
     let Some(mut conn) = PgConnection::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let error = outbox.transaction(&mut conn, |tx| {
         let _swallowed = tx.batch_execute("INSERT INTO nowhere VALUES (1)");
         tx.enqueue(&order(1))
     });
     assert!(error.expect_err("aborted").to_string().contains("aborted"));
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
     outbox.transaction(&mut conn, |tx| tx.enqueue(&order(2))).expect("the connection is as good as before");
 }
 
@@ -172,7 +172,7 @@ fn a_swallowed_error_surfaces_on_postgres() {
 fn a_deferred_constraint_fails_the_commit_on_postgres() {
     let Some(mut conn) = PgConnection::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     conn.batch_execute("CREATE TABLE child (id int REFERENCES shop_orders DEFERRABLE INITIALLY DEFERRED)")
         .expect("table");
     let error = outbox.transaction(&mut conn, |tx| {
@@ -180,7 +180,7 @@ fn a_deferred_constraint_fails_the_commit_on_postgres() {
         tx.enqueue(&order(1))
     });
     error.expect_err("foreign key");
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
     assert_eq!(conn.messages(), NONE);
 }
 

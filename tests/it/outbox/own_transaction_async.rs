@@ -18,13 +18,13 @@ use super::{handed_over, order, outbox};
 
 const NONE: [MessageId; 0] = [];
 
-async fn commits_and_rolls_back<C: AsyncDatabase + TransactionConnection<Bare = C>>()
+async fn commits_and_rolls_back<C: AsyncDatabase + TransactionConnection<Inner = C>>()
 where
     C::Backend: AsyncOutboxBackend<C>,
 {
     let Some(mut conn) = C::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     // Somebody else's instrumentation, so that no hook can help.
     conn.set_instrumentation(|_: InstrumentationEvent<'_>| {});
     for round in 0..3 {
@@ -34,24 +34,24 @@ where
             Ok::<_, Error>(sent)
         });
         let sent = sent.await.expect("commit");
-        assert_eq!(handed_over(&tap), sent);
+        assert_eq!(handed_over(&test_hook), sent);
     }
     let rolled_back = outbox.transaction_async(&mut conn, async |tx| {
         tx.enqueue(&order(3))?;
         Err::<(), _>(Error::RollbackTransaction)
     });
     rolled_back.await.expect_err("rolled back");
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
     assert_eq!(conn.messages().await.len(), 6);
 }
 
-async fn savepoints<C: AsyncDatabase + TransactionConnection<Bare = C>>()
+async fn savepoints<C: AsyncDatabase + TransactionConnection<Inner = C>>()
 where
     C::Backend: AsyncOutboxBackend<C>,
 {
     let Some(mut conn) = C::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let kept = outbox.transaction_async(&mut conn, async |tx| {
         let first = tx.enqueue(&order(1))?;
         let dropped = tx.transaction(async |tx| {
@@ -63,24 +63,24 @@ where
         Ok::<_, Error>([first, last])
     });
     let kept = kept.await.expect("commit");
-    assert_eq!(handed_over(&tap), kept);
+    assert_eq!(handed_over(&test_hook), kept);
     assert_eq!(conn.messages().await, kept);
 }
 
-async fn nested<C: AsyncDatabase + TransactionConnection<Bare = C>>()
+async fn nested<C: AsyncDatabase + TransactionConnection<Inner = C>>()
 where
     C::Backend: AsyncOutboxBackend<C>,
 {
     let Some(mut conn) = C::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let kept = conn.transaction(async |conn| {
         let kept = outbox.transaction_async(conn, async |tx| tx.enqueue(&order(1))).await?;
-        assert_eq!(handed_over(&tap), NONE);
+        assert_eq!(handed_over(&test_hook), NONE);
         Ok::<_, Error>(kept)
     });
     let kept = kept.await.expect("commit");
-    assert_eq!(handed_over(&tap), [kept]);
+    assert_eq!(handed_over(&test_hook), [kept]);
     assert_eq!(conn.messages().await, [kept]);
 }
 
@@ -100,7 +100,7 @@ async fn ask(conn: &mut AsyncPgConnection, sql: &str) -> bool {
 async fn the_insert_goes_before_the_commit() {
     let Some(mut conn) = AsyncPgConnection::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     for cache in [CacheSize::Unbounded, CacheSize::Unbounded, CacheSize::Disabled, CacheSize::Unbounded] {
         conn.set_prepared_statement_cache_size(cache);
         for rows in [1, 3] {
@@ -113,7 +113,7 @@ async fn the_insert_goes_before_the_commit() {
             let together =
                 "SELECT count(*) > 0 AND bool_and(m.xmin = o.xmin) AS yes FROM outbox_messages m, shop_orders o";
             assert!(ask(&mut conn, together).await, "{rows} rows, {cache:?}");
-            assert!(tap.take().iter().all(|tapped| tapped.carried.is_some()), "proven, so not read again");
+            assert!(test_hook.take().iter().all(|captured| captured.inline.is_some()), "proven, so not read again");
         }
     }
 }
@@ -123,9 +123,9 @@ async fn the_insert_goes_before_the_commit() {
 async fn insert_and_commit_travel_together() {
     let Some(mut conn) = AsyncPgConnection::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     outbox.transaction_async(&mut conn, async |tx| tx.enqueue(&order(1))).await.expect("the statements are cached");
-    tap.take();
+    test_hook.take();
     let log = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&log);
     conn.set_instrumentation(outbox.commit_hook().chain(move |event: InstrumentationEvent<'_>| {
@@ -147,7 +147,7 @@ async fn insert_and_commit_travel_together() {
     let log = log.lock().expect("log");
     assert_eq!(log[..4], begin_and_enqueue);
     assert_eq!(log[4..], ["commit", "start", "start", "ok", "ok"]);
-    assert_eq!(handed_over(&tap), sent, "by the hook, and by the transaction");
+    assert_eq!(handed_over(&test_hook), sent, "by the hook, and by the transaction");
 }
 
 /// A future dropped in mid-COMMIT leaves a connection that says so.
@@ -187,7 +187,7 @@ async fn a_dropped_commit_breaks_the_connection() {
 async fn failures_end_the_transaction() {
     let Some(mut conn) = AsyncPgConnection::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let swallowed = outbox.transaction_async(&mut conn, async |tx| {
         let _swallowed = tx.batch_execute("INSERT INTO nowhere VALUES (1)").await;
         tx.enqueue(&order(1))
@@ -202,20 +202,20 @@ async fn failures_end_the_transaction() {
         tx.enqueue(&order(2))
     });
     assert!(deferred.await.expect_err("foreign key").to_string().contains("foreign key"));
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
     assert_eq!(conn.messages().await, NONE);
 
     outbox
         .transaction_async(&mut conn, async |tx| tx.enqueue(&order(3)))
         .await
         .expect("the connection is as good as before");
-    assert_eq!(handed_over(&tap).len(), 1);
+    assert_eq!(handed_over(&test_hook).len(), 1);
 }
 
 /// The future can be spawned, over each pool's connection.
 async fn in_task<D, C>(mut conn: D, outbox: Outbox) -> MessageId
 where
-    D: TransactionConnection<Bare = C> + 'static,
+    D: TransactionConnection<Inner = C> + 'static,
     C: AsyncConnection + 'static,
     C::Backend: AsyncOutboxBackend<C>,
 {
@@ -236,23 +236,23 @@ macro_rules! on {
             async fn pools() {
                 let Some(url) = $url else { return };
                 let outbox = outbox();
-                let tap = outbox.tap();
+                let test_hook = outbox.test_hook();
                 let manager = || AsyncDieselConnectionManager::<$connection>::new(&url);
 
                 let pool = deadpool::Pool::builder(manager()).build().expect("deadpool");
                 let sent = in_task(pool.get().await.expect("get"), outbox.clone()).await;
-                assert_eq!(handed_over(&tap), [sent]);
+                assert_eq!(handed_over(&test_hook), [sent]);
 
                 let pool = bb8::Pool::builder().max_size(1).build(manager()).await.expect("bb8");
                 let sent = in_task(pool.get_owned().await.expect("get"), outbox.clone()).await;
-                assert_eq!(handed_over(&tap), [sent]);
+                assert_eq!(handed_over(&test_hook), [sent]);
                 let mut borrowed = pool.get().await.expect("get");
                 let sent = outbox.transaction_async(&mut borrowed, async |tx| tx.enqueue(&order(2))).await.expect("commit");
-                assert_eq!(handed_over(&tap), [sent]);
+                assert_eq!(handed_over(&test_hook), [sent]);
 
                 let pool = mobc::Pool::builder().max_open(1).build(manager());
                 let sent = in_task(pool.get().await.expect("get"), outbox.clone()).await;
-                assert_eq!(handed_over(&tap), [sent]);
+                assert_eq!(handed_over(&test_hook), [sent]);
             }
         }
     };

@@ -13,15 +13,15 @@ use diesel::{ConnectionError, ConnectionResult, ExpressionMethods as _, PgConnec
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_outbox::admin::DeadFilter;
+use diesel_outbox::admin::DeadLetterFilter;
 use diesel_outbox::relay::StartError;
-use diesel_outbox::store::{PostgresStore, SchemaProblem, Sessions};
+use diesel_outbox::store::{ConnectionPool, PostgresStore, SchemaProblem};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Message, MessageId, Outbox, Topic};
 use futures_util::future::{Either, select};
-use xtask::parts;
 use xtask::servers::pgbouncer::{Options, programs, version};
-use xtask::servers::{Part, Pgbouncer};
+use xtask::servers::{Pgbouncer, ServerKind};
+use xtask::test_servers;
 
 use super::databases::fresh_postgres;
 
@@ -36,7 +36,7 @@ const ALL: usize = 300;
 const SESSIONS: usize = 3;
 
 /// A pgbouncer, and a database behind it.
-struct Way {
+struct ConnectionPath {
     pooler: Pgbouncer,
     through: String,
     direct: String,
@@ -45,12 +45,14 @@ struct Way {
 }
 
 /// A way through each pgbouncer of this machine, and through one that can follow prepared statements both ways.
-fn ways() -> Vec<Way> {
-    let (Some(server), Some(programs)) = (parts::require(Part::Postgres), parts::own(programs())) else {
+fn paths() -> Vec<ConnectionPath> {
+    let (Some(server), Some(programs)) =
+        (test_servers::shared_or_skip(ServerKind::Postgres), test_servers::own_or_skip(programs()))
+    else {
         return Vec::new();
     };
     let setting = |name: &str, value: String| (name.to_owned(), value);
-    let mut ways = Vec::new();
+    let mut paths = Vec::new();
     for program in programs {
         let can_follow = version(&program).expect("a version") >= (1, 21);
         for follows in if can_follow { &[false, true][..] } else { &[false] }.iter().copied() {
@@ -63,11 +65,11 @@ fn ways() -> Vec<Way> {
             let pooler = Pgbouncer::start(&server, &options).expect("start pgbouncer");
             let direct = fresh_postgres().expect("it was there");
             let (_, database) = direct.rsplit_once('/').expect("a url with a database");
-            ways.push(Way { through: pooler.url(database), pooler, direct, follows });
+            paths.push(ConnectionPath { through: pooler.url(database), pooler, direct, follows });
         }
     }
-    assert!(ways.iter().any(|way| !way.follows));
-    ways
+    assert!(paths.iter().any(|path| !path.follows));
+    paths
 }
 
 #[derive(QueryableByName)]
@@ -82,7 +84,7 @@ fn words(conn: &mut PgConnection, sql: &str) -> Vec<String> {
     rows.unwrap_or_else(|error| panic!("{sql}: {error}")).into_iter().map(|row| row.word).collect()
 }
 
-impl Way {
+impl ConnectionPath {
     /// What is in the table, read past pgbouncer.
     fn messages(&self) -> usize {
         let mut conn = PgConnection::establish(&self.direct).expect("connect");
@@ -112,18 +114,18 @@ impl Way {
 /// What Diesel sets on each connection, and pgbouncer hands on.
 const OF_DIESEL: [&str; 2] = ["TimeZone", "client_encoding"];
 
-fn outbox(way: &Way) -> Outbox {
+fn outbox(path: &ConnectionPath) -> Outbox {
     let builder = Outbox::builder().topic(Topic::new("orders")).topic(Topic::new("accounts").ordered_by_key().lanes(4));
     // Where pgbouncer follows prepared statements nothing need be said.
-    if way.follows { builder } else { builder.transaction_pooling() }.build().expect("build")
+    if path.follows { builder } else { builder.transaction_pooling() }.build().expect("build")
 }
 
 fn message(number: i64) -> Message {
     Message::to(if number % 2 == 0 { "orders" } else { "accounts" }).key((number % 7).to_string()).payload_bytes("{}")
 }
 
-fn cache(way: &Way) -> CacheSize {
-    if way.follows { CacheSize::Unbounded } else { CacheSize::Disabled }
+fn cache(path: &ConnectionPath) -> CacheSize {
+    if path.follows { CacheSize::Unbounded } else { CacheSize::Disabled }
 }
 
 fn sync_connection(url: &str, cache: CacheSize) -> PgConnection {
@@ -149,9 +151,9 @@ async fn establish(url: &str) -> ConnectionResult<AsyncPgConnection> {
     Ok(conn)
 }
 
-async fn async_connection(way: &Way) -> AsyncPgConnection {
+async fn async_connection(path: &ConnectionPath) -> AsyncPgConnection {
     let made =
-        if way.follows { AsyncPgConnection::establish(&way.through).await } else { establish(&way.through).await };
+        if path.follows { AsyncPgConnection::establish(&path.through).await } else { establish(&path.through).await };
     made.expect("connect")
 }
 
@@ -188,11 +190,11 @@ async fn place_async(order: i64, conn: &mut AsyncPgConnection) -> QueryResult<us
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sync_transaction_commits() {
-    for way in ways() {
-        let outbox = outbox(&way);
+    for path in paths() {
+        let outbox = outbox(&path);
         for own in [false, true] {
             let client = |client| {
-                let (outbox, mut conn) = (outbox.clone(), sync_connection(&way.through, cache(&way)));
+                let (outbox, mut conn) = (outbox.clone(), sync_connection(&path.through, cache(&path)));
                 async move {
                     let enqueue = move |number| -> QueryResult<MessageId> {
                         let (order, message) = (number + i64::from(own) * 10_000, message(number));
@@ -212,23 +214,23 @@ async fn every_sync_transaction_commits() {
                     tokio::task::spawn_blocking(placed).await.expect("a client")
                 }
             };
-            assert_eq!(at_once(client).await, ALL, "pgbouncer {:?}, own: {own}", way.pooler.version());
+            assert_eq!(at_once(client).await, ALL, "pgbouncer {:?}, own: {own}", path.pooler.version());
         }
-        assert_eq!(way.messages(), 2 * ALL);
-        if !way.follows {
-            assert_eq!(way.left_behind(), OF_DIESEL.map(str::to_owned).into());
+        assert_eq!(path.messages(), 2 * ALL);
+        if !path.follows {
+            assert_eq!(path.left_behind(), OF_DIESEL.map(str::to_owned).into());
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_async_transaction_commits() {
-    for way in ways() {
-        let outbox = outbox(&way);
+    for path in paths() {
+        let outbox = outbox(&path);
         for own in [false, true] {
             let mut conns = Vec::new();
             for _ in 0..CLIENTS {
-                conns.push(async_connection(&way).await);
+                conns.push(async_connection(&path).await);
             }
             let conns = std::sync::Mutex::new(conns);
             let client = |client| {
@@ -255,24 +257,24 @@ async fn every_async_transaction_commits() {
                     placed
                 }
             };
-            assert_eq!(at_once(client).await, ALL, "pgbouncer {:?}, own: {own}", way.pooler.version());
+            assert_eq!(at_once(client).await, ALL, "pgbouncer {:?}, own: {own}", path.pooler.version());
         }
-        assert_eq!(way.messages(), 2 * ALL);
-        if !way.follows {
-            assert_eq!(way.left_behind(), OF_DIESEL.map(str::to_owned).into());
+        assert_eq!(path.messages(), 2 * ALL);
+        if !path.follows {
+            assert_eq!(path.left_behind(), OF_DIESEL.map(str::to_owned).into());
         }
     }
 }
 
 /// The pools that docs/pgbouncer.md describes.
-fn sync_pool(way: &Way) -> R2d2Pool<ConnectionManager<PgConnection>> {
-    let builder = R2d2Pool::builder().max_size(8).test_on_check_out(way.follows);
-    builder.build(ConnectionManager::new(&way.through)).expect("a pool")
+fn sync_pool(path: &ConnectionPath) -> R2d2Pool<ConnectionManager<PgConnection>> {
+    let builder = R2d2Pool::builder().max_size(8).test_on_check_out(path.follows);
+    builder.build(ConnectionManager::new(&path.through)).expect("a pool")
 }
 
-fn async_pool(way: &Way) -> Pool<AsyncPgConnection> {
-    let (url, mut config) = (&way.through, ManagerConfig::default());
-    if !way.follows {
+fn async_pool(path: &ConnectionPath) -> Pool<AsyncPgConnection> {
+    let (url, mut config) = (&path.through, ManagerConfig::default());
+    if !path.follows {
         config.recycling_method = RecyclingMethod::Fast;
         config.custom_setup = Box::new(|url| Box::pin(establish(url)));
     }
@@ -281,58 +283,58 @@ fn async_pool(way: &Way) -> Pool<AsyncPgConnection> {
 }
 
 /// Relays what was committed before and what comes, and leaves nothing in the sessions.
-async fn relays<P: Sessions<diesel::pg::Pg>>(way: &Way, pool: impl Fn(&Way) -> P) {
-    let (outbox, broker) = (outbox(way), MemoryTransport::new());
-    let mut conn = PgConnection::establish(&way.direct).expect("connect");
+async fn relays<P: ConnectionPool<diesel::pg::Pg>>(path: &ConnectionPath, pool: impl Fn(&ConnectionPath) -> P) {
+    let (outbox, broker) = (outbox(path), MemoryTransport::new());
+    let mut conn = PgConnection::establish(&path.direct).expect("connect");
     let mut enqueue = |numbers: std::ops::Range<i64>| -> Vec<MessageId> {
         numbers.map(|number| outbox.enqueue(&mut conn, &message(number)).expect("enqueue")).collect()
     };
     let mut all = enqueue(0..ALL as i64);
-    let store = PostgresStore::new(pool(way)).transaction_pooling();
+    let store = PostgresStore::new(pool(path)).transaction_pooling();
     let relay = outbox.relay().store(store).transport(broker.clone()).start().await.expect("start");
     all.extend(enqueue(0..ALL as i64));
     let end = Instant::now() + DEADLINE;
-    while way.messages() > 0 {
-        assert!(Instant::now() < end, "{} are left after {DEADLINE:?}", way.messages());
+    while path.messages() > 0 {
+        assert!(Instant::now() < end, "{} are left after {DEADLINE:?}", path.messages());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let admin = outbox.admin(PostgresStore::new(pool(way)).transaction_pooling());
-    let dead = admin.dead_letters(&DeadFilter::default(), None, 10).await.expect("the dead letters");
-    assert!(dead.letters.is_empty(), "{dead:?}");
+    let admin = outbox.admin(PostgresStore::new(pool(path)).transaction_pooling());
+    let dead = admin.dead_letters(&DeadLetterFilter::default(), None, 10).await.expect("the dead letters");
+    assert!(dead.dead_letters.is_empty(), "{dead:?}");
     assert!(relay.shutdown(DEADLINE).await.is_clean());
     let mut delivered: Vec<_> = broker.delivered().iter().map(|envelope| envelope.message_id).collect();
     delivered.sort_unstable();
     all.sort_unstable();
     assert_eq!(delivered, all, "each once");
-    assert_eq!(way.left_behind(), OF_DIESEL.map(str::to_owned).into());
+    assert_eq!(path.left_behind(), OF_DIESEL.map(str::to_owned).into());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sync_relay_sends_all() {
-    for way in ways() {
-        relays(&way, sync_pool).await;
+    for path in paths() {
+        relays(&path, sync_pool).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_async_relay_sends_all() {
-    for way in ways() {
-        relays(&way, async_pool).await;
+    for path in paths() {
+        relays(&path, async_pool).await;
     }
 }
 
 /// Without the setting, by a way to the server that mixes sessions, whether pgbouncer follows prepared statements or not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relay_that_was_not_told_does_not_start() {
-    async fn refused<P: Sessions<diesel::pg::Pg>>(outbox: &Outbox, pool: P) {
+async fn a_relay_not_configured_for_a_pooler_does_not_start() {
+    async fn refused<P: ConnectionPool<diesel::pg::Pg>>(outbox: &Outbox, pool: P) {
         let relay = outbox.relay().store(PostgresStore::new(pool)).transport(MemoryTransport::new());
         let error = relay.start().await.expect_err("it is refused");
         assert!(matches!(error, StartError::Schema(SchemaProblem::Setting { .. })), "{error:?}");
         assert!(error.to_string().contains("transaction_pooling()"), "{error}");
     }
-    for way in ways() {
-        let outbox = outbox(&way);
-        refused(&outbox, sync_pool(&way)).await;
-        refused(&outbox, async_pool(&way)).await;
+    for path in paths() {
+        let outbox = outbox(&path);
+        refused(&outbox, sync_pool(&path)).await;
+        refused(&outbox, async_pool(&path)).await;
     }
 }

@@ -18,8 +18,8 @@ use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{MessageId, Outbox, Topic};
 
 use super::databases::{fresh_mariadb, fresh_postgres};
-use super::lost::Deadlock;
 use super::order;
+use super::transaction_lost::Deadlock;
 
 /// A running relay, and the broker behind it.
 struct Shop {

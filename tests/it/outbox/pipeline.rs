@@ -22,17 +22,17 @@ struct Failure {
     /// Inside it, before its messages.
     inside: &'static str,
     /// On another connection behind it, so that the next can succeed.
-    mend: &'static str,
+    repair: &'static str,
     messages: i64,
 }
 
 impl Failure {
     const fn new(what: &'static str, set_up: &'static str, inside: &'static str) -> Self {
-        Self { what, set_up, inside, mend: NOTHING, messages: 1 }
+        Self { what, set_up, inside, repair: NOTHING, messages: 1 }
     }
 
-    const fn mended(mut self, mend: &'static str) -> Self {
-        self.mend = mend;
+    const fn repaired(mut self, repair: &'static str) -> Self {
+        self.repair = repair;
         self
     }
 
@@ -57,27 +57,27 @@ macro_rules! at_commit {
     };
 }
 
-const MEND_LATE: &str = "DROP TRIGGER late ON shop_orders";
+const DROP_LATE_TRIGGER: &str = "DROP TRIGGER late ON shop_orders";
 const PLACE: &str = "INSERT INTO shop_orders VALUES (1)";
 
 const FAILURES: [Failure; 16] = [
     Failure::new("INSERT cannot be prepared", "ALTER TABLE outbox_messages RENAME TO away", PLACE)
         .many()
-        .mended("ALTER TABLE away RENAME TO outbox_messages"),
+        .repaired("ALTER TABLE away RENAME TO outbox_messages"),
     Failure::new("INSERT, prepared, finds no table", "ALTER TABLE outbox_messages RENAME TO away", PLACE)
-        .mended("ALTER TABLE away RENAME TO outbox_messages"),
+        .repaired("ALTER TABLE away RENAME TO outbox_messages"),
     Failure::new(
         "INSERT runs into a constraint",
         "ALTER TABLE outbox_messages ADD CONSTRAINT never CHECK (topic <> 'orders')",
         PLACE,
     )
-    .mended("ALTER TABLE outbox_messages DROP CONSTRAINT never"),
+    .repaired("ALTER TABLE outbox_messages DROP CONSTRAINT never"),
     Failure::new(
         "INSERT's result has changed",
         "ALTER TABLE outbox_messages ALTER created_at TYPE timestamptz(3)",
         PLACE,
     )
-    .mended("ALTER TABLE outbox_messages ALTER created_at TYPE timestamptz"),
+    .repaired("ALTER TABLE outbox_messages ALTER created_at TYPE timestamptz"),
     Failure::new("the transaction is aborted", NOTHING, "INSERT INTO nowhere VALUES (1)"),
     Failure::new("the transaction is aborted, and many", NOTHING, "INSERT INTO nowhere VALUES (1)").many(),
     Failure::new(
@@ -85,18 +85,19 @@ const FAILURES: [Failure; 16] = [
         "CREATE TABLE child (id int REFERENCES shop_orders DEFERRABLE INITIALLY DEFERRED)",
         "INSERT INTO child VALUES (9)",
     ),
-    Failure::new("COMMIT runs into a deferred trigger", at_commit!("RAISE EXCEPTION 'late'"), PLACE).mended(MEND_LATE),
+    Failure::new("COMMIT runs into a deferred trigger", at_commit!("RAISE EXCEPTION 'late'"), PLACE)
+        .repaired(DROP_LATE_TRIGGER),
     // `statement_timeout` does not end a COMMIT: PostgreSQL disarms it before deferred triggers run.
     Failure::new(
         "COMMIT waits for a lock for too long",
         concat!(at_commit!("PERFORM pg_advisory_xact_lock(7)"), "; SELECT pg_advisory_lock(7)"),
         "SET LOCAL lock_timeout = '50ms'; INSERT INTO shop_orders VALUES (1)",
     )
-    .mended("DROP TRIGGER late ON shop_orders; SELECT pg_advisory_unlock(7)"),
+    .repaired("DROP TRIGGER late ON shop_orders; SELECT pg_advisory_unlock(7)"),
     Failure::new("COMMIT is cancelled", at_commit!("PERFORM pg_cancel_backend(pg_backend_pid())"), PLACE)
-        .mended(MEND_LATE),
+        .repaired(DROP_LATE_TRIGGER),
     Failure::new("the server ends in COMMIT", at_commit!("PERFORM pg_terminate_backend(pg_backend_pid())"), PLACE)
-        .mended(MEND_LATE),
+        .repaired(DROP_LATE_TRIGGER),
     Failure::new("the server forgets its statements", NOTHING, "DEALLOCATE ALL"),
     Failure::new("the server forgets its statements, INSERT is new", NOTHING, "DEALLOCATE ALL").many(),
     Failure::new("the server ended before", NOTHING, "SELECT pg_terminate_backend(pg_backend_pid())"),
@@ -111,7 +112,7 @@ async fn ends_well(failure: &Failure) {
     let pool = Pool::<AsyncPgConnection>::builder(manager).max_size(1).build().expect("deadpool");
     let mut other = AsyncPgConnection::establish(&url).await.expect("connect");
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let own = async |conn: &mut Object<AsyncPgConnection>, inside: &str, messages: i64| {
         let inside = inside.to_owned();
         let ended = outbox.transaction_async(conn, async move |tx| {
@@ -123,11 +124,11 @@ async fn ends_well(failure: &Failure) {
     let mut conn = pool.get().await.expect("get");
     own(&mut conn, NOTHING, 1).await.expect("the statements are cached");
     other.batch_execute("DELETE FROM outbox_messages").await.expect("empty");
-    handed_over(&tap);
+    handed_over(&test_hook);
     other.batch_execute(failure.set_up).await.expect("set up");
     own(&mut conn, failure.inside, failure.messages).await.expect_err(failure.what);
-    other.batch_execute(failure.mend).await.expect("mend");
-    assert!(tap.take().iter().all(|tapped| tapped.carried.is_none()), "{}", failure.what);
+    other.batch_execute(failure.repair).await.expect("repair");
+    assert!(test_hook.take().iter().all(|captured| captured.inline.is_none()), "{}", failure.what);
     assert_eq!(other.messages().await, [], "{}", failure.what);
 
     // On the same connection where it is good, on another where the pool discards it.
@@ -142,7 +143,7 @@ async fn ends_well(failure: &Failure) {
     for behind in ["the next", "the one behind it"] {
         let sent = own(&mut conn, NOTHING, 1).await;
         let sent = sent.unwrap_or_else(|error| panic!("{}: {behind}: {error}", failure.what));
-        assert_eq!(handed_over(&tap), sent, "{}", failure.what);
+        assert_eq!(handed_over(&test_hook), sent, "{}", failure.what);
     }
     assert_eq!(other.messages().await.len(), 2, "{}", failure.what);
 }
@@ -163,7 +164,7 @@ fn every_failure_of_a_sync_transaction_leaves_a_clean_session_or_a_broken_connec
         let connect = || PgConnection::establish(&url).expect("connect");
         let (mut conn, mut other) = (connect(), connect());
         let outbox = outbox();
-        let tap = outbox.tap();
+        let test_hook = outbox.test_hook();
         let own = |conn: &mut PgConnection, inside: &str, messages: i64| {
             outbox.transaction(conn, |tx| {
                 let _swallowed = tx.batch_execute(inside);
@@ -172,7 +173,7 @@ fn every_failure_of_a_sync_transaction_leaves_a_clean_session_or_a_broken_connec
         };
         own(&mut conn, NOTHING, 1).expect("the statements are cached");
         other.batch_execute("DELETE FROM outbox_messages").expect("empty");
-        handed_over(&tap);
+        handed_over(&test_hook);
         other.batch_execute(failure.set_up).expect("set up");
         let forgets = failure.inside.contains("DEALLOCATE");
         match own(&mut conn, failure.inside, failure.messages) {
@@ -180,8 +181,8 @@ fn every_failure_of_a_sync_transaction_leaves_a_clean_session_or_a_broken_connec
             Ok(_) if forgets && failure.messages > 1 => continue,
             ended => ended.expect_err(failure.what),
         };
-        other.batch_execute(failure.mend).expect("mend");
-        assert!(tap.take().iter().all(|tapped| tapped.carried.is_none()), "{}", failure.what);
+        other.batch_execute(failure.repair).expect("repair");
+        assert!(test_hook.take().iter().all(|captured| captured.inline.is_none()), "{}", failure.what);
         assert_eq!(other.messages(), [], "{}", failure.what);
         let broken = diesel::r2d2::R2D2Connection::is_broken(&mut conn);
         if broken || forgets {
@@ -189,7 +190,7 @@ fn every_failure_of_a_sync_transaction_leaves_a_clean_session_or_a_broken_connec
         }
         for behind in ["the next", "the one behind it"] {
             let sent = own(&mut conn, NOTHING, 1).unwrap_or_else(|error| panic!("{}: {behind}: {error}", failure.what));
-            assert_eq!(handed_over(&tap), sent, "{}", failure.what);
+            assert_eq!(handed_over(&test_hook), sent, "{}", failure.what);
         }
     }
 }
@@ -227,7 +228,7 @@ async fn a_cancelled_commit_behind_a_large_insert() {
         tx.enqueue_all((0..20).map(|_| large()))
     });
     cancelled.await.expect_err("cancelled");
-    conn.batch_execute(MEND_LATE).await.expect("mend");
+    conn.batch_execute(DROP_LATE_TRIGGER).await.expect("repair");
     for _ in 0..2 {
         outbox.transaction_async(&mut conn, async |tx| Ok::<_, Error>(tx.enqueue(&large())?)).await.expect("commit");
     }

@@ -8,11 +8,11 @@ use diesel::pg::PgConnection;
 use diesel::result::QueryResult;
 use diesel::sqlite::SqliteConnection;
 use diesel_migrations::MigrationHarness as _;
-use diesel_outbox::admin::{Admin, DeadFilter, RedrivePace};
+use diesel_outbox::admin::{Admin, DeadLetterFilter, RedriveRate};
 use diesel_outbox::migrations::Migrations;
 use diesel_outbox::relay::{Relay, Relays, StoreStatus};
 use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore};
-use diesel_outbox::transport::{Answer, FailureClass, MemoryTransport};
+use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 use diesel_outbox::{Message, MessageId, Outbox, OutboxBackend, TableNames, Topic};
 
 use super::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
@@ -49,7 +49,7 @@ async fn is_down(relay: &Relay) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_whose_tables_are_away_stops_none_of_the_others() {
+async fn a_database_without_its_tables_stops_no_other() {
     let (Some(pg), Some(maria)) = (fresh_postgres(), fresh_mariadb()) else { return };
     let file = SqliteFile::fresh();
     let mut pg_conn = PgConnection::establish(&pg).expect("connect");
@@ -110,7 +110,7 @@ async fn two_schemas_of_one_postgres_have_a_relay_each() {
     });
     sent(&broker, &both.expect("one transaction")).await;
 
-    broker.answer_next(1, Answer::Fail(FailureClass::Record));
+    broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Record));
     let dead = enqueue(&north, &mut conn);
     let (of_north, of_south) = (north.admin(store()), south.admin(store()));
     let end = Instant::now() + DEADLINE;
@@ -118,7 +118,8 @@ async fn two_schemas_of_one_postgres_have_a_relay_each() {
         assert!(Instant::now() < end, "it is not dead after {DEADLINE:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let redrive = async |admin: &Admin| admin.redrive_all(&DeadFilter::new(), RedrivePace::default(), |_| {}).await;
+    let redrive =
+        async |admin: &Admin| admin.redrive_all(&DeadLetterFilter::new(), RedriveRate::default(), |_| {}).await;
     assert_eq!(redrive(&of_south).await.expect("redrive"), 0);
     assert_eq!(redrive(&of_north).await.expect("redrive"), 1);
     sent(&broker, &[dead]).await;

@@ -37,7 +37,7 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let (sent, tap) = (outbox.testing(), outbox.tap());
+    let (sent, test_hook) = (outbox.testing(), outbox.test_hook());
     conn.begin_test_transaction().expect("begin");
     outbox.enqueue(&mut conn, &Placed { order: 1 }).expect("as outside a transaction");
     assert_eq!(orders(&sent), [1]);
@@ -61,10 +61,10 @@ where
     rolled_back.expect_err("rolled back");
     outbox.transaction(&mut conn, |tx| tx.enqueue(&Placed { order: 6 })).expect("release");
     assert_eq!(orders(&sent), [1, 2, 4, 6]);
-    assert!(handed_over(&tap).is_empty(), "a relay would look for rows that never commit");
+    assert!(handed_over(&test_hook).is_empty(), "a relay would look for rows that never commit");
 }
 
-async fn in_a_test_transaction_async<C: AsyncDatabase + TransactionConnection<Bare = C>>()
+async fn in_a_test_transaction_async<C: AsyncDatabase + TransactionConnection<Inner = C>>()
 where
     C::Backend: AsyncOutboxBackend<C>,
 {
@@ -118,11 +118,11 @@ async fn in_a_test_transaction_on_mariadb_async() {
 fn in_a_transaction_that_commits_a_relay_gets_it_too() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
     let outbox = outbox();
-    let (sent, tap) = (outbox.testing(), outbox.tap());
+    let (sent, test_hook) = (outbox.testing(), outbox.test_hook());
     conn.transaction(|conn| outbox.enqueue(conn, &Placed { order: 1 })).expect("commit");
     outbox.transaction(&mut conn, |tx| tx.enqueue(&Placed { order: 2 })).expect("commit");
     assert_eq!(orders(&sent), [1, 2]);
-    assert_eq!(handed_over(&tap).len(), 2);
+    assert_eq!(handed_over(&test_hook).len(), 2);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn failure(assertion: impl FnOnce()) -> String {
 }
 
 #[test]
-fn assertions_say_what_is_there() {
+fn failed_assertions_list_the_messages() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
     let outbox = outbox();
     let sent = outbox.testing();
@@ -163,7 +163,7 @@ fn assertions_say_what_is_there() {
 }
 
 #[test]
-fn a_hidden_commit_is_said() {
+fn a_hidden_commit_is_reported() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
     conn.set_instrumentation(|_: InstrumentationEvent<'_>| {});
     let outbox = outbox();

@@ -20,15 +20,15 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let sent = conn.transaction(|conn| {
         let sent = [outbox.enqueue(conn, &order(1))?, outbox.enqueue(conn, &order(2))?];
-        assert_eq!(handed_over(&tap), NONE, "not before the COMMIT");
+        assert_eq!(handed_over(&test_hook), NONE, "not before the COMMIT");
         conn.place(1)?;
         Ok::<_, Error>(sent)
     });
     let sent = sent.expect("commit");
-    assert_eq!(handed_over(&tap), sent);
+    assert_eq!(handed_over(&test_hook), sent);
     assert_eq!(conn.messages(), sent);
 
     let rolled_back = conn.transaction(|conn| {
@@ -36,9 +36,9 @@ where
         Err::<(), _>(Error::RollbackTransaction)
     });
     rolled_back.expect_err("rolled back");
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
     conn.transaction(|conn| conn.place(2)).expect("an unrelated COMMIT");
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
     assert_eq!(conn.messages(), sent);
 }
 
@@ -48,7 +48,7 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let kept = conn.transaction(|conn| {
         // The first enqueue of this connection, and so the hook's beginning, is inside a savepoint.
         let first = conn.transaction(|conn| outbox.enqueue(conn, &order(1)))?;
@@ -62,7 +62,7 @@ where
         Ok::<_, Error>([first, last])
     });
     let kept = kept.expect("commit");
-    assert_eq!(handed_over(&tap), kept);
+    assert_eq!(handed_over(&test_hook), kept);
     assert_eq!(conn.messages(), kept);
 }
 
@@ -73,11 +73,11 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let sent = outbox.enqueue(&mut conn, &order(1)).expect("enqueue");
-    assert_eq!(handed_over(&tap), [sent]);
+    assert_eq!(handed_over(&test_hook), [sent]);
     conn.transaction(|conn| conn.place(1)).expect("an unrelated COMMIT");
-    assert_eq!(handed_over(&tap), NONE, "not a second time");
+    assert_eq!(handed_over(&test_hook), NONE, "not a second time");
 }
 
 /// More than one statement takes and more than one hook's mark: all or none, and all handed over.
@@ -87,14 +87,14 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let sent = conn.transaction(|conn| outbox.enqueue_all(conn, (0..10_000).map(order))).expect("commit");
     assert_eq!(sent.len(), 10_000);
-    assert_eq!(handed_over(&tap), sent);
+    assert_eq!(handed_over(&test_hook), sent);
     assert_eq!(conn.messages(), sent, "ids grow in the order of the messages");
 
     let alone = outbox.enqueue_all(&mut conn, (0..700).map(order)).expect("in a transaction of its own");
-    assert_eq!(handed_over(&tap), alone);
+    assert_eq!(handed_over(&test_hook), alone);
 }
 
 fn test_transactions<C: Database>()
@@ -103,12 +103,12 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     conn.begin_test_transaction().expect("begin");
     outbox.enqueue(&mut conn, &order(1)).expect("enqueue");
     conn.transaction(|conn| outbox.enqueue(conn, &order(2))).expect("a savepoint");
     assert_eq!(conn.messages().len(), 2);
-    assert_eq!(handed_over(&tap), NONE, "it will never commit");
+    assert_eq!(handed_over(&test_hook), NONE, "it will never commit");
 }
 
 fn own_instrumentation<C: Database>()
@@ -117,7 +117,7 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let seen = Arc::new(AtomicUsize::new(0));
     let mine = |seen: &Arc<AtomicUsize>| {
         let seen = Arc::clone(seen);
@@ -128,12 +128,12 @@ where
     conn.set_instrumentation(mine(&seen));
     conn.transaction(|conn| outbox.enqueue(conn, &order(1))).expect("commit");
     assert!(seen.swap(0, Ordering::Relaxed) > 0, "it was not replaced");
-    assert_eq!(handed_over(&tap), NONE, "the sweeper's");
+    assert_eq!(handed_over(&test_hook), NONE, "the sweeper's");
 
     conn.set_instrumentation(outbox.commit_hook().chain(mine(&seen)));
     let sent = conn.transaction(|conn| outbox.enqueue(conn, &order(2))).expect("commit");
     assert!(seen.load(Ordering::Relaxed) > 0, "it is passed on to");
-    assert_eq!(handed_over(&tap), [sent]);
+    assert_eq!(handed_over(&test_hook), [sent]);
 }
 
 /// A statement fails, the closure swallows it, and COMMIT answers "ok" all the same.
@@ -143,7 +143,7 @@ where
 {
     let Some(mut conn) = C::fresh() else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     conn.place(1).expect("place");
     let swallowed = conn.transaction(|conn| {
         outbox.enqueue(conn, &order(1))?;
@@ -152,10 +152,10 @@ where
     });
     swallowed.expect("COMMIT answers ok");
     let committed = conn.messages();
-    let taken = tap.take();
+    let taken = test_hook.take();
     // PostgreSQL rolled back, the others committed. Either way the relay reads the row before it sends it.
-    assert!(taken.iter().all(|tapped| tapped.carried.is_none()));
-    assert!(committed.iter().all(|message| taken.iter().any(|tapped| tapped.row.message_id == *message)));
+    assert!(taken.iter().all(|captured| captured.inline.is_none()));
+    assert!(committed.iter().all(|message| taken.iter().any(|captured| captured.row.message_id == *message)));
 }
 
 /// A pool's only connection fails in a transaction and goes on.
@@ -166,7 +166,7 @@ where
 {
     let Some(pool) = pool else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let mut conn = pool.get().expect("get");
     let failed = conn.transaction(|conn| {
         outbox.enqueue(conn, &order(1))?;
@@ -176,7 +176,7 @@ where
     drop(conn);
     let mut conn = pool.get().expect("get");
     let sent = conn.transaction(|conn| outbox.enqueue(conn, &order(2))).expect("commit");
-    assert_eq!(handed_over(&tap), [sent]);
+    assert_eq!(handed_over(&test_hook), [sent]);
     assert_eq!(pool.state().connections, 1, "the same connection");
 }
 

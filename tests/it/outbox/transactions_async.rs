@@ -21,14 +21,14 @@ where
 {
     let Some(mut conn) = C::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let sent = conn.transaction(async |conn| {
         let sent = [outbox.enqueue_async(conn, &order(1)).await?, outbox.enqueue_async(conn, &order(2)).await?];
-        assert_eq!(handed_over(&tap), NONE, "not before the COMMIT");
+        assert_eq!(handed_over(&test_hook), NONE, "not before the COMMIT");
         Ok::<_, Error>(sent)
     });
     let sent = sent.await.expect("commit");
-    assert_eq!(handed_over(&tap), sent);
+    assert_eq!(handed_over(&test_hook), sent);
     assert_eq!(conn.messages().await, sent);
 
     let rolled_back = conn.transaction(async |conn| {
@@ -37,7 +37,7 @@ where
     });
     rolled_back.await.expect_err("rolled back");
     conn.transaction(async |conn| place(conn, 2).await).await.expect("an unrelated COMMIT");
-    assert_eq!(handed_over(&tap), NONE);
+    assert_eq!(handed_over(&test_hook), NONE);
     assert_eq!(conn.messages().await, sent);
 }
 
@@ -51,7 +51,7 @@ where
 {
     let Some(mut conn) = C::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let kept = conn.transaction(async |conn| {
         let first = conn.transaction(async |conn| outbox.enqueue_async(conn, &order(1)).await).await?;
         let dropped = conn.transaction(async |conn| {
@@ -63,7 +63,7 @@ where
         Ok::<_, Error>([first, last])
     });
     let kept = kept.await.expect("commit");
-    assert_eq!(handed_over(&tap), kept);
+    assert_eq!(handed_over(&test_hook), kept);
     assert_eq!(conn.messages().await, kept);
 }
 
@@ -73,13 +73,13 @@ where
 {
     let Some(mut conn) = C::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let sent = outbox.enqueue_async(&mut conn, &order(1)).await.expect("enqueue");
-    assert_eq!(handed_over(&tap), [sent]);
+    assert_eq!(handed_over(&test_hook), [sent]);
     let many = outbox.enqueue_all_async(&mut conn, (0..700).map(order)).await.expect("many");
-    assert_eq!(handed_over(&tap), many);
+    assert_eq!(handed_over(&test_hook), many);
     conn.transaction(async |conn| place(conn, 1).await).await.expect("an unrelated COMMIT");
-    assert_eq!(handed_over(&tap), NONE, "not a second time");
+    assert_eq!(handed_over(&test_hook), NONE, "not a second time");
     assert_eq!(conn.messages().await.len(), 701);
 }
 
@@ -89,12 +89,12 @@ where
 {
     let Some(mut conn) = C::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     conn.begin_test_transaction().await.expect("begin");
     outbox.enqueue_async(&mut conn, &order(1)).await.expect("enqueue");
     conn.transaction(async |conn| outbox.enqueue_async(conn, &order(2)).await).await.expect("a savepoint");
     assert_eq!(conn.messages().await.len(), 2);
-    assert_eq!(handed_over(&tap), NONE, "it will never commit");
+    assert_eq!(handed_over(&test_hook), NONE, "it will never commit");
 }
 
 /// A future is dropped in mid-enqueue, and the transaction goes on to its COMMIT. Returns what was enqueued: the message
@@ -121,9 +121,9 @@ where
 {
     let Some(mut conn) = C::fresh().await else { return };
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let kept = drop_an_enqueue(&mut conn, &outbox).await;
-    assert_eq!(handed_over(&tap), kept, "the dropped one is the sweeper's, where it was written at all");
+    assert_eq!(handed_over(&test_hook), kept, "the dropped one is the sweeper's, where it was written at all");
     assert!(conn.messages().await.starts_with(&kept));
 }
 
@@ -133,9 +133,9 @@ async fn cancelled_on_mariadb() {
     let Some(url) = fresh_mariadb() else { return };
     let mut conn = AsyncMysqlConnection::establish(&url).await.expect("connect");
     let outbox = outbox();
-    let tap = outbox.tap();
+    let test_hook = outbox.test_hook();
     let kept = drop_an_enqueue(&mut conn, &outbox).await;
-    assert_eq!(handed_over(&tap), kept);
+    assert_eq!(handed_over(&test_hook), kept);
     let mut other = AsyncMysqlConnection::establish(&url).await.expect("connect");
     let committed = async {
         while !other.messages().await.starts_with(&kept) {
@@ -169,23 +169,23 @@ macro_rules! on {
             async fn pools() {
                 let Some(url) = $url else { return };
                 let outbox = outbox();
-                let tap = outbox.tap();
+                let test_hook = outbox.test_hook();
                 let manager = || AsyncDieselConnectionManager::<$connection>::new(&url);
 
                 let pool = deadpool::Pool::builder(manager()).max_size(1).build().expect("deadpool");
                 let mut conn = pool.get().await.expect("get");
                 let sent = in_pool(&mut conn, &outbox, 1).await.expect("commit");
-                assert_eq!(handed_over(&tap), [sent]);
+                assert_eq!(handed_over(&test_hook), [sent]);
 
                 let pool = bb8::Pool::builder().max_size(1).build(manager()).await.expect("bb8");
                 let mut conn = pool.get().await.expect("get");
                 let sent = in_pool(&mut conn, &outbox, 2).await.expect("commit");
-                assert_eq!(handed_over(&tap), [sent]);
+                assert_eq!(handed_over(&test_hook), [sent]);
 
                 let pool = mobc::Pool::builder().max_open(1).build(manager());
                 let mut conn = pool.get().await.expect("get");
                 let sent = in_pool(&mut conn, &outbox, 3).await.expect("commit");
-                assert_eq!(handed_over(&tap), [sent]);
+                assert_eq!(handed_over(&test_hook), [sent]);
             }
         }
     };

@@ -6,13 +6,13 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message as _;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
-use xtask::parts;
 use xtask::servers::Kafka;
 use xtask::servers::kafka::{Access, Login, Options};
+use xtask::test_servers;
 
 use super::{eventually, is_gone, is_refused};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Keeps the delivery reports.
 #[derive(Default, Clone)]
@@ -37,7 +37,7 @@ fn send(config: &ClientConfig, topic: &str, payload: &str) -> Result<(), KafkaEr
         producer.poll(Duration::from_millis(50));
         reports.0.lock().expect("no panic").pop()
     });
-    producer.flush(PATIENCE).expect("flush");
+    producer.flush(TIMEOUT).expect("flush");
     report
 }
 
@@ -47,7 +47,7 @@ fn read_all(config: &ClientConfig, topic: &str, count: usize) -> Vec<String> {
     from.add_partition_offset(topic, 0, Offset::Beginning).expect("partition");
     consumer.assign(&from).expect("assign");
     let read = || loop {
-        if let Ok(record) = consumer.poll(PATIENCE)? {
+        if let Ok(record) = consumer.poll(TIMEOUT)? {
             return Some(String::from_utf8_lossy(record.payload().unwrap_or_default()).into_owned());
         }
     };
@@ -75,7 +75,7 @@ fn login(server: &Kafka, login: &Login) -> ClientConfig {
 fn keeps_records_through_kill_9_and_is_gone_after_drop() {
     let settings = vec![("num.partitions".to_owned(), "1".to_owned())];
     let options = Options { auto_create_topics: true, settings, ..Options::default() };
-    let Some(mut server) = parts::own(Kafka::start(&options)) else { return };
+    let Some(mut server) = test_servers::own_or_skip(Kafka::start(&options)) else { return };
     let config = client(&server.bootstrap());
     send(&config, "kept", "before").expect("sent");
     let (port, first) = (server.port(), server.pid().expect("it runs"));
@@ -98,7 +98,7 @@ fn keeps_records_through_kill_9_and_is_gone_after_drop() {
 
 #[test]
 fn an_unknown_topic_stays_unknown() {
-    let Some(server) = parts::own(Kafka::start(&Options::default())) else { return };
+    let Some(server) = test_servers::own_or_skip(Kafka::start(&Options::default())) else { return };
     let mut config = client(&server.bootstrap());
     config.set("topic.metadata.propagation.max.ms", "500");
     let unknown = send(&config, "nobody-made-it", "x").expect_err("unknown topic");
@@ -106,11 +106,11 @@ fn an_unknown_topic_stays_unknown() {
 }
 
 #[test]
-fn logins_access_lists_and_the_size_limit_hold() {
+fn logins_access_lists_and_the_size_limit_are_enforced() {
     let small = Some(2_000);
     let options =
         Options { access: Access::Acls, auto_create_topics: true, message_max_bytes: small, ..Options::default() };
-    let Some(server) = parts::own(Kafka::start(&options)) else { return };
+    let Some(server) = test_servers::own_or_skip(Kafka::start(&options)) else { return };
     let sasl = server.sasl().expect("a listener with a login").clone();
     send(&login(&server, &sasl.owner), "guarded", "x").expect("the owner may send");
     send(&client(&server.bootstrap()), "guarded", "x").expect("the plain listener may send");

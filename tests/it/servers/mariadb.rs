@@ -1,7 +1,7 @@
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
-use xtask::parts;
 use xtask::servers::{Mariadb, mariadb::Options};
+use xtask::test_servers;
 
 use super::{is_gone, is_refused};
 
@@ -18,7 +18,7 @@ fn rows(url: &str) -> i64 {
 
 #[test]
 fn keeps_commits_through_kill_9_and_is_gone_after_drop() {
-    let Some(mut server) = parts::own(Mariadb::start(&Options::default())) else { return };
+    let Some(mut server) = test_servers::own_or_skip(Mariadb::start(&Options::default())) else { return };
     let url = server.url();
     let mut conn = MysqlConnection::establish(&url).expect("connect");
     diesel::sql_query("CREATE TABLE kept (id int)").execute(&mut conn).expect("create");
@@ -41,7 +41,7 @@ fn keeps_commits_through_kill_9_and_is_gone_after_drop() {
 
 #[test]
 fn nobody_gets_in_without_the_password() {
-    let Some(server) = parts::own(Mariadb::start(&Options::default())) else { return };
+    let Some(server) = test_servers::own_or_skip(Mariadb::start(&Options::default())) else { return };
     for user in ["root", "outbox", "nobody"] {
         let url = format!("mysql://{user}@127.0.0.1:{}", server.port());
         assert!(MysqlConnection::establish(&url).is_err(), "{user} got in");

@@ -1,7 +1,7 @@
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
-use xtask::parts;
 use xtask::servers::{Postgres, postgres::Options};
+use xtask::test_servers;
 
 use super::{is_gone, is_refused};
 
@@ -18,7 +18,7 @@ fn rows(url: &str) -> i64 {
 
 #[test]
 fn keeps_commits_through_kill_9_and_is_gone_after_drop() {
-    let Some(mut server) = parts::own(Postgres::start(&Options::default())) else { return };
+    let Some(mut server) = test_servers::own_or_skip(Postgres::start(&Options::default())) else { return };
     let url = server.url();
     let mut conn = PgConnection::establish(&url).expect("connect");
     diesel::sql_query("CREATE TABLE kept (id int)").execute(&mut conn).expect("create");
@@ -43,7 +43,9 @@ fn keeps_commits_through_kill_9_and_is_gone_after_drop() {
 #[test]
 fn settings_reach_the_server() {
     let settings = vec![("statement_timeout".to_owned(), "1234ms".to_owned())];
-    let Some(server) = parts::own(Postgres::start(&Options { fsync: true, settings, ..Options::default() })) else {
+    let Some(server) =
+        test_servers::own_or_skip(Postgres::start(&Options { fsync: true, settings, ..Options::default() }))
+    else {
         return;
     };
     let mut conn = PgConnection::establish(&server.url()).expect("connect");
@@ -53,7 +55,9 @@ fn settings_reach_the_server() {
 
 #[test]
 fn a_clock_of_its_own_goes_ahead_and_back_and_stays_so_through_kill_9() {
-    let Some(mut server) = parts::own(Postgres::start(&Options { own_clock: true, ..Options::default() })) else {
+    let Some(mut server) =
+        test_servers::own_or_skip(Postgres::start(&Options { own_clock: true, ..Options::default() }))
+    else {
         return;
     };
     let mut seen = Vec::new();
@@ -67,6 +71,6 @@ fn a_clock_of_its_own_goes_ahead_and_back_and_stays_so_through_kill_9() {
     // The machine's clock goes on meanwhile.
     assert!(seen.iter().all(|at| (seen[0]..seen[0] + 120).contains(at)), "{seen:?}");
     drop(server);
-    let Some(server) = parts::own(Postgres::start(&Options::default())) else { return };
+    let Some(server) = test_servers::own_or_skip(Postgres::start(&Options::default())) else { return };
     assert!(server.clock().is_none(), "it has the machine's");
 }

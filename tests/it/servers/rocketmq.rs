@@ -1,6 +1,6 @@
-use xtask::parts;
 use xtask::servers::Rocketmq;
 use xtask::servers::rocketmq::{Access, Options, request};
+use xtask::test_servers;
 
 use super::{is_gone, is_refused};
 
@@ -16,7 +16,7 @@ fn port(address: &str) -> u16 {
 
 #[test]
 fn keeps_topics_through_kill_9_and_is_gone_after_drop() {
-    let Some(mut server) = parts::own(Rocketmq::start(&Options::default())) else { return };
+    let Some(mut server) = test_servers::own_or_skip(Rocketmq::start(&Options::default())) else { return };
     server.create_topic("kept").expect("a topic");
     assert!(has(&server, "kept") && !has(&server, "unknown"));
     let (address, first) = (server.broker(), server.pids());
@@ -36,9 +36,9 @@ fn keeps_topics_through_kill_9_and_is_gone_after_drop() {
 }
 
 #[test]
-fn a_broker_with_logins_refuses_who_does_not_sign() {
+fn a_broker_with_logins_refuses_unsigned_requests() {
     let options = Options { access: Access::Signed, ..Options::default() };
-    let Some(server) = parts::own(Rocketmq::start(&options)) else { return };
+    let Some(server) = test_servers::own_or_skip(Rocketmq::start(&options)) else { return };
     assert!(server.credentials().is_some());
     assert!(server.create_topic("guarded").is_err(), "an unsigned request was let in");
 }

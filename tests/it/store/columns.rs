@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use diesel::QueryableByName;
 use diesel::sql_types::{BigInt, Binary, Integer, Text};
-use diesel_outbox::store::{DeadRow, KeptError, LiveRow, RowKey};
+use diesel_outbox::store::{DeadLetterRow, LiveRow, RowKey, StoredError};
 use uuid::Uuid;
 
 #[derive(QueryableByName)]
@@ -51,7 +51,7 @@ impl LiveColumns {
         let Self { key, history, due_at } = self;
         LiveRow {
             key: key.key(),
-            errors: kept_errors(&history.errors),
+            errors: stored_errors(&history.errors),
             topic: history.topic.into(),
             due_at: due_at.time(),
             epoch: history.epoch,
@@ -62,7 +62,7 @@ impl LiveColumns {
 }
 
 #[derive(QueryableByName)]
-pub(super) struct DeadColumns {
+pub(super) struct DeadLetterColumns {
     #[diesel(embed)]
     key: KeyRow,
     #[diesel(embed)]
@@ -71,12 +71,12 @@ pub(super) struct DeadColumns {
     reason: String,
 }
 
-impl DeadColumns {
-    pub(super) fn row(self) -> DeadRow {
+impl DeadLetterColumns {
+    pub(super) fn row(self) -> DeadLetterRow {
         let Self { key, history, reason } = self;
-        DeadRow {
+        DeadLetterRow {
             key: key.key(),
-            errors: kept_errors(&history.errors),
+            errors: stored_errors(&history.errors),
             topic: history.topic.into(),
             epoch: history.epoch,
             attempts: history.attempts as u32,
@@ -99,12 +99,12 @@ impl Instant {
 }
 
 /// Every kept error with its class and text, and a time that can be read.
-fn kept_errors(column: &str) -> Vec<KeptError> {
+fn stored_errors(column: &str) -> Vec<StoredError> {
     let errors: Vec<serde_json::Value> = serde_json::from_str(column).expect("a JSON array");
     let text = |error: &serde_json::Value, field: &str| error[field].as_str().expect("a text").to_owned();
     let kept = errors.iter().map(|error| {
         assert!(text(error, "at").ends_with('Z'), "{error}");
-        KeptError { class: text(error, "class"), error: text(error, "error") }
+        StoredError { class: text(error, "class"), error: text(error, "error") }
     });
     kept.collect()
 }

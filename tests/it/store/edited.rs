@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_outbox::limits;
-use diesel_outbox::store::{ClaimSpec, Dead, Failed, Held, Loaded, LookSpec, RowKey, RowRef};
+use diesel_outbox::store::{ClaimSpec, Failed, Held, Loaded, NewDeadLetter, PollSpec, RowKey, RowRef};
 use diesel_outbox::testing::store::StoreUnderTest;
 
 use super::{insert, spec};
@@ -25,14 +25,14 @@ const EDITS: [&str; 11] = [
 ];
 
 /// Tries those edits and the database's own; `set` gets `column = value WHERE id = 7`.
-pub(super) async fn assert_keeps_no_neighbour(test: &dyn StoreUnderTest, own: &[&str], set: impl Fn(&str)) {
+pub(super) async fn assert_edits_are_isolated(test: &dyn StoreUnderTest, own: &[&str], set: impl Fn(&str)) {
     for edit in EDITS.iter().chain(own) {
-        try_edit(test, edit, &set).await;
+        assert_edit_is_isolated(test, edit, &set).await;
     }
 }
 
 /// Edits a row beside a sound one.
-async fn try_edit(test: &dyn StoreUnderTest, edit: &str, set: &impl Fn(&str)) {
+async fn assert_edit_is_isolated(test: &dyn StoreUnderTest, edit: &str, set: &impl Fn(&str)) {
     let store = test.store();
     let (odd, sound) = (insert(test).await, insert(test).await);
     set(&format!("{edit} WHERE id = {}", odd.id));
@@ -41,10 +41,10 @@ async fn try_edit(test: &dyn StoreUnderTest, edit: &str, set: &impl Fn(&str)) {
     assert!(confirmed.iter().any(|confirmed| confirmed.row.key() == sound), "confirm, {edit}");
 
     let look = store
-        .look(&LookSpec::everything(["orders".into()]))
+        .poll(&PollSpec::everything(["orders".into()]))
         .await
-        .unwrap_or_else(|error| panic!("look, {edit}: {error}"));
-    assert!(look.due.len() == 1 && look.due[0].due_in.is_zero(), "look, {edit}: {look:?}");
+        .unwrap_or_else(|error| panic!("poll, {edit}: {error}"));
+    assert!(look.due.len() == 1 && look.due[0].due_in.is_zero(), "poll, {edit}: {look:?}");
     let backlog = store.backlog(100).await.unwrap_or_else(|error| panic!("backlog, {edit}: {error}"));
     assert!(backlog[0].due == 2 && backlog[0].overdue_by < limits::DELAY_MAX, "backlog, {edit}: {backlog:?}");
 
@@ -53,7 +53,7 @@ async fn try_edit(test: &dyn StoreUnderTest, edit: &str, set: &impl Fn(&str)) {
     assert!(claimed.contains(&odd) && claimed.contains(&sound), "claim, {edit}: {claimed:?}");
     let again = store.claim(&ClaimSpec { after: claim.watermark, ..spec() }).await;
     again.unwrap_or_else(|error| panic!("claim behind the watermark, {edit}: {error}"));
-    let closed = claim.batch.close(&[], &[odd, sound]).await.unwrap_or_else(|error| panic!("close, {edit}: {error}"));
+    let closed = claim.handle.close(&[], &[odd, sound]).await.unwrap_or_else(|error| panic!("close, {edit}: {error}"));
     assert_eq!(closed.held.len(), 2, "close, {edit}");
 
     let (wait, class) = (Duration::from_secs(10), "temporary");
@@ -66,8 +66,9 @@ async fn try_edit(test: &dyn StoreUnderTest, edit: &str, set: &impl Fn(&str)) {
         assert_eq!(kept, Some("timed out"), "fail, {edit}: {row:?}");
     }
 
-    let dead = |held: &Held| Dead { held: Held { epoch: held.epoch + 1, ..*held }, reason: "attempts".to_owned() };
-    let dead: Vec<Dead> = closed.held.iter().map(dead).collect();
-    let buried = store.dead(&dead).await.unwrap_or_else(|error| panic!("dead, {edit}: {error}"));
-    assert_eq!(buried.len(), 2, "dead, {edit}");
+    let dead =
+        |held: &Held| NewDeadLetter { held: Held { epoch: held.epoch + 1, ..*held }, reason: "attempts".to_owned() };
+    let dead: Vec<NewDeadLetter> = closed.held.iter().map(dead).collect();
+    let dead_lettered = store.dead_letter(&dead).await.unwrap_or_else(|error| panic!("dead_letter, {edit}: {error}"));
+    assert_eq!(dead_lettered.len(), 2, "dead_letter, {edit}");
 }

@@ -4,7 +4,7 @@ use diesel_outbox::store::{Call, ClaimSpec, Fault, InsertOptions, MemoryStore, R
 use diesel_outbox::testing::store::MemoryUnderTest;
 use diesel_outbox::{Envelope, MessageId};
 
-use crate::store::parts::missing;
+use crate::store::parts::unsupported;
 
 mod locking {
     use diesel_outbox::testing::store::MemoryUnderTest;
@@ -19,9 +19,9 @@ mod leasing {
 }
 
 #[tokio::test]
-async fn it_has_every_part_but_half_messages() {
+async fn supports_everything_but_half_messages() {
     for under_test in [MemoryUnderTest::locking(), MemoryUnderTest::leasing()] {
-        assert_eq!(missing(&under_test).await, ["half messages"]);
+        assert_eq!(unsupported(&under_test).await, ["half messages"]);
     }
 }
 
@@ -36,7 +36,7 @@ fn spec() -> ClaimSpec {
         after: None,
         rows_max: 10,
         bytes_max: 1_000,
-        term_duration: Duration::from_millis(250),
+        lock_duration: Duration::from_millis(250),
         lease_duration: Duration::from_secs(30),
         watermark_slack_duration: Duration::from_secs(10),
         keep: None,
@@ -50,7 +50,7 @@ async fn a_refused_close_leaves_the_rows_as_they_were() {
     let before = store.live_rows();
     let claim = store.claim(&spec()).await.expect("claim");
     store.inject(Call::Close, Fault::Refused(StoreError::Conflict("rolled back".into())));
-    assert!(claim.batch.close(&[key], &[]).await.is_err());
+    assert!(claim.handle.close(&[key], &[]).await.is_err());
     assert_eq!(store.live_rows(), before);
     assert_eq!(store.claim(&spec()).await.expect("claim").rows.len(), 1, "given back");
 }
@@ -61,7 +61,7 @@ async fn a_close_whose_answer_is_lost_has_committed() {
     let key = insert(&store);
     let claim = store.claim(&spec()).await.expect("claim");
     store.inject(Call::Close, Fault::AnswerLost(StoreError::Unreachable("reset".into())));
-    assert!(claim.batch.close(&[key], &[]).await.is_err());
+    assert!(claim.handle.close(&[key], &[]).await.is_err());
     assert!(store.live_rows().is_empty());
 }
 
@@ -73,7 +73,7 @@ async fn a_database_that_goes_down_takes_open_claims_with_it() {
     store.set_down(true);
     assert!(matches!(store.check().await, Err(StoreError::Unreachable(_))));
     store.set_down(false);
-    assert!(claim.batch.close(&[key], &[]).await.is_err(), "its session died");
+    assert!(claim.handle.close(&[key], &[]).await.is_err(), "its session died");
     assert_eq!(store.live_rows().len(), 1);
     assert_eq!((store.calls(Call::Check), store.calls(Call::Close)), (1, 1));
 }

@@ -11,7 +11,7 @@ mod sqlite;
 
 use std::time::{Duration, SystemTime};
 
-use diesel_outbox::store::{ClaimSpec, InsertOptions, LookSpec, RowKey, SchemaProblem, Store, StoreError};
+use diesel_outbox::store::{ClaimSpec, InsertOptions, PollSpec, RowKey, SchemaProblem, Store, StoreError};
 use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
 use tokio::time::{Instant, sleep};
@@ -29,7 +29,7 @@ fn spec() -> ClaimSpec {
         after: None,
         rows_max: 1_000,
         bytes_max: 8 << 20,
-        term_duration: Duration::from_secs(4),
+        lock_duration: Duration::from_secs(4),
         lease_duration: Duration::from_secs(30),
         watermark_slack_duration: Duration::from_secs(10),
         keep: None,
@@ -53,13 +53,13 @@ async fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
 async fn assert_works_without_pauses(store: &dyn Store, drop_table: impl FnOnce()) {
     let (admin, topics) = (store.admin().expect("what people need"), ["orders".into()]);
     admin.pause(&topics[0]).await.expect("pause");
-    let everything = LookSpec::everything(topics.clone());
-    assert_eq!(store.look(&everything).await.expect("look").paused, topics);
+    let everything = PollSpec::everything(topics.clone());
+    assert_eq!(store.poll(&everything).await.expect("poll").paused, topics);
     drop_table();
-    let error = store.look(&everything).await.expect_err("it was there a moment ago");
+    let error = store.poll(&everything).await.expect_err("it was there a moment ago");
     assert!(matches!(error, StoreError::Statement(_)), "{error}");
     for _ in 0..2 {
-        assert_eq!(store.look(&everything).await.expect("look").paused, []);
+        assert_eq!(store.poll(&everything).await.expect("poll").paused, []);
     }
     for error in [admin.pause(&topics[0]).await.map(drop), admin.resume(&topics[0]).await.map(drop)] {
         let error = error.expect_err("there is no place for it");

@@ -7,7 +7,7 @@ use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
 
 /// What cases look for and do not find. Writes a row to look with.
-pub(super) async fn missing(under_test: &dyn StoreUnderTest) -> Vec<&'static str> {
+pub(super) async fn unsupported(under_test: &dyn StoreUnderTest) -> Vec<&'static str> {
     let store = under_test.store();
     let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
     let row = under_test.insert(&envelope, InsertOptions::default().in_lane(0)).await;

@@ -9,37 +9,37 @@ const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 70;
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let mut violations = Vec::new();
     for source in sources {
         let lines = source.text.lines().count();
         if lines > FILE_LINES_MAX {
-            complaints.push(format!("{} has {lines} lines of at most {FILE_LINES_MAX}", source.path));
+            violations.push(format!("{} has {lines} lines of at most {FILE_LINES_MAX}", source.path));
         }
-        let mut meter = Meter { path: &source.path, complaints: Vec::new() };
-        meter.visit_file(&source.parse());
-        complaints.extend(meter.complaints);
+        let mut lengths = FunctionLengths { path: &source.path, violations: Vec::new() };
+        lengths.visit_file(&source.parse());
+        violations.extend(lengths.violations);
     }
-    complaints
+    violations
 }
 
-struct Meter<'a> {
+struct FunctionLengths<'a> {
     path: &'a str,
-    complaints: Vec<String>,
+    violations: Vec<String>,
 }
 
-impl Meter<'_> {
+impl FunctionLengths<'_> {
     /// From the `fn` to the closing brace; the text above it costs nothing.
     fn measure(&mut self, signature: &syn::Signature, end: Span) {
         let start = signature.fn_token.span.start().line;
         let lines = end.end().line - start + 1;
         if lines > FUNCTION_LINES_MAX {
             let (path, name) = (self.path, &signature.ident);
-            self.complaints.push(format!("{path}:{start}: {name} has {lines} lines of at most {FUNCTION_LINES_MAX}"));
+            self.violations.push(format!("{path}:{start}: {name} has {lines} lines of at most {FUNCTION_LINES_MAX}"));
         }
     }
 }
 
-impl<'ast> Visit<'ast> for Meter<'_> {
+impl<'ast> Visit<'ast> for FunctionLengths<'_> {
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.measure(&item.sig, item.block.brace_token.span.close());
         visit::visit_item_fn(self, item);
@@ -60,7 +60,7 @@ impl<'ast> Visit<'ast> for Meter<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{assert_one, file};
+    use super::super::{assert_one_violation, file};
     use super::*;
 
     fn lines(count: usize) -> String {
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_file_may_have_400_lines_and_no_more() {
         assert_eq!(check(&[file("a.rs", &lines(400))]), [""; 0]);
-        assert_one(&check(&[file("a.rs", &lines(401))]), "a.rs has 401 lines");
+        assert_one_violation(&check(&[file("a.rs", &lines(401))]), "a.rs has 401 lines");
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
         for (before, after) in [("", ""), ("impl A {", "}"), ("trait A {", "}"), ("fn outer() {} mod m {", "}")] {
             let function = |inner| format!("{before} /// Text\n#[inline]\nfn long(\n) {{{}}} {after}", lines(inner));
             assert_eq!(check(&[file("a.rs", &function(68))]), [""; 0]);
-            assert_one(&check(&[file("a.rs", &function(69))]), "long has 71 lines");
+            assert_one_violation(&check(&[file("a.rs", &function(69))]), "long has 71 lines");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 
-use diesel_outbox::testing::transport::Stored;
+use diesel_outbox::testing::transport::StoredMessage;
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
 use diesel_outbox::{Envelope, MessageId};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -15,10 +15,10 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take that a broker does at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A message with the partition it is in.
-pub(crate) type Placed = (i32, Stored);
+pub(crate) type Placed = (i32, StoredMessage);
 
 /// Settings with a short delivery time-out, for brokers that are there.
 pub(crate) fn config(bootstrap: &str) -> KafkaConfig {
@@ -39,7 +39,7 @@ pub(crate) fn client(bootstrap: &str) -> ClientConfig {
 pub(crate) fn read(bootstrap: &str, topic: &str) -> Vec<Placed> {
     let consumer: BaseConsumer =
         client(bootstrap).set("group.id", "reader").set("enable.partition.eof", "true").create().expect("a consumer");
-    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
+    let metadata = consumer.fetch_metadata(Some(topic), TIMEOUT).expect("metadata");
     let mut left = BTreeSet::new();
     let mut from = TopicPartitionList::new();
     for partition in metadata.topics()[0].partitions() {
@@ -50,7 +50,7 @@ pub(crate) fn read(bootstrap: &str, topic: &str) -> Vec<Placed> {
     let mut read = Vec::new();
     while !left.is_empty() {
         // The marks of transactions have offsets, too: the end is where the broker says so.
-        match consumer.poll(PATIENCE).expect("a message before the patience ends") {
+        match consumer.poll(TIMEOUT).expect("a message before the max_wait ends") {
             Ok(message) => read.push((message.partition(), stored(&message))),
             Err(KafkaError::PartitionEOF(partition)) => {
                 left.remove(&partition);
@@ -61,11 +61,11 @@ pub(crate) fn read(bootstrap: &str, topic: &str) -> Vec<Placed> {
     read
 }
 
-fn stored(message: &rdkafka::message::BorrowedMessage<'_>) -> Stored {
+fn stored(message: &rdkafka::message::BorrowedMessage<'_>) -> StoredMessage {
     let headers = message.headers().map(|headers| headers.iter().collect::<Vec<_>>()).unwrap_or_default();
     let headers = headers.into_iter().map(|header| (header.key.to_owned(), header.value.unwrap_or_default().to_vec()));
     let timestamp = message.timestamp().to_millis().and_then(|ms| u64::try_from(ms).ok());
-    Stored {
+    StoredMessage {
         key: message.key().map(<[u8]>::to_vec),
         payload: message.payload().map(<[u8]>::to_vec),
         headers: headers.collect(),
@@ -77,13 +77,13 @@ fn stored(message: &rdkafka::message::BorrowedMessage<'_>) -> Stored {
 pub(crate) async fn make(bootstrap: &str, topic: &str, partitions: i32) {
     let admin: AdminClient<DefaultClientContext> = client(bootstrap).create().expect("an admin client");
     let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
-    let options = AdminOptions::new().operation_timeout(Some(PATIENCE)).request_timeout(Some(PATIENCE));
+    let options = AdminOptions::new().operation_timeout(Some(TIMEOUT)).request_timeout(Some(TIMEOUT));
     for made in admin.create_topics([&new], &options).await.expect("an answer") {
         made.expect("the topic is made");
     }
 }
 
-pub(crate) fn fresh(name: &str) -> String {
+pub(crate) fn unique_name(name: &str) -> String {
     format!("{name}-{}", MessageId::new())
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn envelope(topic: &str, key: Option<&str>) -> Envelope {
 pub(crate) fn signal(pid: Option<u32>, signal: Signal) {
     let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw).expect("it runs");
     kill_process(pid, signal).expect("it is signalled");
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while signal == Signal::STOP && !is_stopped(pid) {
         assert!(Instant::now() < end, "it does not stop");
         std::thread::park_timeout(Duration::from_millis(1));

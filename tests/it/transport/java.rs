@@ -5,19 +5,19 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use diesel_outbox::testing::transport::{Outcomes, Seen, TransportUnderTest as _};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, TransportUnderTest as _};
 use diesel_outbox::{Envelope, Headers};
-use xtask::parts;
-use xtask::servers::{Part, java};
+use xtask::servers::{ServerKind, java};
+use xtask::test_servers;
 
-use super::broker::{PATIENCE, envelope};
+use super::broker::{TIMEOUT, envelope};
 
 /// A message as a reader printed it: names and values in order.
 type Printed = Vec<(String, String)>;
 
-fn run(part: Part, program: &str, arguments: &[&str]) -> Option<Vec<Printed>> {
+fn run(part: ServerKind, program: &str, arguments: &[&str]) -> Option<Vec<Printed>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java").join(program);
-    let text = parts::own(java::run_source(part, &source, arguments))?;
+    let text = test_servers::own_or_skip(java::run_source(part, &source, arguments))?;
     let value = |value: &str| match value {
         "null" => value.to_owned(),
         value => String::from_utf8_lossy(&BASE64.decode(value).expect("base64")).into_owned(),
@@ -42,12 +42,12 @@ fn messages(topic: &str) -> [Envelope; 3] {
 }
 
 async fn send(transport: &dyn diesel_outbox::transport::Transport, messages: &[Envelope]) {
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     for (id, envelope) in (0..).zip(messages) {
         outcomes.send(transport, id, envelope.clone());
     }
-    let seen = outcomes.wait_for(messages.len(), PATIENCE).await;
-    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "{seen:?}");
+    let seen = outcomes.wait_for(messages.len(), TIMEOUT).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == RecordedOutcome::Delivered), "{seen:?}");
 }
 
 fn millis(envelope: &Envelope) -> String {
@@ -61,11 +61,11 @@ fn attempt(envelope: &Envelope) -> Option<String> {
 
 #[tokio::test]
 async fn a_kafka_consumer_in_java_reads_what_was_written() {
-    let Some(broker) = super::kafka::Real::open() else { return };
+    let Some(broker) = super::kafka::SharedBroker::open() else { return };
     let topic = broker.new_topic().await;
     let sent = messages(&topic);
     send(&*broker.transport(), &sent).await;
-    let Some(printed) = run(Part::Kafka, "KafkaReader.java", &[&broker.bootstrap, &topic, "3"]) else { return };
+    let Some(printed) = run(ServerKind::Kafka, "KafkaReader.java", &[&broker.bootstrap, &topic, "3"]) else { return };
     assert_eq!(printed.len(), 3);
     for (envelope, printed) in sent.iter().zip(&printed) {
         let payload = envelope.payload.as_ref().map(|payload| String::from_utf8_lossy(payload).into_owned());
@@ -92,11 +92,12 @@ async fn a_kafka_consumer_in_java_reads_what_was_written() {
 #[cfg(feature = "_test")]
 #[tokio::test]
 async fn a_rocketmq_consumer_in_java_reads_what_was_written() {
-    let Some(broker) = super::rocketmq::Real::open() else { return };
+    let Some(broker) = super::rocketmq::SharedBroker::open() else { return };
     let topic = broker.new_topic().await;
     let sent = messages(&topic);
     send(&*broker.transport(), &sent).await;
-    let Some(printed) = run(Part::Rocketmq, "RocketMqReader.java", &[&broker.name_server, &topic, "*", "3"]) else {
+    let Some(printed) = run(ServerKind::Rocketmq, "RocketMqReader.java", &[&broker.name_server, &topic, "*", "3"])
+    else {
         return;
     };
     assert_eq!(printed.len(), 3);
@@ -123,6 +124,6 @@ async fn a_rocketmq_consumer_in_java_reads_what_was_written() {
     assert_eq!((&*tombstone["body"], &*tombstone["property outbox-payload"]), ("\0", "none"));
 
     // A subscription to the tag gets what has it, and nothing else.
-    let tagged = run(Part::Rocketmq, "RocketMqReader.java", &[&broker.name_server, &topic, "order.placed", "1"]);
+    let tagged = run(ServerKind::Rocketmq, "RocketMqReader.java", &[&broker.name_server, &topic, "order.placed", "1"]);
     assert_eq!(tagged.map(|printed| printed.len()), Some(1));
 }

@@ -14,7 +14,7 @@ fn made(settings: &[(&str, &str)]) -> Result<KafkaTransport, KafkaConfigError> {
 }
 
 #[test]
-fn what_would_break_a_promise_is_refused_with_its_remedy() {
+fn settings_that_break_a_guarantee_are_refused_with_a_remedy() {
     let cases: [(&[(&str, &str)], &str); 15] = [
         (&[("acks", "1")], "acks=1 is refused: a message that not every in-sync replica has"),
         (&[("request.required.acks", "0")], "acks=0 is refused"),
@@ -39,7 +39,7 @@ fn what_would_break_a_promise_is_refused_with_its_remedy() {
 }
 
 #[test]
-fn what_keeps_the_promises_is_taken() {
+fn settings_that_keep_the_guarantees_are_accepted() {
     for settings in [
         &[("acks", "-1")][..],
         &[("acks", "ALL"), ("enable.idempotence", "1"), ("delivery.report.only.error", "0")],
@@ -61,7 +61,7 @@ fn names_and_values_that_the_client_does_not_know_are_named() {
 
 /// Nobody is asked for that, and no plain topic suffers.
 #[tokio::test]
-async fn what_the_client_of_a_fenced_topic_does_not_take_is_said_at_the_start() {
+async fn settings_a_fenced_client_refuses_are_reported_at_start() {
     let fenced = [Topic::new("ledger").ordered_by_key().fenced()];
     for (settings, expected) in [
         (&[("socket.timeout.ms", "60000")][..], "socket.timeout.ms"),

@@ -6,24 +6,24 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use diesel_outbox::Envelope;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 use diesel_outbox::transport::{FailureClass, Transport};
 use rustix::process::Signal;
-use xtask::parts;
 use xtask::servers::Kafka;
 use xtask::servers::kafka::Options;
+use xtask::test_servers;
 
-use super::broker::{self, config, envelope, fresh, make, transport};
+use super::broker::{self, config, envelope, make, transport, unique_name};
 
-struct Killable(Mutex<Kafka>);
+struct KillableBroker(Mutex<Kafka>);
 
-impl Killable {
+impl KillableBroker {
     fn open() -> Option<Self> {
         Self::open_with(&Options::default())
     }
 
     fn open_with(options: &Options) -> Option<Self> {
-        parts::own(Kafka::start(options)).map(|kafka| Self(Mutex::new(kafka)))
+        test_servers::own_or_skip(Kafka::start(options)).map(|kafka| Self(Mutex::new(kafka)))
     }
 
     fn server(&self) -> MutexGuard<'_, Kafka> {
@@ -40,23 +40,23 @@ impl Killable {
 }
 
 #[async_trait]
-impl TransportUnderTest for Killable {
+impl TransportUnderTest for KillableBroker {
     fn transport(&self) -> Box<dyn Transport> {
         transport(config(&self.bootstrap()))
     }
 
-    async fn stored(&self, topic: &str) -> Vec<Stored> {
+    async fn stored(&self, topic: &str) -> Vec<StoredMessage> {
         broker::read(&self.bootstrap(), topic).into_iter().map(|(_, stored)| stored).collect()
     }
 
     async fn new_topic(&self) -> String {
-        let name = fresh("taken");
+        let name = unique_name("taken");
         make(&self.bootstrap(), &name, 3).await;
         name
     }
 
-    fn patience(&self) -> Duration {
-        broker::PATIENCE
+    fn max_wait(&self) -> Duration {
+        broker::TIMEOUT
     }
 
     async fn go_down(&self) -> bool {
@@ -68,45 +68,45 @@ impl TransportUnderTest for Killable {
         self.server().start_again().expect("start again");
     }
 
-    async fn go_silent(&self) -> bool {
+    async fn freeze(&self) -> bool {
         self.signal(Signal::STOP);
         true
     }
 
-    async fn answer_again(&self) {
+    async fn unfreeze(&self) {
         self.signal(Signal::CONT);
     }
 }
 
 mod conformance {
-    async fn open() -> Option<super::Killable> {
-        super::Killable::open()
+    async fn open() -> Option<super::KillableBroker> {
+        super::KillableBroker::open()
     }
 
     // The other cases without a broker are held against the mock cluster: each takes two starts of a real one.
     diesel_outbox::transport_conformance_tests! { open;
-        an_absent_broker_is_an_outage_until_it_is_back,
-        a_silent_broker_keeps_no_message,
+        stopped_broker_is_an_outage_until_restarted,
+        frozen_broker_times_out_every_message,
     }
 }
 
 /// As the relay would: what failed is sent again once a probe succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_survives_kill_9_under_load() {
+async fn acknowledged_messages_survive_kill_9_under_load() {
     const COUNT: usize = 20_000;
-    let Some(broker) = Killable::open() else { return };
+    let Some(broker) = KillableBroker::open() else { return };
     let (kafka, topic) = (broker.transport(), broker.new_topic().await);
     let messages: Vec<Envelope> = (0..COUNT).map(|id| envelope(&topic, Some(&format!("key-{}", id % 7)))).collect();
     let (mut left, mut acknowledged): (Vec<usize>, Vec<usize>) = ((0..COUNT).collect(), Vec::new());
     let started = Instant::now();
     while !left.is_empty() {
-        assert!(started.elapsed() < 4 * broker::PATIENCE, "{} are still not delivered", left.len());
-        let outcomes = Outcomes::new();
+        assert!(started.elapsed() < 4 * broker::TIMEOUT, "{} are still not delivered", left.len());
+        let outcomes = OutcomeRecorder::new();
         for &id in &left {
             outcomes.send(&*kafka, i64::try_from(id).expect("few"), messages[id].clone());
         }
         if acknowledged.is_empty() {
-            outcomes.wait_for(1_000, broker::PATIENCE).await;
+            outcomes.wait_for(1_000, broker::TIMEOUT).await;
             broker.go_down().await;
             outcomes.wait_for(left.len(), kafka.delivery_timeout()).await;
             broker.go_up().await;
@@ -121,11 +121,11 @@ async fn what_was_acknowledged_survives_kill_9_under_load() {
                 Some(class) => panic!("{class:?}: {seen:?}"),
             }
         }
-        while kafka.probe().await.is_err() && started.elapsed() < 4 * broker::PATIENCE {}
+        while kafka.probe().await.is_err() && started.elapsed() < 4 * broker::TIMEOUT {}
     }
     acknowledged.sort_unstable();
     assert_eq!(acknowledged, (0..COUNT).collect::<Vec<_>>(), "one acknowledgement each");
-    let stored: BTreeSet<_> = broker.stored(&topic).await.iter().filter_map(Stored::message_id).collect();
+    let stored: BTreeSet<_> = broker.stored(&topic).await.iter().filter_map(StoredMessage::message_id).collect();
     let lost: Vec<_> = messages.iter().filter(|message| !stored.contains(&message.message_id)).collect();
     assert!(lost.is_empty(), "{} messages were acknowledged and are gone: {:?}", lost.len(), lost.first());
 }
@@ -133,10 +133,10 @@ async fn what_was_acknowledged_survives_kill_9_under_load() {
 /// A frozen broker keeps its connections: only time tells.
 #[tokio::test]
 async fn a_frozen_broker_is_noticed_within_the_delivery_timeout() {
-    let Some(broker) = Killable::open() else { return };
-    let (kafka, topic, outcomes) = (broker.transport(), broker.new_topic().await, Outcomes::new());
+    let Some(broker) = KillableBroker::open() else { return };
+    let (kafka, topic, outcomes) = (broker.transport(), broker.new_topic().await, OutcomeRecorder::new());
     outcomes.send(&*kafka, 0, envelope(&topic, Some("key")));
-    outcomes.wait_for(1, broker::PATIENCE).await;
+    outcomes.wait_for(1, broker::TIMEOUT).await;
     broker.signal(Signal::STOP);
     let frozen_at = Instant::now();
     (1..=500).for_each(|id| outcomes.send(&*kafka, id, envelope(&topic, Some("key"))));
@@ -151,23 +151,23 @@ async fn a_frozen_broker_is_noticed_within_the_delivery_timeout() {
     }
     assert_eq!(probed.map_err(|error| error.class()), Err(FailureClass::Connection));
     let back = async { while kafka.probe().await.is_err() {} };
-    tokio::time::timeout(broker::PATIENCE, back).await.expect("a probe succeeds");
-    let again = Outcomes::new();
+    tokio::time::timeout(broker::TIMEOUT, back).await.expect("a probe succeeds");
+    let again = OutcomeRecorder::new();
     again.send(&*kafka, 0, envelope(&topic, Some("key")));
-    assert_eq!(again.wait_for(1, broker::PATIENCE).await[0].1, Seen::Delivered);
+    assert_eq!(again.wait_for(1, broker::TIMEOUT).await[0].1, RecordedOutcome::Delivered);
 }
 
 /// Only the broker knows when it has closed a connection, so the messages come well after the time when it does.
 #[tokio::test]
 async fn an_idle_connection_that_the_broker_closes_is_no_outage() {
     let settings = vec![("connections.max.idle.ms".to_owned(), "1000".to_owned())];
-    let Some(broker) = Killable::open_with(&Options { settings, ..Options::default() }) else { return };
+    let Some(broker) = KillableBroker::open_with(&Options { settings, ..Options::default() }) else { return };
     let (kafka, topic) = (broker.transport(), broker.new_topic().await);
     let mut idle = tokio::time::interval(Duration::from_secs(2));
     for round in 0..4 {
         idle.tick().await;
-        let outcomes = Outcomes::new();
+        let outcomes = OutcomeRecorder::new();
         outcomes.send(&*kafka, round, envelope(&topic, Some("key")));
-        assert_eq!(outcomes.wait_for(1, broker::PATIENCE).await[0].1, Seen::Delivered, "round {round}");
+        assert_eq!(outcomes.wait_for(1, broker::TIMEOUT).await[0].1, RecordedOutcome::Delivered, "round {round}");
     }
 }

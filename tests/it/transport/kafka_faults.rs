@@ -1,14 +1,18 @@
 //! What a broker's answers mean, one by one, on librdkafka's mock cluster.
 
-use diesel_outbox::testing::transport::{Outcomes, Seen};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{FailureClass, Transport};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use super::broker::{PATIENCE, config, envelope, transport};
+use super::broker::{TIMEOUT, config, envelope, transport};
 use super::kafka_mock::Mock;
 
 /// What becomes of one message when requests of a kind are answered so, `times` times.
-async fn seen_after(api: RDKafkaApiKey, answer: RDKafkaRespErr, times: usize) -> (Mock, Box<dyn Transport>, Seen) {
+async fn seen_after(
+    api: RDKafkaApiKey,
+    answer: RDKafkaRespErr,
+    times: usize,
+) -> (Mock, Box<dyn Transport>, RecordedOutcome) {
     let mock = Mock::start(1);
     let topic = mock.topic("faulty", 1);
     // With more in flight the mock cluster acknowledges what it never stored. One retry shows what retries end in.
@@ -16,9 +20,9 @@ async fn seen_after(api: RDKafkaApiKey, answer: RDKafkaRespErr, times: usize) ->
     let kafka = transport(config);
     kafka.probe().await.expect("the cluster is there");
     mock.cluster().request_errors(api, &vec![answer; times]);
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     outcomes.send(&*kafka, 0, envelope(&topic, Some("key")));
-    let (_, seen) = outcomes.wait_for(1, PATIENCE).await.remove(0);
+    let (_, seen) = outcomes.wait_for(1, TIMEOUT).await.remove(0);
     (mock, kafka, seen)
 }
 
@@ -51,11 +55,11 @@ async fn every_answer_has_its_class() {
 }
 
 #[tokio::test]
-async fn what_passes_in_time_is_delivered() {
+async fn transient_errors_are_retried_until_delivered() {
     use RDKafkaRespErr::*;
     for answer in [RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION, RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE] {
         let (_mock, _kafka, seen) = seen_after(RDKafkaApiKey::Produce, answer, 1).await;
-        assert_eq!(seen, Seen::Delivered, "{answer:?}");
+        assert_eq!(seen, RecordedOutcome::Delivered, "{answer:?}");
     }
 }
 
@@ -67,7 +71,7 @@ async fn a_broken_client_is_an_outage_and_is_replaced_by_the_probe() {
 }
 
 #[tokio::test]
-async fn a_producer_that_may_not_be_idempotent_hears_that() {
+async fn a_missing_idempotent_write_right_is_reported() {
     let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
     let text = broken_by(RDKafkaApiKey::InitProducerId, refused, FailureClass::Authentication).await;
     assert!(text.contains("Cluster authorization failed"), "{text}");
@@ -78,18 +82,18 @@ async fn broken_by(api: RDKafkaApiKey, answer: RDKafkaRespErr, expected: Failure
     let mock = Mock::start(1);
     let topic = mock.topic("fatal", 1);
     mock.cluster().request_errors(api, &[answer]);
-    let (kafka, outcomes) = (transport(config(&mock.bootstrap())), Outcomes::new());
+    let (kafka, outcomes) = (transport(config(&mock.bootstrap())), OutcomeRecorder::new());
     let send = |id| outcomes.send(&*kafka, id, envelope(&topic, Some("key")));
     send(0);
-    let (_, seen) = outcomes.wait_for(1, PATIENCE).await.remove(0);
-    let Seen::Failed { class, text } = seen else { panic!("{seen:?}") };
+    let (_, seen) = outcomes.wait_for(1, TIMEOUT).await.remove(0);
+    let RecordedOutcome::Failed { class, text } = seen else { panic!("{seen:?}") };
     assert_eq!(class, expected, "{text}");
     send(1);
     assert_eq!(outcomes.of(1).and_then(|seen| seen.class()), Some(expected), "at once, until it is replaced");
 
     kafka.probe().await.expect("another client");
     send(2);
-    outcomes.wait_for(3, PATIENCE).await;
-    assert_eq!(outcomes.of(2), Some(Seen::Delivered));
+    outcomes.wait_for(3, TIMEOUT).await;
+    assert_eq!(outcomes.of(2), Some(RecordedOutcome::Delivered));
     text
 }

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use diesel_outbox::store::RowKey;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
-use diesel_outbox::transport::{FailureClass, FencedLane, LaneName, Outcome, Receipt, ReceiptSink, Run, Transport};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
+use diesel_outbox::transport::{
+    FailureClass, FencedLane, KeySequence, LaneName, Outcome, Receipt, ReceiptSink, Transport,
+};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer as _};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use super::broker::{self, config, envelope, fresh, transport};
+use super::broker::{self, config, envelope, transport, unique_name};
 
 /// The cluster inside a client, because a handle of its own cannot move between threads.
 pub(super) struct Mock(BaseProducer);
@@ -32,7 +34,7 @@ impl Mock {
     }
 
     pub(super) fn topic(&self, name: &str, partitions: i32) -> String {
-        let name = fresh(name);
+        let name = unique_name(name);
         self.cluster().create_topic(&name, partitions, 1).expect("the topic is made");
         name
     }
@@ -44,7 +46,7 @@ impl TransportUnderTest for Mock {
         transport(config(&self.bootstrap()))
     }
 
-    async fn stored(&self, topic: &str) -> Vec<Stored> {
+    async fn stored(&self, topic: &str) -> Vec<StoredMessage> {
         broker::read(&self.bootstrap(), topic).into_iter().map(|(_, stored)| stored).collect()
     }
 
@@ -68,7 +70,7 @@ impl TransportUnderTest for Mock {
         Some(name)
     }
 
-    async fn make_topic(&self, name: &str) -> bool {
+    async fn create_topic(&self, name: &str) -> bool {
         self.cluster().topic_error(name, RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR).expect("the topic is shown");
         true
     }
@@ -78,8 +80,8 @@ impl TransportUnderTest for Mock {
         Some(transport(config))
     }
 
-    fn patience(&self) -> Duration {
-        broker::PATIENCE
+    fn max_wait(&self) -> Duration {
+        broker::TIMEOUT
     }
 }
 
@@ -97,10 +99,10 @@ async fn the_client_notices_an_outage_without_a_message() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(broker::PATIENCE, noticed).await.expect("the outage is noticed");
+    tokio::time::timeout(broker::TIMEOUT, noticed).await.expect("the outage is noticed");
     mock.go_up().await;
     let back = async { while kafka.probe().await.is_err() {} };
-    tokio::time::timeout(broker::PATIENCE, back).await.expect("a probe succeeds");
+    tokio::time::timeout(broker::TIMEOUT, back).await.expect("a probe succeeds");
     assert_eq!(kafka.outage(), None);
 }
 
@@ -113,24 +115,24 @@ mod conformance {
 
     // What the mock cluster cannot do; the real brokers can, each of it.
     diesel_outbox::transport_conformance_tests! { open; without
-        refuses_what_is_too_large_and_nothing_else,
-        who_is_not_let_in_hears_so_without_secrets,
-        a_silent_broker_keeps_no_message,
-        a_fenced_lane_refuses_the_one_before_it,
-        a_refused_message_stops_its_run_and_no_other,
+        only_oversized_messages_are_refused,
+        authentication_failure_hides_secrets,
+        frozen_broker_times_out_every_message,
+        fencing_a_lane_shuts_out_the_previous_owner,
+        refused_message_stops_only_its_own_sequence,
     }
 }
 
 /// Holds a transport, and drops it where the first outcome is reported: on the client's own thread.
 struct LastHolder {
     held: Mutex<Option<Box<dyn Transport>>>,
-    outcomes: Arc<Outcomes>,
+    outcomes: Arc<OutcomeRecorder>,
 }
 
 impl ReceiptSink for LastHolder {
-    fn settle(&self, row: RowKey, outcome: Outcome) {
+    fn complete(&self, row: RowKey, outcome: Outcome) {
         drop(self.held.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.outcomes.settle(row, outcome);
+        self.outcomes.complete(row, outcome);
     }
 }
 
@@ -140,7 +142,7 @@ async fn the_last_outcome_may_drop_the_transport() {
     let topic = mock.topic("last", 1);
     // So that no outcome comes before the sink holds the transport.
     mock.cluster().broker_round_trip_time(-1, Duration::from_millis(300)).expect("a slow broker");
-    let (kafka, outcomes) = (transport(config(&mock.bootstrap())), Outcomes::new());
+    let (kafka, outcomes) = (transport(config(&mock.bootstrap())), OutcomeRecorder::new());
     let sink = Arc::new(LastHolder { held: Mutex::default(), outcomes: Arc::clone(&outcomes) });
     for id in 0..100 {
         let envelope = envelope(&topic, Some("key"));
@@ -149,7 +151,7 @@ async fn the_last_outcome_may_drop_the_transport() {
     }
     assert_eq!(outcomes.count(), 0);
     *sink.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(kafka);
-    outcomes.wait_for(100, broker::PATIENCE).await;
+    outcomes.wait_for(100, broker::TIMEOUT).await;
 }
 
 async fn fenced(kafka: &dyn Transport, topic: &str) -> Arc<dyn FencedLane> {
@@ -161,13 +163,13 @@ async fn fenced(kafka: &dyn Transport, topic: &str) -> Arc<dyn FencedLane> {
 #[tokio::test]
 async fn a_fenced_message_does_not_wait_for_the_clients_poll_to_end() {
     let mock = Mock::start(1);
-    let (kafka, topic, outcomes) = (mock.transport(), mock.topic("quick", 1), Outcomes::new());
+    let (kafka, topic, outcomes) = (mock.transport(), mock.topic("quick", 1), OutcomeRecorder::new());
     let lane = fenced(&*kafka, &topic).await;
     let mut fastest = Duration::MAX;
     for id in 0..30_i32 {
         let began = Instant::now();
-        outcomes.send_fenced(&*lane, &Run::new(), [(id.into(), envelope(&topic, Some("key")))]);
-        outcomes.wait_for(usize::try_from(id).expect("small") + 1, broker::PATIENCE).await;
+        outcomes.send_fenced(&*lane, &KeySequence::new(), [(id.into(), envelope(&topic, Some("key")))]);
+        outcomes.wait_for(usize::try_from(id).expect("small") + 1, broker::TIMEOUT).await;
         fastest = fastest.min(began.elapsed());
     }
     // The client's wait was a tenth of a second.
@@ -178,14 +180,18 @@ async fn a_fenced_message_does_not_wait_for_the_clients_poll_to_end() {
 #[tokio::test]
 async fn a_missing_right_to_write_to_a_fenced_topic_is_of_the_topic() {
     let mock = Mock::start(1);
-    let (kafka, topic, outcomes) = (mock.transport(), mock.topic("forbidden", 1), Outcomes::new());
+    let (kafka, topic, outcomes) = (mock.transport(), mock.topic("forbidden", 1), OutcomeRecorder::new());
     let lane = fenced(&*kafka, &topic).await;
     let forbidden = RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     mock.cluster().request_errors(RDKafkaApiKey::AddPartitionsToTxn, &[forbidden]);
-    outcomes.send_fenced(&*lane, &Run::new(), [(0, envelope(&topic, Some("key"))), (1, envelope(&topic, Some("key")))]);
-    let seen = outcomes.wait_for(2, broker::PATIENCE).await;
+    outcomes.send_fenced(
+        &*lane,
+        &KeySequence::new(),
+        [(0, envelope(&topic, Some("key"))), (1, envelope(&topic, Some("key")))],
+    );
+    let seen = outcomes.wait_for(2, broker::TIMEOUT).await;
     assert!(seen.iter().all(|(_, seen)| seen.class() == Some(FailureClass::Topic)), "{seen:?}");
-    outcomes.send_fenced(&*fenced(&*kafka, &topic).await, &Run::new(), [(2, envelope(&topic, Some("key")))]);
-    outcomes.wait_for(3, broker::PATIENCE).await;
-    assert_eq!(outcomes.of(2), Some(Seen::Delivered));
+    outcomes.send_fenced(&*fenced(&*kafka, &topic).await, &KeySequence::new(), [(2, envelope(&topic, Some("key")))]);
+    outcomes.wait_for(3, broker::TIMEOUT).await;
+    assert_eq!(outcomes.of(2), Some(RecordedOutcome::Delivered));
 }

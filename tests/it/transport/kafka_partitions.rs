@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use diesel_outbox::Topic;
-use diesel_outbox::testing::transport::{Outcomes, Seen};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{FailureClass, KafkaTransport, Transport};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rdkafka::types::RDKafkaApiKey;
 
-use super::broker::{self, PATIENCE, client, config, envelope, transport};
+use super::broker::{self, TIMEOUT, client, config, envelope, transport};
 use super::kafka_mock::Mock;
 
 fn partitions_by_key(mock: &Mock, topic: &str) -> BTreeMap<Vec<u8>, i32> {
@@ -18,7 +18,7 @@ fn partitions_by_key(mock: &Mock, topic: &str) -> BTreeMap<Vec<u8>, i32> {
 }
 
 #[tokio::test]
-async fn a_key_goes_where_the_client_itself_would_put_it() {
+async fn a_key_goes_to_the_partition_the_client_would_choose() {
     let mock = Mock::start(1);
     let (ours, theirs) = (mock.topic("ours", 13), mock.topic("theirs", 13));
     let keys = (0..300).map(|n| "k".repeat(n % 9) + &(n * n).to_string() + &"ü".repeat(n % 3));
@@ -26,16 +26,16 @@ async fn a_key_goes_where_the_client_itself_would_put_it() {
 
     let kafka = transport(config(&mock.bootstrap()));
     kafka.prepare(&[Topic::new(&*ours)]).await.expect("prepared");
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     (0..).zip(&keys).for_each(|(id, key)| outcomes.send(&*kafka, id, envelope(&ours, Some(key))));
-    outcomes.wait_for(keys.len(), PATIENCE).await;
+    outcomes.wait_for(keys.len(), TIMEOUT).await;
 
     let producer: BaseProducer =
         client(&mock.bootstrap()).set("partitioner", "murmur2_random").create().expect("a producer");
     for key in &keys {
         producer.send(BaseRecord::to(&theirs).key(key.as_str()).payload("x")).expect("queued");
     }
-    producer.flush(PATIENCE).expect("sent");
+    producer.flush(TIMEOUT).expect("sent");
     let ours = partitions_by_key(&mock, &ours);
     assert_eq!(ours, partitions_by_key(&mock, &theirs));
     assert_eq!(ours.len(), keys.len());
@@ -44,7 +44,7 @@ async fn a_key_goes_where_the_client_itself_would_put_it() {
 }
 
 #[tokio::test]
-async fn a_closure_chooses_and_what_it_leaves_is_hashed() {
+async fn a_partition_function_chooses_and_the_rest_is_hashed() {
     let mock = Mock::start(1);
     let topic = mock.topic("chosen", 5);
     let kafka = KafkaTransport::builder(config(&mock.bootstrap()))
@@ -56,7 +56,7 @@ async fn a_closure_chooses_and_what_it_leaves_is_hashed() {
         })
         .build()
         .expect("a transport");
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     let send = |id, kind: &str, key: &str| {
         let mut envelope = envelope(&topic, Some(key));
         envelope.kind = kind.to_owned();
@@ -72,7 +72,7 @@ async fn a_closure_chooses_and_what_it_leaves_is_hashed() {
     send(3, "last", "c");
     send(4, "beyond", "c");
     send(5, "before", "c");
-    outcomes.wait_for(6, PATIENCE).await;
+    outcomes.wait_for(6, TIMEOUT).await;
     for id in [4, 5] {
         let nowhere = outcomes.of(id).expect("an outcome");
         assert_eq!(nowhere.class(), Some(FailureClass::Record), "{nowhere:?}");
@@ -86,7 +86,7 @@ async fn a_closure_chooses_and_what_it_leaves_is_hashed() {
 
 /// A relay's window, refilled as outcomes come: without the bound the partition without leader fills it in a second.
 #[tokio::test]
-async fn a_partition_without_leader_starves_no_other() {
+async fn a_leaderless_partition_blocks_no_other() {
     const WINDOW: usize = 20_000;
     let mock = Mock::start(1);
     let topic = mock.topic("stuck", 4);
@@ -96,7 +96,7 @@ async fn a_partition_without_leader_starves_no_other() {
     kafka.prepare(&[Topic::new(&*topic)]).await.expect("prepared");
     mock.cluster().partition_leader(&topic, 2, None).expect("no leader");
 
-    let (outcomes, mut sent) = (Outcomes::new(), 0);
+    let (outcomes, mut sent) = (OutcomeRecorder::new(), 0);
     let ends_at = Instant::now() + Duration::from_secs(3);
     let mut tick = tokio::time::interval(Duration::from_millis(10));
     while Instant::now() < ends_at {
@@ -108,19 +108,21 @@ async fn a_partition_without_leader_starves_no_other() {
         }
         tick.tick().await;
     }
-    let refused = outcomes.seen().into_iter().find(|(_, seen)| *seen != Seen::Delivered);
+    let refused = outcomes.seen().into_iter().find(|(_, seen)| *seen != RecordedOutcome::Delivered);
     let (_, refused) = refused.expect("something is refused");
     assert_eq!(refused.class(), Some(FailureClass::Temporary), "{refused:?}");
 
     let stuck = sent - outcomes.count();
     assert!(stuck < WINDOW / 2, "{stuck} of {WINDOW} are taken by the partition that takes nothing");
-    let others = Outcomes::new();
+    let others = OutcomeRecorder::new();
     (0..1_000).for_each(|id| others.send(&*kafka, id, envelope(&topic, Some(&format!("key-{}", id % 64)))));
-    let is_moving = |seen: &[(i64, Seen)]| seen.iter().filter(|(_, seen)| *seen == Seen::Delivered).count() >= 600;
-    others.wait_until(PATIENCE, is_moving).await;
+    let is_moving = |seen: &[(i64, RecordedOutcome)]| {
+        seen.iter().filter(|(_, seen)| *seen == RecordedOutcome::Delivered).count() >= 600
+    };
+    others.wait_until(TIMEOUT, is_moving).await;
 
     mock.cluster().partition_leader(&topic, 2, Some(1)).expect("a leader");
-    let all = outcomes.wait_for(sent, PATIENCE).await;
+    let all = outcomes.wait_for(sent, TIMEOUT).await;
     let of_the_stuck = all.iter().filter(|(_, seen)| seen.class() == Some(FailureClass::Temporary)).count();
     assert!(of_the_stuck < sent / 2, "what waited is delivered once there is a leader");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use diesel_outbox::limits::{KAFKA_ADMIN_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_PROBE_TIMEOUT};
 use diesel_outbox::transport::{FailureClass, KafkaTopic, KafkaTransport, LaneName, Transport as _};
 
-use super::broker::{PATIENCE, config};
+use super::broker::{TIMEOUT, config};
 
 struct Silent {
     kafka: KafkaTransport,
@@ -24,11 +24,11 @@ impl Silent {
 
 /// Some of the time that a call of the client takes besides goes to machines that are busy.
 fn assert_within(bound: Duration, began: Instant) {
-    assert!(began.elapsed() <= bound + PATIENCE, "{:?}", began.elapsed());
+    assert!(began.elapsed() <= bound + TIMEOUT, "{:?}", began.elapsed());
 }
 
 #[tokio::test]
-async fn topics_are_asked_for_no_longer_than_they_may_be() {
+async fn topic_lookups_respect_their_timeout() {
     let silent = Silent::start();
     let began = Instant::now();
     let refused = silent.kafka.prepare(&[]).await.expect_err("nobody makes it");
@@ -37,7 +37,7 @@ async fn topics_are_asked_for_no_longer_than_they_may_be() {
 }
 
 #[tokio::test]
-async fn a_lane_waits_to_be_fenced_no_longer_than_it_may() {
+async fn fencing_respects_its_timeout() {
     let silent = Silent::start();
     let began = Instant::now();
     let lane = LaneName { outbox: "outbox_messages".into(), topic: "orders".into(), lane: 0 };
@@ -47,7 +47,7 @@ async fn a_lane_waits_to_be_fenced_no_longer_than_it_may() {
 }
 
 #[tokio::test]
-async fn a_probe_waits_no_longer_than_it_may() {
+async fn probes_respect_their_timeout() {
     let silent = Silent::start();
     let began = Instant::now();
     let refused = silent.kafka.probe().await.expect_err("nobody answers");

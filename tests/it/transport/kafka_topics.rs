@@ -4,11 +4,11 @@ use diesel_outbox::Topic;
 use diesel_outbox::testing::transport::TransportUnderTest as _;
 use diesel_outbox::transport::{FailureClass, KafkaTopic, KafkaTransport, KafkaTransportBuilder, Transport as _};
 
-use super::broker::{config, fresh};
-use super::kafka::Real;
+use super::broker::{config, unique_name};
+use super::kafka::SharedBroker;
 
 fn prepared(
-    broker: &Real,
+    broker: &SharedBroker,
     register: impl FnOnce(KafkaTransportBuilder) -> KafkaTransportBuilder,
 ) -> Result<(), (FailureClass, String)> {
     let kafka = register(KafkaTransport::builder(config(&broker.bootstrap))).build().expect("a transport");
@@ -17,9 +17,9 @@ fn prepared(
 }
 
 #[test]
-fn a_missing_topic_is_made_as_wanted_and_found_so_again() {
-    let Some(broker) = Real::open() else { return };
-    let wanted = KafkaTopic::new(fresh("made")).partitions(5).replication(1).config("retention.ms", "86400000");
+fn a_missing_topic_is_created_as_configured_and_found_again() {
+    let Some(broker) = SharedBroker::open() else { return };
+    let wanted = KafkaTopic::new(unique_name("made")).partitions(5).replication(1).config("retention.ms", "86400000");
     prepared(&broker, |kafka| kafka.create_topic(wanted.clone())).expect("made");
     prepared(&broker, |kafka| kafka.create_topic(wanted.clone())).expect("there already");
     prepared(&broker, |kafka| kafka.check_topic(wanted)).expect("as it was made");
@@ -27,10 +27,10 @@ fn a_missing_topic_is_made_as_wanted_and_found_so_again() {
 
 /// One of them makes it, and to the others it is there already, although the broker does not know it for a moment.
 #[test]
-fn of_nodes_that_start_at_once_one_makes_the_topic_and_the_others_find_it() {
-    let Some(broker) = Real::open() else { return };
+fn nodes_that_start_at_once_create_the_topic_once() {
+    let Some(broker) = SharedBroker::open() else { return };
     for round in 0..5 {
-        let wanted = KafkaTopic::new(fresh(&format!("at_once_{round}"))).partitions(3).replication(1);
+        let wanted = KafkaTopic::new(unique_name(&format!("at_once_{round}"))).partitions(3).replication(1);
         let at_once = std::sync::Barrier::new(6);
         std::thread::scope(|scope| {
             let start = || {
@@ -46,17 +46,17 @@ fn of_nodes_that_start_at_once_one_makes_the_topic_and_the_others_find_it() {
 }
 
 #[test]
-fn what_is_not_said_is_the_brokers_choice() {
-    let Some(broker) = Real::open() else { return };
-    let name = fresh("default");
+fn unset_topic_settings_are_the_brokers_defaults() {
+    let Some(broker) = SharedBroker::open() else { return };
+    let name = unique_name("default");
     prepared(&broker, |kafka| kafka.create_topic(KafkaTopic::new(&*name))).expect("made");
     prepared(&broker, |kafka| kafka.check_topic(KafkaTopic::new(&*name).partitions(3).replication(1))).expect("as set");
 }
 
 #[test]
 fn every_difference_is_named() {
-    let Some(broker) = Real::open() else { return };
-    let (first, second, missing) = (fresh("first"), fresh("second"), fresh("missing"));
+    let Some(broker) = SharedBroker::open() else { return };
+    let (first, second, missing) = (unique_name("first"), unique_name("second"), unique_name("missing"));
     prepared(&broker, |kafka| {
         let first = KafkaTopic::new(&*first).partitions(2).config("cleanup.policy", "delete");
         kafka.create_topic(first).create_topic(KafkaTopic::new(&*second).partitions(1))
@@ -82,9 +82,9 @@ fn every_difference_is_named() {
 }
 
 #[test]
-fn what_the_cluster_cannot_make_is_said_so() {
-    let Some(broker) = Real::open() else { return };
-    let wanted = KafkaTopic::new(fresh("three")).replication(3);
+fn a_topic_the_cluster_cannot_create_is_an_error() {
+    let Some(broker) = SharedBroker::open() else { return };
+    let wanted = KafkaTopic::new(unique_name("three")).replication(3);
     let (class, text) = prepared(&broker, |kafka| kafka.create_topic(wanted)).expect_err("one broker");
     assert_eq!(class, FailureClass::Topic);
     assert!(text.contains("create topic") && text.contains("InvalidReplicationFactor"), "{text}");
@@ -92,8 +92,8 @@ fn what_the_cluster_cannot_make_is_said_so() {
 
 #[tokio::test]
 async fn a_topic_that_nobody_registered_may_be_missing() {
-    let Some(broker) = Real::open() else { return };
-    broker.transport().prepare(&[Topic::new(fresh("unknown"))]).await.expect("its messages will say so");
+    let Some(broker) = SharedBroker::open() else { return };
+    broker.transport().prepare(&[Topic::new(unique_name("unknown"))]).await.expect("its messages will say so");
 }
 
 #[tokio::test]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
-use diesel_outbox::transport::{Answer, FailureClass, MemoryTransport, Transport};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
+use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse, Transport};
 use diesel_outbox::{Envelope, MessageId};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
-fn send(broker: &MemoryTransport, outcomes: &Arc<Outcomes>, id: i64, key: &str) {
+fn send(broker: &MemoryTransport, outcomes: &Arc<OutcomeRecorder>, id: i64, key: &str) {
     let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
     envelope.key = Some(key.to_owned());
     outcomes.send(broker, id, envelope);
@@ -18,17 +18,17 @@ fn send(broker: &MemoryTransport, outcomes: &Arc<Outcomes>, id: i64, key: &str) 
 
 /// An outcome without its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Is {
+enum OutcomeKind {
     Delivered,
     Busy,
     Failed(FailureClass),
 }
 
-fn seen(outcomes: &Outcomes) -> Vec<(i64, Is)> {
+fn seen(outcomes: &OutcomeRecorder) -> Vec<(i64, OutcomeKind)> {
     let without_text = |seen| match seen {
-        Seen::Delivered => Is::Delivered,
-        Seen::Busy => Is::Busy,
-        Seen::Failed { class, .. } => Is::Failed(class),
+        RecordedOutcome::Delivered => OutcomeKind::Delivered,
+        RecordedOutcome::Busy => OutcomeKind::Busy,
+        RecordedOutcome::Failed { class, .. } => OutcomeKind::Failed(class),
     };
     outcomes.seen().into_iter().map(|(id, seen)| (id, without_text(seen))).collect()
 }
@@ -39,82 +39,82 @@ fn keys(broker: &MemoryTransport) -> Vec<String> {
 
 #[test]
 fn without_a_script_it_delivers_at_once() {
-    let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
+    let (broker, outcomes) = (MemoryTransport::new(), OutcomeRecorder::new());
     send(&broker, &outcomes, 1, "a");
-    assert_eq!(seen(&outcomes), [(1, Is::Delivered)]);
+    assert_eq!(seen(&outcomes), [(1, OutcomeKind::Delivered)]);
     assert_eq!(keys(&broker), ["a"]);
     assert_eq!(broker.delivered_to("orders").len(), 1);
     assert_eq!(broker.delivered_to("other").len(), 0);
 }
 
 #[test]
-fn rules_are_asked_in_order_and_used_up() {
-    let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
-    broker.answer_matching(Answer::Fail(FailureClass::RecordRefused), |e| e.key.as_deref() == Some("bad"));
-    broker.answer_next(1, Answer::Busy);
-    broker.answer_next(1, Answer::StoreThenFail(FailureClass::Temporary));
+fn scripted_responses_apply_in_order_and_are_used_up() {
+    let (broker, outcomes) = (MemoryTransport::new(), OutcomeRecorder::new());
+    broker.respond_when(ScriptedResponse::Fail(FailureClass::RecordRefused), |e| e.key.as_deref() == Some("bad"));
+    broker.respond_next(1, ScriptedResponse::Busy);
+    broker.respond_next(1, ScriptedResponse::StoreThenFail(FailureClass::Temporary));
     for (id, key) in [(1, "bad"), (2, "a"), (3, "b"), (4, "c"), (5, "bad")] {
         send(&broker, &outcomes, id, key);
     }
     let expected = [
-        (1, Is::Failed(FailureClass::RecordRefused)),
-        (2, Is::Busy),
-        (3, Is::Failed(FailureClass::Temporary)),
-        (4, Is::Delivered),
-        (5, Is::Failed(FailureClass::RecordRefused)),
+        (1, OutcomeKind::Failed(FailureClass::RecordRefused)),
+        (2, OutcomeKind::Busy),
+        (3, OutcomeKind::Failed(FailureClass::Temporary)),
+        (4, OutcomeKind::Delivered),
+        (5, OutcomeKind::Failed(FailureClass::RecordRefused)),
     ];
     assert_eq!(seen(&outcomes), expected);
     assert_eq!(keys(&broker), ["b", "c"], "the lost acknowledgement is of a stored message");
-    broker.forget_answers();
+    broker.clear_responses();
     send(&broker, &outcomes, 6, "bad");
-    assert_eq!(seen(&outcomes)[5], (6, Is::Delivered));
+    assert_eq!(seen(&outcomes)[5], (6, OutcomeKind::Delivered));
 }
 
 #[tokio::test]
 async fn held_messages_wait_for_their_release_in_order() {
-    let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
+    let (broker, outcomes) = (MemoryTransport::new(), OutcomeRecorder::new());
     broker.hold();
     (1..=3).for_each(|id| send(&broker, &outcomes, id, &id.to_string()));
-    assert_eq!((seen(&outcomes).len(), broker.unanswered()), (0, 3));
+    assert_eq!((seen(&outcomes).len(), broker.in_flight()), (0, 3));
     broker.release_next(1);
-    assert_eq!(seen(&outcomes), [(1, Is::Delivered)]);
+    assert_eq!(seen(&outcomes), [(1, OutcomeKind::Delivered)]);
     broker.go_down();
     broker.release();
-    let lost = Is::Failed(FailureClass::Connection);
+    let lost = OutcomeKind::Failed(FailureClass::Connection);
     assert_eq!(seen(&outcomes)[1..], [(2, lost), (3, lost)], "what counts is the broker at the release");
     assert_eq!(broker.flush(DEADLINE).await, 0);
 }
 
 #[tokio::test]
-async fn down_fails_send_probe_and_prepare_until_it_is_up() {
-    let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
+async fn send_probe_and_prepare_fail_while_the_transport_is_down() {
+    let (broker, outcomes) = (MemoryTransport::new(), OutcomeRecorder::new());
     broker.go_down_as(FailureClass::Authentication);
     send(&broker, &outcomes, 1, "a");
-    assert_eq!(seen(&outcomes), [(1, Is::Failed(FailureClass::Authentication))]);
+    assert_eq!(seen(&outcomes), [(1, OutcomeKind::Failed(FailureClass::Authentication))]);
     assert_eq!(broker.probe().await.unwrap_err().class(), FailureClass::Authentication);
     assert_eq!(broker.prepare(&[]).await.unwrap_err().class(), FailureClass::Authentication);
     broker.go_up();
     broker.probe().await.unwrap();
     broker.prepare(&[]).await.unwrap();
     send(&broker, &outcomes, 2, "a");
-    assert_eq!(seen(&outcomes)[1], (2, Is::Delivered));
+    assert_eq!(seen(&outcomes)[1], (2, OutcomeKind::Delivered));
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_seen_by_flush_and_reported_when_the_broker_goes() {
-    let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
-    broker.answer_next(1, Answer::Silence);
+async fn unanswered_messages_are_counted_by_flush_and_failed_at_the_end() {
+    let (broker, outcomes) = (MemoryTransport::new(), OutcomeRecorder::new());
+    broker.respond_next(1, ScriptedResponse::Silence);
     send(&broker, &outcomes, 1, "a");
     send(&broker, &outcomes, 2, "b");
     assert_eq!(broker.flush(DEADLINE).await, 1);
-    assert_eq!(seen(&outcomes), [(2, Is::Delivered)]);
+    assert_eq!(seen(&outcomes), [(2, OutcomeKind::Delivered)]);
     drop(broker);
-    assert_eq!(seen(&outcomes)[1], (1, Is::Failed(FailureClass::Temporary)));
+    assert_eq!(seen(&outcomes)[1], (1, OutcomeKind::Failed(FailureClass::Temporary)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn latency_runs_on_virtual_time_and_keeps_the_order() {
-    let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
+    let (broker, outcomes) = (MemoryTransport::new(), OutcomeRecorder::new());
     broker.set_latency(Duration::from_secs(3_600));
     (0..100).for_each(|id| send(&broker, &outcomes, id, &id.to_string()));
     assert_eq!(broker.sends(), 100);
@@ -127,19 +127,19 @@ async fn latency_runs_on_virtual_time_and_keeps_the_order() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_busy_and_takes_nothing() {
-    let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
+async fn a_full_queue_is_busy_and_accepts_nothing() {
+    let (broker, outcomes) = (MemoryTransport::new(), OutcomeRecorder::new());
     broker.set_queue_max(2);
     broker.hold();
     (1..=3).for_each(|id| send(&broker, &outcomes, id, &id.to_string()));
-    assert_eq!(seen(&outcomes), [(3, Is::Busy)]);
+    assert_eq!(seen(&outcomes), [(3, OutcomeKind::Busy)]);
     broker.release();
     assert_eq!(keys(&broker), ["1", "2"]);
 }
 
 #[test]
-fn a_wait_that_fails_says_what_is_there() {
-    let (broker, outcomes) = (MemoryTransport::new(), Outcomes::new());
+fn a_timed_out_wait_reports_what_was_delivered() {
+    let (broker, outcomes) = (MemoryTransport::new(), OutcomeRecorder::new());
     send(&broker, &outcomes, 1, "a");
     broker.wait_for_delivered_blocking(1, DEADLINE).unwrap();
     let error = broker.wait_for_delivered_blocking(2, Duration::from_millis(1)).unwrap_err();
@@ -157,8 +157,8 @@ impl TransportUnderTest for Memory {
         Box::new(self.0.clone())
     }
 
-    async fn stored(&self, topic: &str) -> Vec<Stored> {
-        self.0.delivered_to(topic).iter().map(Stored::of).collect()
+    async fn stored(&self, topic: &str) -> Vec<StoredMessage> {
+        self.0.delivered_to(topic).iter().map(StoredMessage::of).collect()
     }
 
     async fn go_down(&self) -> bool {
@@ -171,31 +171,31 @@ impl TransportUnderTest for Memory {
     }
 
     /// As a client reports it: what nobody answers fails when its time is over.
-    async fn go_silent(&self) -> bool {
-        self.0.answer_matching(Answer::Fail(FailureClass::Temporary), |_| true);
+    async fn freeze(&self) -> bool {
+        self.0.respond_when(ScriptedResponse::Fail(FailureClass::Temporary), |_| true);
         self.0.set_latency(self.0.delivery_timeout());
         true
     }
 
-    async fn answer_again(&self) {
-        self.0.forget_answers();
+    async fn unfreeze(&self) {
+        self.0.clear_responses();
         self.0.set_latency(Duration::ZERO);
     }
 
-    fn payload_bytes_refused(&self) -> Option<usize> {
+    fn oversized_payload_bytes(&self) -> Option<usize> {
         let refused = |envelope: &Envelope| envelope.size_bytes() > LIMIT_BYTES;
-        self.0.answer_matching(Answer::Fail(FailureClass::RecordRefused), refused);
+        self.0.respond_when(ScriptedResponse::Fail(FailureClass::RecordRefused), refused);
         Some(LIMIT_BYTES + 1)
     }
 
     async fn unknown_topic(&self) -> Option<String> {
         let unknown = |envelope: &Envelope| &*envelope.topic == "unknown";
-        self.0.answer_matching(Answer::Fail(FailureClass::Topic), unknown);
+        self.0.respond_when(ScriptedResponse::Fail(FailureClass::Topic), unknown);
         Some("unknown".to_owned())
     }
 
-    async fn make_topic(&self, _name: &str) -> bool {
-        self.0.forget_answers();
+    async fn create_topic(&self, _name: &str) -> bool {
+        self.0.clear_responses();
         true
     }
 
@@ -205,7 +205,7 @@ impl TransportUnderTest for Memory {
         Some(self.transport())
     }
 
-    fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
+    fn unauthorized_transport(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
         self.0.go_down_as(FailureClass::Authentication);
         Some((self.transport(), Vec::new()))
     }

@@ -9,12 +9,12 @@ use diesel_outbox::relay::{Relay, TransportStatus};
 use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::{HttpTarget, HttpTransport, KafkaTransport, RocketMqTransport};
 use diesel_outbox::{Message, MessageId, Outbox, Topic};
-use xtask::parts;
 use xtask::servers::rocketmq::{Flush, create_topic};
-use xtask::servers::{Kafka, Part, Rocketmq, kafka};
+use xtask::servers::{Kafka, Rocketmq, ServerKind, kafka};
+use xtask::test_servers;
 
 use super::http::receiver::Receiver;
-use super::rocketmq_down::Own;
+use super::rocketmq_down::OwnBroker;
 use super::{broker, rocketmq, rocketmq_broker};
 use crate::outbox::databases::{fresh_postgres, pool};
 
@@ -32,7 +32,7 @@ const EACH: usize = 100;
 
 type Committed = [BTreeSet<MessageId>; 3];
 
-struct Yard {
+struct Fixture {
     database_url: String,
     bootstrap: String,
     name_server: String,
@@ -40,11 +40,11 @@ struct Yard {
     topics: [String; 3],
 }
 
-impl Yard {
+impl Fixture {
     /// With a database and topics of its own; `None` where there is no such database.
     async fn open(bootstrap: String, name_server: String) -> Option<Self> {
         let database_url = fresh_postgres()?;
-        let topics = [broker::fresh("orders"), rocketmq::fresh("bills"), "webhooks".to_owned()];
+        let topics = [broker::unique_name("orders"), rocketmq::unique_name("bills"), "webhooks".to_owned()];
         broker::make(&bootstrap, &topics[KAFKA], 3).await;
         create_topic(&name_server, &topics[ROCKETMQ]).expect("a topic");
         Some(Self { database_url, bootstrap, name_server, receiver: Receiver::start(), topics })
@@ -61,7 +61,7 @@ impl Yard {
     async fn relay(&self, outbox: &Outbox) -> Relay {
         let kafka = KafkaTransport::new(broker::config(&self.bootstrap)).expect("a transport");
         let rocketmq = RocketMqTransport::new(rocketmq::config(&self.name_server)).expect("a transport");
-        let http = HttpTransport::builder().every_topic(HttpTarget::new(self.receiver.url("/")));
+        let http = HttpTransport::builder().default_target(HttpTarget::new(self.receiver.url("/")));
         let relay = outbox.relay().store(PostgresStore::new(pool::<PgConnection>(&self.database_url)));
         let relay = relay.transport_named(NAMES[KAFKA], kafka).transport_named(NAMES[ROCKETMQ], rocketmq);
         let relay = relay.transport_named(NAMES[HTTP], http.build().expect("a transport"));
@@ -106,7 +106,7 @@ impl Yard {
     /// Everything is there, and nothing else, and the relay ends in order.
     async fn has_all(&self, relay: Relay, committed: &Committed) {
         until_live(&relay, "everything is sent", 0).await;
-        assert_eq!(relay.backlog().await.expect("the backlog").dead(), 0);
+        assert_eq!(relay.backlog().await.expect("the backlog").dead_letters(), 0);
         assert!(relay.shutdown(DEADLINE).await.is_clean());
         for (at, committed) in committed.iter().enumerate() {
             assert_eq!(self.arrived(at), *committed, "{}", NAMES[at]);
@@ -132,14 +132,14 @@ fn is_down(relay: &Relay, at: usize) -> bool {
 }
 
 /// A relay starts while one of the three is away. The others go on, and what is for that one arrives when it is there.
-async fn goes_on_without(yard: &Yard, missing: usize, go_up: impl FnOnce()) {
-    let (outbox, mut committed) = (yard.outbox(), Committed::default());
-    yard.commit(&outbox, &mut committed);
-    let relay = yard.relay(&outbox).await;
-    yard.commit(&outbox, &mut committed);
+async fn goes_on_without(fixture: &Fixture, missing: usize, go_up: impl FnOnce()) {
+    let (outbox, mut committed) = (fixture.outbox(), Committed::default());
+    fixture.commit(&outbox, &mut committed);
+    let relay = fixture.relay(&outbox).await;
+    fixture.commit(&outbox, &mut committed);
     until_live(&relay, "the others go on", 2 * EACH).await;
     let of_the_missing = relay.backlog().await.expect("the backlog");
-    let left = of_the_missing.topic(&yard.topics[missing]).map(|of| of.live);
+    let left = of_the_missing.topic(&fixture.topics[missing]).map(|of| of.live);
     assert_eq!(left, Some(2 * EACH), "{of_the_missing:?}");
     let end = Instant::now() + DEADLINE;
     while !is_down(&relay, missing) {
@@ -149,54 +149,54 @@ async fn goes_on_without(yard: &Yard, missing: usize, go_up: impl FnOnce()) {
     let others = (0..NAMES.len()).filter(|at| *at != missing);
     others.for_each(|at| assert!(!is_down(&relay, at), "{} is there", NAMES[at]));
     go_up();
-    yard.commit(&outbox, &mut committed);
-    yard.has_all(relay, &committed).await;
+    fixture.commit(&outbox, &mut committed);
+    fixture.has_all(relay, &committed).await;
 }
 
 fn shared_kafka() -> Option<String> {
-    parts::require(Part::Kafka)
+    test_servers::shared_or_skip(ServerKind::Kafka)
 }
 
 fn shared_rocketmq() -> Option<String> {
-    parts::require(Part::Rocketmq)
+    test_servers::shared_or_skip(ServerKind::Rocketmq)
 }
 
-async fn on_shared_brokers() -> Option<Yard> {
-    Yard::open(shared_kafka()?, shared_rocketmq()?).await
+async fn on_shared_brokers() -> Option<Fixture> {
+    Fixture::open(shared_kafka()?, shared_rocketmq()?).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kafka_rocketmq_and_http_are_served_by_one_relay() {
-    let Some(yard) = on_shared_brokers().await else { return };
-    let (outbox, mut committed) = (yard.outbox(), Committed::default());
-    yard.commit(&outbox, &mut committed);
-    let relay = yard.relay(&outbox).await;
-    (0..5).for_each(|_| yard.commit(&outbox, &mut committed));
-    yard.has_all(relay, &committed).await;
+    let Some(fixture) = on_shared_brokers().await else { return };
+    let (outbox, mut committed) = (fixture.outbox(), Committed::default());
+    fixture.commit(&outbox, &mut committed);
+    let relay = fixture.relay(&outbox).await;
+    (0..5).for_each(|_| fixture.commit(&outbox, &mut committed));
+    fixture.has_all(relay, &committed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_starts_without_kafka_and_serves_the_others() {
-    let Some(mut own) = parts::own(Kafka::start(&kafka::Options::default())) else { return };
+    let Some(mut own) = test_servers::own_or_skip(Kafka::start(&kafka::Options::default())) else { return };
     let Some(name_server) = shared_rocketmq() else { return };
-    let Some(yard) = Yard::open(own.bootstrap(), name_server).await else { return };
+    let Some(fixture) = Fixture::open(own.bootstrap(), name_server).await else { return };
     own.kill9().expect("kill -9");
-    goes_on_without(&yard, KAFKA, || own.start_again().expect("start again")).await;
+    goes_on_without(&fixture, KAFKA, || own.start_again().expect("start again")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_starts_without_rocketmq_and_serves_the_others() {
-    let Some(own) = Own::open(Flush::Sync) else { return };
+    let Some(own) = OwnBroker::open(Flush::Sync) else { return };
     let Some(bootstrap) = shared_kafka() else { return };
-    let Some(yard) = Yard::open(bootstrap, own.name_server.clone()).await else { return };
+    let Some(fixture) = Fixture::open(bootstrap, own.name_server.clone()).await else { return };
     own.with(Rocketmq::kill9).expect("kill -9");
     own.with(Rocketmq::kill9_name_server).expect("kill -9");
-    goes_on_without(&yard, ROCKETMQ, || own.with(Rocketmq::start_again).expect("start again")).await;
+    goes_on_without(&fixture, ROCKETMQ, || own.with(Rocketmq::start_again).expect("start again")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_starts_without_its_receiver_of_webhooks_and_serves_the_others() {
-    let Some(yard) = on_shared_brokers().await else { return };
-    yard.receiver.kill();
-    goes_on_without(&yard, HTTP, || yard.receiver.restart()).await;
+    let Some(fixture) = on_shared_brokers().await else { return };
+    fixture.receiver.kill();
+    goes_on_without(&fixture, HTTP, || fixture.receiver.restart()).await;
 }

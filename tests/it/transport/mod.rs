@@ -3,6 +3,8 @@
 pub(crate) mod acl;
 mod broker;
 #[cfg(feature = "_test")]
+mod conformance_coverage;
+#[cfg(feature = "_test")]
 pub(crate) mod half_rocketmq;
 mod http;
 mod java;
@@ -14,10 +16,10 @@ mod kafka_faults;
 mod kafka_late_end;
 mod kafka_mock;
 mod kafka_partitions;
-mod kafka_requests;
+mod kafka_proxy;
 mod kafka_silent;
-mod kafka_starved;
 mod kafka_topics;
+mod kafka_under_replicated;
 mod logs;
 mod memory;
 #[cfg(feature = "_test")]
@@ -31,10 +33,8 @@ mod rocketmq_config;
 #[cfg(feature = "_test")]
 mod rocketmq_down;
 #[cfg(feature = "_test")]
-mod rocketmq_hung;
+mod rocketmq_frozen;
 #[cfg(feature = "_test")]
-mod rocketmq_names;
+mod rocketmq_name_servers;
 #[cfg(feature = "_test")]
 mod rocketmq_relayed;
-#[cfg(feature = "_test")]
-mod suites;

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 use diesel_outbox::transport::{FailureClass, RocketMqConfig, RocketMqTopic, RocketMqTransport, Transport};
 use diesel_outbox::{MessageId, Topic};
-use xtask::parts;
-use xtask::servers::Part;
+use xtask::servers::ServerKind;
 use xtask::servers::rocketmq::create_topic;
+use xtask::test_servers;
 
-use super::broker::{PATIENCE, envelope};
+use super::broker::{TIMEOUT, envelope};
 use super::rocketmq_broker;
 
 /// A broker that makes no topic by itself.
-pub(super) struct Real {
+pub(super) struct SharedBroker {
     pub(super) name_server: String,
 }
 
@@ -30,45 +30,45 @@ pub(super) fn transport(config: RocketMqConfig) -> Box<dyn Transport> {
 }
 
 /// Topics of RocketMQ have no dots, and 127 characters.
-pub(super) fn fresh(name: &str) -> String {
+pub(super) fn unique_name(name: &str) -> String {
     format!("{name}-{}", MessageId::new())
 }
 
-impl Real {
+impl SharedBroker {
     pub(super) fn open() -> Option<Self> {
-        parts::require(Part::Rocketmq).map(|name_server| Self { name_server })
+        test_servers::shared_or_skip(ServerKind::Rocketmq).map(|name_server| Self { name_server })
     }
 }
 
 #[async_trait]
-impl TransportUnderTest for Real {
+impl TransportUnderTest for SharedBroker {
     fn transport(&self) -> Box<dyn Transport> {
         transport(config(&self.name_server).message_bytes_max(8 << 20))
     }
 
-    async fn stored(&self, topic: &str) -> Vec<Stored> {
+    async fn stored(&self, topic: &str) -> Vec<StoredMessage> {
         rocketmq_broker::read(&self.name_server, topic).iter().map(rocketmq_broker::Message::stored).collect()
     }
 
     async fn new_topic(&self) -> String {
-        let name = fresh("taken");
+        let name = unique_name("taken");
         create_topic(&self.name_server, &name).expect("a topic");
         name
     }
 
-    fn patience(&self) -> Duration {
-        PATIENCE
+    fn max_wait(&self) -> Duration {
+        TIMEOUT
     }
 
-    fn payload_bytes_refused(&self) -> Option<usize> {
+    fn oversized_payload_bytes(&self) -> Option<usize> {
         Some(5 << 20)
     }
 
     async fn unknown_topic(&self) -> Option<String> {
-        Some(fresh("unknown"))
+        Some(unique_name("unknown"))
     }
 
-    async fn make_topic(&self, name: &str) -> bool {
+    async fn create_topic(&self, name: &str) -> bool {
         create_topic(&self.name_server, name).expect("a topic");
         true
     }
@@ -79,34 +79,34 @@ impl TransportUnderTest for Real {
 }
 
 mod conformance {
-    async fn open() -> Option<super::Real> {
-        super::Real::open()
+    async fn open() -> Option<super::SharedBroker> {
+        super::SharedBroker::open()
     }
 
     diesel_outbox::transport_conformance_tests! { open;
-        prepares_and_probes,
-        reports_one_outcome_each,
-        keeps_the_order_of_a_key,
-        stores_what_was_sent,
+        prepare_is_idempotent_and_probe_succeeds,
+        each_message_gets_one_outcome,
+        order_per_key_is_kept,
+        stored_messages_match_sent_messages,
         flush_waits_for_every_outcome,
-        refuses_what_is_too_large_and_nothing_else,
-        an_unknown_topic_is_of_the_topic,
-        a_full_queue_is_busy,
+        only_oversized_messages_are_refused,
+        unknown_topic_is_a_topic_failure,
+        full_queue_is_busy,
     }
 }
 
 #[tokio::test]
 async fn a_message_that_the_client_would_not_send_is_refused() {
-    let Some(broker) = Real::open() else { return };
+    let Some(broker) = SharedBroker::open() else { return };
     let (rocketmq, topic) = (transport(config(&broker.name_server).message_bytes_max(100)), broker.new_topic().await);
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     let (mut large, mut wide) = (envelope(&topic, None), envelope(&topic, None));
     large.payload = Some(vec![b'x'; 101]);
     wide.headers.push("wide", "x".repeat(40_000));
     for (id, envelope) in (0..).zip([large, envelope(&topic, None), wide]) {
         outcomes.send(&*rocketmq, id, envelope);
     }
-    outcomes.wait_for(3, PATIENCE).await;
+    outcomes.wait_for(3, TIMEOUT).await;
     let class = |id| outcomes.of(id).and_then(|seen| seen.class());
     assert_eq!(
         [class(0), class(1), class(2)],
@@ -118,26 +118,26 @@ async fn a_message_that_the_client_would_not_send_is_refused() {
 
 #[tokio::test]
 async fn a_namespace_stands_before_the_topic() {
-    let Some(broker) = Real::open() else { return };
-    let name = fresh("orders");
+    let Some(broker) = SharedBroker::open() else { return };
+    let name = unique_name("orders");
     create_topic(&broker.name_server, &format!("shop%{name}")).expect("a topic");
-    let (rocketmq, outcomes) = (transport(config(&broker.name_server).namespace("shop")), Outcomes::new());
+    let (rocketmq, outcomes) = (transport(config(&broker.name_server).namespace("shop")), OutcomeRecorder::new());
     outcomes.send(&*rocketmq, 0, envelope(&name, Some("key")));
-    assert_eq!(outcomes.wait_for(1, PATIENCE).await[0].1, Seen::Delivered);
+    assert_eq!(outcomes.wait_for(1, TIMEOUT).await[0].1, RecordedOutcome::Delivered);
     assert_eq!(rocketmq_broker::read(&broker.name_server, &format!("shop%{name}")).len(), 1);
 }
 
 #[tokio::test]
 async fn keys_are_spread_over_the_queues_and_stay_there() {
-    let Some(broker) = Real::open() else { return };
-    let (rocketmq, topic, outcomes) = (broker.transport(), broker.new_topic().await, Outcomes::new());
+    let Some(broker) = SharedBroker::open() else { return };
+    let (rocketmq, topic, outcomes) = (broker.transport(), broker.new_topic().await, OutcomeRecorder::new());
     // Where Java's String.hashCode puts them among 4.
     let places = [("a", 1), ("message", 3), ("polygenelubricants", 0), ("订单", 3)];
     for (id, (key, _)) in (0..).zip(places.iter().cycle().take(12)) {
         outcomes.send(&*rocketmq, id, envelope(&topic, Some(key)));
     }
     (12..20).for_each(|id| outcomes.send(&*rocketmq, id, envelope(&topic, None)));
-    outcomes.wait_for(20, PATIENCE).await;
+    outcomes.wait_for(20, TIMEOUT).await;
     let stored = rocketmq_broker::read(&broker.name_server, &topic);
     for (key, queue) in places {
         let of_key =
@@ -151,23 +151,23 @@ async fn keys_are_spread_over_the_queues_and_stay_there() {
 
 #[tokio::test]
 async fn a_broker_holds_the_messages_of_a_delayed_topic() {
-    let Some(broker) = Real::open() else { return };
+    let Some(broker) = SharedBroker::open() else { return };
     let topic = broker.new_topic().await;
     let config = config(&broker.name_server).broker_delay(&*topic, Duration::from_secs(2));
-    let (rocketmq, outcomes) = (transport(config), Outcomes::new());
+    let (rocketmq, outcomes) = (transport(config), OutcomeRecorder::new());
     let sent_at = std::time::Instant::now();
     (0..3).for_each(|id| outcomes.send(&*rocketmq, id, envelope(&topic, Some("key"))));
-    let seen = outcomes.wait_for(3, PATIENCE).await;
-    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "{seen:?}");
+    let seen = outcomes.wait_for(3, TIMEOUT).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == RecordedOutcome::Delivered), "{seen:?}");
     assert_eq!(rocketmq_broker::read(&broker.name_server, &topic).len(), 0, "it is held");
     while rocketmq_broker::read(&broker.name_server, &topic).len() < 3 {
-        assert!(sent_at.elapsed() < PATIENCE, "they never come");
+        assert!(sent_at.elapsed() < TIMEOUT, "they never come");
         tokio::task::yield_now().await;
     }
     assert!(sent_at.elapsed() >= Duration::from_secs(1), "after {:?}", sent_at.elapsed());
 }
 
-async fn prepared(broker: &Real, topics: Vec<(RocketMqTopic, bool)>) -> Result<(), (FailureClass, String)> {
+async fn prepared(broker: &SharedBroker, topics: Vec<(RocketMqTopic, bool)>) -> Result<(), (FailureClass, String)> {
     let builder =
         topics.into_iter().fold(RocketMqTransport::builder(config(&broker.name_server)), |builder, (topic, create)| {
             if create { builder.create_topic(topic) } else { builder.check_topic(topic) }
@@ -177,9 +177,9 @@ async fn prepared(broker: &Real, topics: Vec<(RocketMqTopic, bool)>) -> Result<(
 }
 
 #[tokio::test]
-async fn topics_are_made_as_wanted_and_differences_are_named() {
-    let Some(broker) = Real::open() else { return };
-    let (name, missing) = (fresh("made"), fresh("missing"));
+async fn topics_are_created_as_configured_and_differences_are_named() {
+    let Some(broker) = SharedBroker::open() else { return };
+    let (name, missing) = (unique_name("made"), unique_name("missing"));
     let wanted = RocketMqTopic::new(&*name).queues(3).attribute("message.type", "FIFO");
     prepared(&broker, vec![(wanted.clone(), true)]).await.expect("made");
     prepared(&broker, vec![(wanted.clone(), true), (wanted, false)]).await.expect("as it was made");
@@ -200,7 +200,7 @@ async fn topics_are_made_as_wanted_and_differences_are_named() {
 }
 
 #[tokio::test]
-async fn a_name_that_no_broker_takes_keeps_the_relay_from_starting() {
+async fn an_invalid_topic_name_prevents_the_start() {
     let rocketmq = transport(config("127.0.0.1:1"));
     let refused = rocketmq.prepare(&[Topic::new("orders.placed")]).await.expect_err("a dot");
     assert_eq!(refused.class(), FailureClass::Topic, "{refused}");

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use diesel_outbox::Headers;
-use diesel_outbox::testing::transport::Stored;
+use diesel_outbox::testing::transport::StoredMessage;
 use diesel_outbox::transport::header;
 use xtask::servers::rocketmq::request;
 
@@ -126,7 +126,7 @@ impl Message {
     }
 
     /// What a consumer makes of it that knows `docs/rocketmq.md`.
-    pub(crate) fn stored(&self) -> Stored {
+    pub(crate) fn stored(&self) -> StoredMessage {
         let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT, header::CREATED_AT, header::DELIVER_AT];
         let mut headers: Vec<_> = own.iter().filter_map(|name| Some(((*name).to_owned(), self.get(name)?))).collect();
         let listed = self.properties.get("outbox-headers").map(|list| Headers::from_json(list).expect("headers"));
@@ -140,7 +140,7 @@ impl Message {
             Some("empty") => Some(Vec::new()),
             _ => Some(self.body.clone()),
         };
-        Stored {
+        StoredMessage {
             key: self.get("__SHARDINGKEY").or(decoded),
             payload,
             headers,

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use diesel_outbox::relay::StartError;
 use diesel_outbox::store::MemoryStore;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage};
 use diesel_outbox::transport::{
     FailureClass, RocketMqConfigError, RocketMqTopic, RocketMqTransport, Transport, header,
 };
 use diesel_outbox::{Outbox, Topic};
 
-use super::broker::{PATIENCE, envelope};
-use super::rocketmq::{Real, config, fresh, transport};
+use super::broker::{TIMEOUT, envelope};
+use super::rocketmq::{SharedBroker, config, transport, unique_name};
 use super::rocketmq_broker;
 
 #[test]
-fn a_delay_below_what_brokers_count_in_is_refused() {
+fn a_delay_below_the_resolution_of_brokers_is_refused() {
     let config = config("127.0.0.1:1").broker_delay("orders", Duration::from_millis(999));
     let refused = RocketMqTransport::new(config).expect_err("no delay at all");
     assert!(matches!(refused, RocketMqConfigError::Delay { .. }), "{refused}");
@@ -36,19 +36,19 @@ async fn a_relay_does_not_start_with_an_ordered_topic_that_the_broker_delays() {
     assert_eq!(source.class(), FailureClass::Topic, "{source}");
     assert!(source.to_string().contains("broker_delay"), "{source}");
     let relay = start(Topic::new("orders")).await.expect("a relay without its broker");
-    assert!(relay.shutdown(PATIENCE).await.is_clean());
+    assert!(relay.shutdown(TIMEOUT).await.is_clean());
 }
 
 #[tokio::test]
-async fn a_topic_is_made_in_its_namespace() {
-    let Some(broker) = Real::open() else { return };
-    let (name, namespaced) = (fresh("orders"), || config(&broker.name_server).namespace("shop"));
+async fn a_topic_is_created_in_its_namespace() {
+    let Some(broker) = SharedBroker::open() else { return };
+    let (name, namespaced) = (unique_name("orders"), || config(&broker.name_server).namespace("shop"));
     let wanted = RocketMqTopic::new(name.as_str()).queues(4);
     let rocketmq = RocketMqTransport::builder(namespaced()).create_topic(wanted.clone()).build().expect("a transport");
     rocketmq.prepare(&[Topic::new(name.as_str())]).await.expect("it is made");
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     outcomes.send(&rocketmq, 0, envelope(&name, Some("key")));
-    assert_eq!(outcomes.wait_for(1, PATIENCE).await[0].1, Seen::Delivered);
+    assert_eq!(outcomes.wait_for(1, TIMEOUT).await[0].1, RecordedOutcome::Delivered);
     assert_eq!(rocketmq_broker::read(&broker.name_server, &format!("shop%{name}")).len(), 1);
     let checks = |config| RocketMqTransport::builder(config).check_topic(wanted.clone()).build().expect("a transport");
     checks(namespaced()).prepare(&[]).await.expect("it is there");
@@ -58,11 +58,11 @@ async fn a_topic_is_made_in_its_namespace() {
 
 #[tokio::test]
 async fn a_tag_comes_from_its_header_or_is_the_kind() {
-    let Some(broker) = Real::open() else { return };
-    let topic = fresh("tagged");
+    let Some(broker) = SharedBroker::open() else { return };
+    let topic = unique_name("tagged");
     xtask::servers::rocketmq::create_topic(&broker.name_server, &topic).expect("a topic");
     let rocketmq = transport(config(&broker.name_server).tag_from_header("tag"));
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     for (id, tag) in (0..).zip([Some("urgent"), None]) {
         let mut message = envelope(&topic, None);
         message.kind = "order.placed".to_owned();
@@ -71,8 +71,8 @@ async fn a_tag_comes_from_its_header_or_is_the_kind() {
         }
         outcomes.send(&*rocketmq, id, message);
     }
-    let seen = outcomes.wait_for(2, PATIENCE).await;
-    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "{seen:?}");
+    let seen = outcomes.wait_for(2, TIMEOUT).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == RecordedOutcome::Delivered), "{seen:?}");
     let stored = rocketmq_broker::read(&broker.name_server, &topic);
     let mut tags: Vec<_> = stored.iter().map(|message| message.properties["TAGS"].as_str()).collect();
     tags.sort_unstable();
@@ -82,7 +82,7 @@ async fn a_tag_comes_from_its_header_or_is_the_kind() {
 
 /// As properties some would do something there: hold a message, or show it to nobody.
 #[tokio::test]
-async fn headers_under_names_that_brokers_use_arrive_and_do_nothing() {
+async fn headers_with_reserved_names_arrive_and_have_no_effect() {
     const NAMES: [&str; 8] = [
         "INNER_NUM",
         "INNER_BASE",
@@ -93,24 +93,24 @@ async fn headers_under_names_that_brokers_use_arrive_and_do_nothing() {
         "TRAN_MSG",
         "__STARTDELIVERTIME",
     ];
-    let Some(broker) = Real::open() else { return };
-    let topic = fresh("names");
+    let Some(broker) = SharedBroker::open() else { return };
+    let topic = unique_name("names");
     xtask::servers::rocketmq::create_topic(&broker.name_server, &topic).expect("a topic");
-    let (rocketmq, outcomes) = (transport(config(&broker.name_server)), Outcomes::new());
+    let (rocketmq, outcomes) = (transport(config(&broker.name_server)), OutcomeRecorder::new());
     let messages = NAMES.map(|name| {
         let mut message = envelope(&topic, Some("key"));
         message.headers.push(name, "3");
         message
     });
     (0..).zip(&messages).for_each(|(id, message)| outcomes.send(&*rocketmq, id, message.clone()));
-    let seen = outcomes.wait_for(NAMES.len(), PATIENCE).await;
-    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "{seen:?}");
+    let seen = outcomes.wait_for(NAMES.len(), TIMEOUT).await;
+    assert!(seen.iter().all(|(_, seen)| *seen == RecordedOutcome::Delivered), "{seen:?}");
     let stored = rocketmq_broker::read(&broker.name_server, &topic);
     assert_eq!(stored.len(), NAMES.len(), "{stored:?}");
     for (name, message) in NAMES.iter().zip(&messages) {
         let is_it = |stored: &&rocketmq_broker::Message| stored.stored().message_id() == Some(message.message_id);
         let found = stored.iter().find(is_it).unwrap_or_else(|| panic!("{name} is not stored"));
-        assert_eq!(found.stored().headers, Stored::of(message).headers, "{name}");
+        assert_eq!(found.stored().headers, StoredMessage::of(message).headers, "{name}");
         assert_ne!(found.properties.get(*name).map(String::as_str), Some("3"), "{name}");
     }
 }

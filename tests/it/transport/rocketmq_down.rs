@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::MessageId;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest, cases};
 use diesel_outbox::transport::{RocketMqTopic, RocketMqTransport, Transport};
 use rustix::process::Signal;
-use xtask::parts;
 use xtask::servers::Rocketmq;
 use xtask::servers::rocketmq::{Access, Flush, Options};
+use xtask::test_servers;
 
-use super::broker::{PATIENCE, envelope, signal};
-use super::rocketmq::{config, fresh, transport};
+use super::broker::{TIMEOUT, envelope, signal};
+use super::rocketmq::{config, transport, unique_name};
 use super::rocketmq_broker;
 
 /// A broker that a test may take away.
-pub(super) struct Own {
+pub(super) struct OwnBroker {
     server: Mutex<Rocketmq>,
     pub(super) name_server: String,
 }
 
-impl Own {
+impl OwnBroker {
     pub(super) fn open(flush: Flush) -> Option<Self> {
-        let server = parts::own(Rocketmq::start(&Options { flush, ..Options::default() }))?;
+        let server = test_servers::own_or_skip(Rocketmq::start(&Options { flush, ..Options::default() }))?;
         Some(Self { name_server: server.name_server(), server: Mutex::new(server) })
     }
 
@@ -45,23 +45,23 @@ impl Own {
 }
 
 #[async_trait]
-impl TransportUnderTest for Own {
+impl TransportUnderTest for OwnBroker {
     fn transport(&self) -> Box<dyn Transport> {
         transport(config(&self.name_server))
     }
 
-    async fn stored(&self, topic: &str) -> Vec<Stored> {
+    async fn stored(&self, topic: &str) -> Vec<StoredMessage> {
         rocketmq_broker::read(&self.name_server, topic).iter().map(rocketmq_broker::Message::stored).collect()
     }
 
     async fn new_topic(&self) -> String {
-        let name = fresh("taken");
+        let name = unique_name("taken");
         self.with(|server| server.create_topic(&name)).expect("a topic");
         name
     }
 
-    fn patience(&self) -> Duration {
-        PATIENCE * 2
+    fn max_wait(&self) -> Duration {
+        TIMEOUT * 2
     }
 
     async fn go_down(&self) -> bool {
@@ -73,26 +73,26 @@ impl TransportUnderTest for Own {
         self.with(Rocketmq::start_again).expect("start again");
     }
 
-    async fn go_silent(&self) -> bool {
+    async fn freeze(&self) -> bool {
         self.hang();
         true
     }
 
-    async fn answer_again(&self) {
+    async fn unfreeze(&self) {
         self.go_on();
     }
 }
 
 mod conformance {
-    async fn open() -> Option<super::Own> {
-        super::Own::open(super::Flush::Sync)
+    async fn open() -> Option<super::OwnBroker> {
+        super::OwnBroker::open(super::Flush::Sync)
     }
 
     diesel_outbox::transport_conformance_tests! { open;
-        an_absent_broker_is_an_outage_until_it_is_back,
-        a_silent_broker_keeps_no_message,
+        stopped_broker_is_an_outage_until_restarted,
+        frozen_broker_times_out_every_message,
         send_never_blocks,
-        a_dropped_transport_reports_what_it_held,
+        dropping_the_transport_fails_held_messages,
     }
 }
 
@@ -109,11 +109,11 @@ async fn kill_9_under_load_loses_nothing_with_async_flush_either() {
 
 /// What was answered as delivered is there after the broker died under load, three times over.
 async fn dies_under_load(flush: Flush) {
-    let Some(own) = Own::open(flush) else { return };
+    let Some(own) = OwnBroker::open(flush) else { return };
     let (topic, rocketmq) = (own.new_topic().await, own.transport());
     let (mut delivered, mut id) = (BTreeSet::new(), 0);
     for _ in 0..3 {
-        let outcomes = Outcomes::new();
+        let outcomes = OutcomeRecorder::new();
         let mut sent: Vec<MessageId> = Vec::new();
         let mut send = |count: usize| {
             for _ in 0..count {
@@ -123,12 +123,11 @@ async fn dies_under_load(flush: Flush) {
             }
         };
         // On a busy machine the broker may let all of the first ones time out.
-        let is_delivered = |(_, seen): &(i64, Seen)| *seen == Seen::Delivered;
+        let is_delivered = |(_, seen): &(i64, RecordedOutcome)| *seen == RecordedOutcome::Delivered;
         for asked in 1..=5 {
             send(2_000);
-            let seen = outcomes
-                .wait_until(PATIENCE, |seen| seen.len() == asked * 2_000 || seen.iter().any(is_delivered))
-                .await;
+            let seen =
+                outcomes.wait_until(TIMEOUT, |seen| seen.len() == asked * 2_000 || seen.iter().any(is_delivered)).await;
             if seen.iter().any(is_delivered) {
                 break;
             }
@@ -146,44 +145,44 @@ async fn dies_under_load(flush: Flush) {
         let seen = outcomes.wait_for(sent.len(), within).await;
         let numbers: BTreeSet<_> = seen.iter().map(|(id, _)| *id).collect();
         assert_eq!((seen.len(), numbers.len()), (sent.len(), sent.len()), "one outcome each");
-        let ok = seen.iter().filter(|(_, seen)| *seen == Seen::Delivered);
+        let ok = seen.iter().filter(|(_, seen)| *seen == RecordedOutcome::Delivered);
         delivered.extend(ok.map(|(id, _)| sent[usize::try_from(*id).expect("small")]));
         id += sent.len();
 
         own.with(Rocketmq::start_again).expect("start again");
         let back = async { while rocketmq.probe().await.is_err() {} };
-        tokio::time::timeout(own.patience(), back).await.expect("the broker is back and no probe succeeds");
+        tokio::time::timeout(own.max_wait(), back).await.expect("the broker is back and no probe succeeds");
     }
-    let stored: BTreeSet<_> = own.stored(&topic).await.iter().filter_map(Stored::message_id).collect();
+    let stored: BTreeSet<_> = own.stored(&topic).await.iter().filter_map(StoredMessage::message_id).collect();
     let lost: Vec<_> = delivered.difference(&stored).collect();
     assert!(lost.is_empty(), "{} of {} delivered are lost: {lost:?}", lost.len(), delivered.len());
     assert!(delivered.len() < id, "the broker died behind the load");
 }
 
-struct Guarded {
+struct SecuredBroker {
     server: Rocketmq,
 }
 
 #[async_trait]
-impl TransportUnderTest for Guarded {
+impl TransportUnderTest for SecuredBroker {
     fn transport(&self) -> Box<dyn Transport> {
         let owner = self.server.credentials().expect("logins");
         transport(config(&self.server.name_server()).credentials(&owner.access_key, &owner.secret_key))
     }
 
-    async fn stored(&self, _topic: &str) -> Vec<Stored> {
+    async fn stored(&self, _topic: &str) -> Vec<StoredMessage> {
         unreachable!("the reader has no login")
     }
 
     async fn new_topic(&self) -> String {
-        let (owner, name) = (self.server.credentials().expect("logins"), fresh("guarded"));
+        let (owner, name) = (self.server.credentials().expect("logins"), unique_name("guarded"));
         let config = config(&self.server.name_server()).credentials(&owner.access_key, &owner.secret_key);
         let builder = RocketMqTransport::builder(config).create_topic(RocketMqTopic::new(&*name));
         builder.build().expect("a transport").prepare(&[]).await.expect("a topic");
         name
     }
 
-    fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
+    fn unauthorized_transport(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
         let secret = "wrong-secret-words".to_owned();
         let config = config(&self.server.name_server()).credentials("owner", &secret);
         Some((transport(config), vec![secret]))
@@ -193,10 +192,10 @@ impl TransportUnderTest for Guarded {
 /// Logs in, with a wrong secret too; the secrets. `None` where the broker cannot be had.
 pub(super) async fn logs_in() -> Option<Vec<String>> {
     let broker = logins::open().await?;
-    cases::prepares_and_probes(&broker).await;
+    cases::prepare_is_idempotent_and_probe_succeeds(&broker).await;
     cases::flush_waits_for_every_outcome(&broker).await;
-    cases::who_is_not_let_in_hears_so_without_secrets(&broker).await;
-    let (_, mut secrets) = broker.transport_not_let_in()?;
+    cases::authentication_failure_hides_secrets(&broker).await;
+    let (_, mut secrets) = broker.unauthorized_transport()?;
     secrets.push(broker.server.credentials()?.secret_key.clone());
     Some(secrets)
 }
@@ -204,14 +203,14 @@ pub(super) async fn logs_in() -> Option<Vec<String>> {
 mod logins {
     use super::*;
 
-    pub(super) async fn open() -> Option<Guarded> {
+    pub(super) async fn open() -> Option<SecuredBroker> {
         let options = Options { access: Access::Signed, ..Options::default() };
-        parts::own(Rocketmq::start(&options)).map(|server| Guarded { server })
+        test_servers::own_or_skip(Rocketmq::start(&options)).map(|server| SecuredBroker { server })
     }
 
     diesel_outbox::transport_conformance_tests! { open;
-        prepares_and_probes,
+        prepare_is_idempotent_and_probe_succeeds,
         flush_waits_for_every_outcome,
-        who_is_not_let_in_hears_so_without_secrets,
+        authentication_failure_hides_secrets,
     }
 }

@@ -13,10 +13,10 @@ use diesel_outbox::{Message, MessageId, Outbox, Topic};
 use xtask::servers::Rocketmq;
 use xtask::servers::rocketmq::Flush;
 
-use super::broker::PATIENCE;
+use super::broker::TIMEOUT;
 use super::rocketmq::config;
 use super::rocketmq_broker;
-use super::rocketmq_down::Own;
+use super::rocketmq_down::OwnBroker;
 use crate::outbox::databases::{fresh_postgres, pool};
 
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -50,7 +50,7 @@ async fn live(relay: &Relay) -> usize {
 }
 
 /// What the broker has of each key; a message that came again at once counts once, one that came later does not.
-fn stored(own: &Own, topic: &str) -> ByKey {
+fn stored(own: &OwnBroker, topic: &str) -> ByKey {
     let mut stored = ByKey::new();
     for message in rocketmq_broker::read(&own.name_server, topic) {
         let id = message.stored().message_id().expect("an id");
@@ -64,7 +64,7 @@ fn stored(own: &Own, topic: &str) -> ByKey {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_9_under_an_ordered_topic_loses_nothing_and_keeps_the_order() {
-    let Some(own) = Own::open(Flush::Sync) else { return };
+    let Some(own) = OwnBroker::open(Flush::Sync) else { return };
     let Some(url) = fresh_postgres() else { return };
     let (topic, mut committed) = (own.new_topic().await, ByKey::new());
     let outbox = Outbox::builder().topic(Topic::new(topic.as_str()).ordered_by_key()).build().expect("an outbox");
@@ -85,7 +85,7 @@ async fn kill_9_under_an_ordered_topic_loses_nothing_and_keeps_the_order() {
         own.with(Rocketmq::start_again).expect("start again");
     }
     until("everything is settled", async || live(&relay).await == 0).await;
-    assert_eq!(relay.backlog().await.expect("the backlog").dead(), 0);
-    assert!(relay.shutdown(PATIENCE).await.is_clean());
+    assert_eq!(relay.backlog().await.expect("the backlog").dead_letters(), 0);
+    assert!(relay.shutdown(TIMEOUT).await.is_clean());
     assert_eq!(stored(&own, &topic), committed, "nothing is lost, and each key is in order");
 }

@@ -1,14 +1,14 @@
 //! What commits bring to a lane: what is to be read, and rows that need not be, because what stands before them is known.
 
-use super::{Found, KeyHash, Lane, Waiting};
+use super::{FoundRow, KeyHash, Lane, WaitingRow};
 use crate::clock::BootInstant;
-use crate::limits::{LANE_KEYS_MAX, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS};
+use crate::limits::{LANE_KEYS_MAX, LANE_WAITING_LOW, LANE_WAKEUP_SLACK_IDS};
 
 impl Lane {
     /// Something of the lane was committed, where it is known under this id. Its transaction may have been slower than
     /// that of a higher id, so reading goes back to it.
-    pub(crate) fn woken(&mut self, id: Option<i64>) {
-        let before = id.map_or(self.read_to.saturating_sub(LANE_WAKE_SLACK_IDS), |id| id.saturating_sub(1));
+    pub(crate) fn rewind(&mut self, id: Option<i64>) {
+        let before = id.map_or(self.read_to.saturating_sub(LANE_WAKEUP_SLACK_IDS), |id| id.saturating_sub(1));
         self.front = self.front.min(before.max(0));
         (self.has_more, self.covered_at) = (true, None);
     }
@@ -23,7 +23,7 @@ impl Lane {
         self.has_more = true;
     }
 
-    /// Takes in a row whose commit was announced at that time and is proven, where the lane was read to its end since then: what
+    /// Takes in a row whose commit was announced at that time and is verified, where the lane was read to its end since then: what
     /// was committed before the row was written is known. Says whether it comes behind a later one of its key; `None` where
     /// the lane has to be read.
     ///
@@ -31,7 +31,7 @@ impl Lane {
     pub(crate) fn arrive(
         &mut self,
         key: KeyHash,
-        entry: Waiting,
+        entry: WaitingRow,
         announced_at: BootInstant,
         now: BootInstant,
     ) -> Option<bool> {
@@ -41,7 +41,7 @@ impl Lane {
         (is_covered && has_room && is_news).then(|| {
             // Where its key waits it is not kept, and no page has shown it yet.
             self.arrived_to = self.arrived_to.max(entry.row.id);
-            self.enter(Found { key, waiting: entry, in_hand: false }, now)
+            self.enter(FoundRow { key, waiting: entry, in_ledger: false }, now)
         })
     }
 }

@@ -8,7 +8,7 @@ impl Lane {
     /// The row failed: its key waits behind it. What else of the key was kept is read again then.
     pub(crate) fn block(&mut self, key: KeyHash, row: RowKey, until: BootInstant) {
         let mut before = None;
-        self.taken_back(key, row, |state, back| before = state.block(back, until));
+        self.take_back(key, row, |state, back| before = state.block(back, until));
         if let Some(before) = before {
             self.blocked.remove(&(before, key));
         }

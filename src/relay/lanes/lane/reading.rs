@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Covered, Lane, Page, Scan, ScanKind, Way};
+use super::{CoveredPage, FenceState, Lane, Page, Scan, ScanKind};
 use crate::clock::BootInstant;
 use crate::limits::{
-    LANE_AGAIN_ROWS_MAX, LANE_KEYS_MAX, LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_RECHECK, LANE_WAITING_LOW,
-    LOOK_BACK_REST,
+    FULL_SCAN_PAUSE_FACTOR, LANE_KEYS_MAX, LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_RECHECK, LANE_REREAD_ROWS_MAX,
+    LANE_WAITING_LOW,
 };
 
 /// The next of the moments that all lanes have in common, so that those of which more is to be read share a statement.
@@ -22,15 +22,15 @@ impl Lane {
         if !self.may_send(now) {
             return None;
         }
-        let base = self.front.min(self.floor.id());
-        let scan = |kind, after| Scan { kind, after, again: 0, front: self.front, is_complete: after <= base };
+        let base = self.front.min(self.low_watermark.id());
+        let scan = |kind, after| Scan { kind, after, reread: 0, front: self.front, is_complete: after <= base };
         let wants_front = self.wants_front() && now >= self.front_at;
-        let front = wants_front.then(|| Scan { again: self.again, ..scan(ScanKind::Front, base) });
+        let front = wants_front.then(|| Scan { reread: self.reread, ..scan(ScanKind::Front, base) });
         // A pass that is under way goes on: what stands behind its first page is not to wait for ever.
-        let late_after = if self.late_from > 0 || now >= self.back_at { self.late_from } else { base };
+        let late_after = if self.late_from > 0 || now >= self.full_scan_at { self.late_from } else { base };
         let late = (now >= self.late_at).then(|| scan(ScanKind::Late, late_after));
         // What is beyond the front comes with a page from there.
-        let within = self.hungry.first().filter(|(from, _)| *from <= self.front);
+        let within = self.to_refill.first().filter(|(from, _)| *from <= self.front);
         let refill = within.map(|(from, _)| scan(ScanKind::Refill, from - 1));
         match self.last_scan {
             ScanKind::Refill => front.or(late).or(refill),
@@ -41,17 +41,17 @@ impl Lane {
 
     /// Whether more is to be read from the front, for a key that is known or for others, and there is room.
     fn wants_front(&self) -> bool {
-        let is_beyond = self.hungry.last().is_some_and(|(from, _)| *from > self.front);
+        let is_beyond = self.to_refill.last().is_some_and(|(from, _)| *from > self.front);
         (self.has_more || is_beyond) && self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX
     }
 
     /// When there is something to do although nobody wakes.
     pub(crate) fn next_at(&self) -> Option<BootInstant> {
-        if self.is_given_up || matches!(self.way, Way::Unfenced { .. }) {
+        if self.is_releasing || matches!(self.fence_state, FenceState::Unfenced { .. }) {
             return None;
         }
         let retry = self.blocked.first().map_or(self.late_at, |(until, _)| *until);
-        let wants_more = self.wants_front() || self.hungry.first().is_some_and(|(from, _)| *from <= self.front);
+        let wants_more = self.wants_front() || self.to_refill.first().is_some_and(|(from, _)| *from <= self.front);
         let front = if wants_more { self.late_at.min(self.front_at) } else { self.late_at };
         Some(front.min(retry).max(self.quiet_until))
     }
@@ -65,15 +65,23 @@ impl Lane {
             if !is_full && scan.front == self.front {
                 self.covered_at = Some(began_at);
             }
-            self.floor.note(Covered { last, end: page.end(), youngest, horizon, seen, began_at, ended_at: now });
+            self.low_watermark.note(CoveredPage {
+                last,
+                end: page.end(),
+                youngest,
+                horizon,
+                seen,
+                began_at,
+                ended_at: now,
+            });
         }
-        self.rest(scan, page.read_at);
+        self.note_scan_duration(scan, page.read_at);
         match scan.kind {
             // Not beyond where a wake set it back to meanwhile.
             ScanKind::Front if scan.front == self.front => {
                 self.has_more = is_full;
-                self.again = read.min(LANE_AGAIN_ROWS_MAX);
-                if self.again > LANE_PAGE_ROWS_MAX {
+                self.reread = read.min(LANE_REREAD_ROWS_MAX);
+                if self.reread > LANE_PAGE_ROWS_MAX {
                     self.front_at = now + LANE_RECHECK;
                 }
                 self.front = self.front.max(last);
@@ -94,11 +102,11 @@ impl Lane {
     }
 
     /// Notes how long a page took. Somebody's old snapshot keeps vacuum from the index entries of what is gone, and a page from the
-    /// beginning walks over all of them: so they have [`LOOK_BACK_REST`] times as long between them.
-    pub(crate) fn rest(&mut self, scan: Scan, (began_at, now): (BootInstant, BootInstant)) {
+    /// beginning walks over all of them: so they have [`FULL_SCAN_PAUSE_FACTOR`] times as long between them.
+    pub(crate) fn note_scan_duration(&mut self, scan: Scan, (began_at, now): (BootInstant, BootInstant)) {
         if scan.kind == ScanKind::Late && scan.after == self.late_from {
             // A pass may take several pages: a quick one does not end the rest behind a slow one.
-            self.back_at = self.back_at.max(now + began_at.until(now).saturating_mul(LOOK_BACK_REST));
+            self.full_scan_at = self.full_scan_at.max(now + began_at.until(now).saturating_mul(FULL_SCAN_PAUSE_FACTOR));
         }
     }
 }

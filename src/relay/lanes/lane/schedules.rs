@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::*;
-use crate::limits::{LANE_KEY_WAITING_MAX, LANE_OPEN_DURATION};
+use crate::limits::{LANE_KEY_WAITING_MAX, LANE_OPEN_TRANSACTION_DURATION};
 use crate::message::MessageId;
 
 const SEEDS: u64 = 3_000;
@@ -29,7 +29,7 @@ type Row = (KeyHash, RowKey, BootInstant);
 #[derive(Debug)]
 struct Sent {
     key: KeyHash,
-    run: Option<Run>,
+    run: Option<KeySequence>,
     /// Whether it failed, and is to be treated.
     has_failed: bool,
 }
@@ -62,8 +62,9 @@ impl Schedule {
     fn new(seed: u64) -> Self {
         let now = BootInstant::from_boot(Duration::from_secs(9));
         let random = fastrand::Rng::with_seed(seed);
-        let way = if seed.is_multiple_of(3) { Way::Plain } else { Way::Fenced { by: Arc::new(Out), tries: 0 } };
-        let lane = Lane::new(HeldLane { lane: 0, fence: 1 }, way, now + Duration::from_secs(36_000), now, now);
+        let fence_state =
+            if seed.is_multiple_of(3) { FenceState::Plain } else { FenceState::Fenced { by: Arc::new(Out), tries: 0 } };
+        let lane = Lane::new(OwnedLane { lane: 0, fence: 1 }, fence_state, now + Duration::from_secs(36_000), now, now);
         let (rows, delivered, open) = (BTreeMap::new(), HashSet::new(), BTreeMap::new());
         Self { random, now, lane, rows, delivered, open, last_id: 0, sent: BTreeMap::new(), asked: None }
     }
@@ -109,7 +110,7 @@ impl Schedule {
             let row = RowKey { id: self.last_id, message_id: MessageId::new() };
             self.rows.insert(row.id, (key, row, self.now));
         }
-        self.lane.woken(None);
+        self.lane.rewind(None);
     }
 
     fn announce(&mut self) {
@@ -123,10 +124,10 @@ impl Schedule {
     fn commit(&mut self, key: KeyHash) {
         let Some(Open { row, enqueued_at, announced_at }) = self.open.remove(&key) else { return };
         self.rows.insert(row.id, (key, row, enqueued_at));
-        let waiting = Waiting { row, bytes: 1, since: enqueued_at };
+        let waiting = WaitingRow { row, bytes: 1, since: enqueued_at };
         let arrived = announced_at.and_then(|at| self.lane.arrive(key, waiting, at, self.now));
         if arrived.is_none() {
-            self.lane.woken(self.random.bool().then_some(row.id));
+            self.lane.rewind(self.random.bool().then_some(row.id));
         }
     }
 
@@ -137,7 +138,7 @@ impl Schedule {
         if self.asked.is_none()
             && let Some(scan) = self.lane.next_scan(self.now)
         {
-            let rows_max = scan.again + self.random.usize(1..6) * self.random.usize(1..20);
+            let rows_max = scan.reread + self.random.usize(1..6) * self.random.usize(1..20);
             let page: Vec<_> = self.rows.range(scan.after + 1..).map(|(_, row)| *row).take(rows_max).collect();
             let is_full = page.len() == rows_max;
             self.asked = Some((scan, self.now, page, is_full));
@@ -146,10 +147,10 @@ impl Schedule {
 
     fn note(&mut self) {
         let Some((scan, asked_at, page, is_full)) = self.asked.take() else { return };
-        let found = |&(key, row, since): &Row| Found {
+        let found = |&(key, row, since): &Row| FoundRow {
             key,
-            waiting: Waiting { row, bytes: 1, since },
-            in_hand: self.sent.contains_key(&row.id),
+            waiting: WaitingRow { row, bytes: 1, since },
+            in_ledger: self.sent.contains_key(&row.id),
         };
         let last = page.last().map_or(scan.after, |(_, row, _)| row.id);
         let rows = page.iter().filter(|(_, row, _)| !self.delivered.contains(&row.id)).map(found).collect();
@@ -161,7 +162,7 @@ impl Schedule {
 
     fn take(&mut self) {
         for _ in 0..self.random.usize(1..5) {
-            let Some((key, Waiting { row, .. }, run)) = self.lane.take(usize::MAX) else { return };
+            let Some((key, WaitingRow { row, .. }, run)) = self.lane.take(usize::MAX) else { return };
             if !self.rows.contains_key(&row.id) {
                 self.lane.done(key, row);
                 continue;
@@ -171,8 +172,8 @@ impl Schedule {
                 let is_under_way = self.sent.get(before).is_some_and(|sent| run.is_some() && sent.run == run);
                 assert!(is_under_way, "{} goes before {before}: {:?}", row.id, self.lane.keys.get(&key));
             }
-            if run.as_ref().is_some_and(Run::has_failed) {
-                self.lane.put_back(key, row);
+            if run.as_ref().is_some_and(KeySequence::has_failed) {
+                self.lane.requeue(key, row);
             } else {
                 self.lane.sent(key, row);
                 assert!(self.sent.insert(row.id, Sent { key, run, has_failed: false }).is_none(), "twice");
@@ -186,9 +187,9 @@ impl Schedule {
         let Some((&id, sent)) = self.sent.iter().nth(place).filter(|(_, sent)| !sent.has_failed) else { return };
         let (key, run) = (sent.key, sent.run.clone());
         let is_first = self.sent.iter().find(|(_, sent)| sent.key == key).is_some_and(|(first, _)| *first == id);
-        let run_has_failed = run.as_ref().is_some_and(Run::has_failed);
+        let run_has_failed = run.as_ref().is_some_and(KeySequence::has_failed);
         if run_has_failed || (is_first && self.random.f64() < failures) {
-            run.iter().for_each(Run::fail);
+            run.iter().for_each(KeySequence::fail);
             self.sent.entry(id).and_modify(|sent| sent.has_failed = true);
         } else if is_first {
             self.sent.remove(&id);
@@ -203,7 +204,7 @@ impl Schedule {
         let Some(Sent { key, .. }) = self.sent.remove(&id) else { return };
         let row = self.rows[&id].1;
         if self.random.bool() {
-            self.lane.put_back(key, row);
+            self.lane.requeue(key, row);
         } else {
             self.lane.block(key, row, self.now + Duration::from_millis(self.random.u64(..300)));
         }
@@ -212,7 +213,7 @@ impl Schedule {
     /// Time passes, and no transaction stays open longer than a lane waits for it.
     fn pass(&mut self) {
         let then = self.now + Duration::from_millis(self.random.u64(1..1_200));
-        let is_old = |open: &Open| open.enqueued_at + LANE_OPEN_DURATION <= then;
+        let is_old = |open: &Open| open.enqueued_at + LANE_OPEN_TRANSACTION_DURATION <= then;
         let old: Vec<KeyHash> = self.open.iter().filter(|(_, open)| is_old(open)).map(|(key, _)| *key).collect();
         old.into_iter().for_each(|key| self.commit(key));
         self.now = then;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::limits::{
-    LANE_AGAIN_ROWS_MAX, LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_WAITING_LOW, LANE_WAKE_SLACK_IDS, LOOK_BACK_REST,
+    FULL_SCAN_PAUSE_FACTOR, LANE_LATE_PAUSE, LANE_PAGE_ROWS_MAX, LANE_REREAD_ROWS_MAX, LANE_WAITING_LOW,
+    LANE_WAKEUP_SLACK_IDS,
 };
 use crate::message::MessageId;
 
@@ -9,22 +10,22 @@ const POLL: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn lane() -> Lane {
-    Lane::new(HeldLane { lane: 0, fence: 1 }, Way::Plain, NOW + POLL * 3_600, NOW, NOW)
+    Lane::new(OwnedLane { lane: 0, fence: 1 }, FenceState::Plain, NOW + POLL * 3_600, NOW, NOW)
 }
 
 /// A row of a key of its own.
-fn found(id: i64) -> Found {
+fn found(id: i64) -> FoundRow {
     let row = RowKey { id, message_id: MessageId::new() };
-    Found { key: id.cast_unsigned(), waiting: Waiting { row, bytes: 1, since: NOW }, in_hand: false }
+    FoundRow { key: id.cast_unsigned(), waiting: WaitingRow { row, bytes: 1, since: NOW }, in_ledger: false }
 }
 
 /// A page that found `rows`, and as many that are settled as make it `read`, up to `last`.
-fn note(lane: &mut Lane, scan: Scan, rows: Vec<Found>, (read, last): (usize, i64), is_full: bool) {
+fn note(lane: &mut Lane, scan: Scan, rows: Vec<FoundRow>, (read, last): (usize, i64), is_full: bool) {
     lane.note(scan, &Page { read, is_full, ..page(rows, last) }, NOW + POLL);
 }
 
 /// A page to the end, up to `last`.
-fn page(rows: Vec<Found>, last: i64) -> Page {
+fn page(rows: Vec<FoundRow>, last: i64) -> Page {
     let read = rows.len();
     Page { rows, read, youngest: Duration::MAX, horizon: None, last, is_full: false, seen: 0, read_at: (NOW, NOW) }
 }
@@ -47,7 +48,7 @@ fn kind(lane: &mut Lane) -> Option<ScanKind> {
 fn read(lane: &mut Lane, ids: std::ops::Range<i64>) {
     let scan = next(lane, NOW).unwrap();
     assert_eq!(scan.kind, ScanKind::Front);
-    let (rows, last): (Vec<Found>, i64) = (ids.clone().map(found).collect(), ids.end - 1);
+    let (rows, last): (Vec<FoundRow>, i64) = (ids.clone().map(found).collect(), ids.end - 1);
     let read = rows.len();
     note(lane, scan, rows, (read, last), true);
 }
@@ -85,42 +86,42 @@ fn nothing_new_is_read_while_too_many_keys_are_known() {
 #[test]
 fn a_commit_without_an_id_has_the_last_ids_read_again_and_no_more() {
     let mut lane = lane();
-    let last = 5 * LANE_WAKE_SLACK_IDS;
+    let last = 5 * LANE_WAKEUP_SLACK_IDS;
     read(&mut lane, last..last + 1);
     // Sees that nothing is open below it.
     let empty = next(&mut lane, NOW).unwrap();
     note(&mut lane, empty, Vec::new(), (0, last), false);
     assert_eq!(kind(&mut lane), None);
-    lane.woken(None);
-    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKE_SLACK_IDS));
-    lane.woken(None);
-    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKE_SLACK_IDS), "however many");
-    let known = last - LANE_WAKE_SLACK_IDS * 2;
-    lane.woken(Some(known));
+    lane.rewind(None);
+    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS));
+    lane.rewind(None);
+    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS), "however many");
+    let known = last - LANE_WAKEUP_SLACK_IDS * 2;
+    lane.rewind(Some(known));
     assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(known - 1), "to an id that is told it goes back");
 }
 
 #[test]
 fn so_much_is_read_again_and_after_a_pause_where_it_is_much() {
-    for (read, again, pause) in [
+    for (read, reread, pause) in [
         (LANE_PAGE_ROWS_MAX, LANE_PAGE_ROWS_MAX, Duration::ZERO),
         (LANE_PAGE_ROWS_MAX + 1, LANE_PAGE_ROWS_MAX + 1, LANE_RECHECK),
-        (LANE_AGAIN_ROWS_MAX * 3, LANE_AGAIN_ROWS_MAX, LANE_RECHECK),
+        (LANE_REREAD_ROWS_MAX * 3, LANE_REREAD_ROWS_MAX, LANE_RECHECK),
     ] {
         let mut lane = lane();
         let scan = next(&mut lane, NOW).unwrap();
         note(&mut lane, scan, Vec::new(), (read, 9), true);
         assert!(pause.is_zero() || next(&mut lane, NOW + pause - MILLISECOND).is_none(), "{read}");
         let scan = next(&mut lane, NOW + pause).unwrap();
-        assert_eq!((scan.kind, scan.again), (ScanKind::Front, again));
+        assert_eq!((scan.kind, scan.reread), (ScanKind::Front, reread));
     }
 }
 
 #[test]
-fn what_is_in_hand_from_before_is_looked_at_again_after_a_pause() {
+fn what_is_in_flight_from_before_is_read_again_after_a_pause() {
     let mut lane = lane();
     let scan = next(&mut lane, NOW).unwrap();
-    note(&mut lane, scan, vec![Found { in_hand: true, ..found(7) }], (1, 7), false);
+    note(&mut lane, scan, vec![FoundRow { in_ledger: true, ..found(7) }], (1, 7), false);
     lane.unblock(NOW + LANE_RECHECK - MILLISECOND);
     assert!(lane.take(usize::MAX).is_none());
     lane.unblock(NOW + LANE_RECHECK);
@@ -150,7 +151,7 @@ fn pages_that_are_full_of_held_rows_are_read_with_a_pause_between_them() {
 fn a_lane_is_read_from_its_beginning_as_seldom_as_that_takes_long() {
     let mut lane = lane();
     read(&mut lane, 50..51);
-    while lane.floor.id() < 50 {
+    while lane.low_watermark.id() < 50 {
         lane.expect();
         let front = next(&mut lane, NOW).unwrap();
         note(&mut lane, front, Vec::new(), (0, 50), false);
@@ -164,11 +165,11 @@ fn a_lane_is_read_from_its_beginning_as_seldom_as_that_takes_long() {
         lane.note(late, &Page { read_at: (at, at + took), ..page(Vec::new(), late.after) }, at + POLL);
     }
     assert!(from_the_beginning > 0);
-    assert!(took * LOOK_BACK_REST * (from_the_beginning - 1) <= POLL * polls, "{from_the_beginning}");
+    assert!(took * FULL_SCAN_PAUSE_FACTOR * (from_the_beginning - 1) <= POLL * polls, "{from_the_beginning}");
 }
 
 #[test]
-fn a_page_from_the_beginning_that_is_not_there_in_time_is_followed_by_one_from_the_floor() {
+fn a_page_from_the_beginning_that_is_not_there_in_time_is_followed_by_one_from_the_low_watermark() {
     let mut lane = lane();
     read(&mut lane, 50..51);
     lane.expect();
@@ -176,13 +177,13 @@ fn a_page_from_the_beginning_that_is_not_there_in_time_is_followed_by_one_from_t
     note(&mut lane, front, Vec::new(), (0, 50), false);
     let after = |lane: &Lane, at| lane.next_scan(at).filter(|scan| scan.kind == ScanKind::Late).map(|scan| scan.after);
     assert_eq!(after(&lane, NOW + POLL), Some(0));
-    lane.rest(lane.next_scan(NOW + POLL).unwrap(), (NOW + POLL, NOW + POLL * 2));
+    lane.note_scan_duration(lane.next_scan(NOW + POLL).unwrap(), (NOW + POLL, NOW + POLL * 2));
     assert_eq!(after(&lane, NOW + POLL * 2), Some(50));
-    assert_eq!(after(&lane, NOW + POLL * (2 + LOOK_BACK_REST)), Some(0));
+    assert_eq!(after(&lane, NOW + POLL * (2 + FULL_SCAN_PAUSE_FACTOR)), Some(0));
 }
 
 #[test]
-fn the_last_page_of_a_pass_from_the_beginning_ends_no_rest_of_the_first() {
+fn the_last_page_of_a_full_scan_ends_no_pause_of_the_first() {
     let mut lane = lane();
     read(&mut lane, 50..51);
     lane.expect();
@@ -215,7 +216,7 @@ fn read_to_the_end(lane: &mut Lane, began_at: BootInstant, last: i64) {
 }
 
 fn arrives(lane: &mut Lane, id: i64, announced_at: BootInstant) -> Option<bool> {
-    let Found { key, waiting, .. } = found(id);
+    let FoundRow { key, waiting, .. } = found(id);
     lane.arrive(key, waiting, announced_at, NOW)
 }
 
@@ -232,7 +233,7 @@ fn what_was_announced_takes_its_place_if_the_lane_was_read_since() {
     assert_eq!(arrives(&mut lane, 7, later), Some(false));
     let mut next = || lane.take(usize::MAX).map(|(_, taken, _)| taken.row.id);
     assert_eq!([next(), next(), next()], [Some(6), Some(7), None]);
-    lane.woken(Some(9));
+    lane.rewind(Some(9));
     assert_eq!(arrives(&mut lane, 8, later), None, "something was committed since that it may have missed");
 }
 
@@ -258,7 +259,7 @@ fn what_was_announced_is_read_where_a_page_was_full_or_enough_waits() {
 
 /// What was read for the key so far says nothing of it: a full page that comes as far is not the end.
 #[test]
-fn what_arrived_for_a_key_that_waits_is_looked_for_behind_a_full_page() {
+fn what_arrived_for_a_key_that_waits_is_read_behind_a_full_page() {
     for comes_before_the_failure in [true, false] {
         let (mut lane, later) = (lane(), NOW + MILLISECOND);
         read_to_the_end(&mut lane, NOW, 7);
@@ -275,7 +276,7 @@ fn what_arrived_for_a_key_that_waits_is_looked_for_behind_a_full_page() {
             lane.block(key, failed.row, later);
         }
         lane.unblock(later);
-        let of_key = |waiting| Found { key, waiting, in_hand: false };
+        let of_key = |waiting| FoundRow { key, waiting, in_ledger: false };
         let (one, both) = (vec![of_key(next)], vec![of_key(next), of_key(last)]);
         for (rows, last, is_full) in [(one, 8, true), (both, 10, false)] {
             let scan = lane.next_scan(later).unwrap();
@@ -297,9 +298,9 @@ fn a_key_of_which_only_more_is_to_be_read_makes_room() {
             head = head.or((key == 1).then_some(sending.row));
         }
     }
-    let behind = Found { key: 1, ..found(2 * LANE_KEYS_MAX as i64) };
+    let behind = FoundRow { key: 1, ..found(2 * LANE_KEYS_MAX as i64) };
     lane.block(1, head.unwrap(), later);
-    let late = Scan { kind: ScanKind::Late, after: 0, again: 0, front: lane.front, is_complete: true };
+    let late = Scan { kind: ScanKind::Late, after: 0, reread: 0, front: lane.front, is_complete: true };
     note(&mut lane, late, vec![behind], (1, behind.waiting.row.id), true);
     lane.unblock(later);
     assert_eq!(goes(&mut lane), [1]);
@@ -307,7 +308,7 @@ fn a_key_of_which_only_more_is_to_be_read_makes_room() {
     lane.make_room();
     assert_eq!((lane.keys.len(), kind(&mut lane)), (LANE_KEYS_MAX - 1, Some(ScanKind::Front)));
     assert!(
-        lane.hungry.is_empty() && lane.covered_at.is_none(),
+        lane.to_refill.is_empty() && lane.covered_at.is_none(),
         "what comes next of the key is not taken for its first"
     );
 }
@@ -316,7 +317,7 @@ fn a_key_of_which_only_more_is_to_be_read_makes_room() {
 #[test]
 fn what_a_page_leaves_comes_with_the_next_from_the_front() {
     let (mut lane, later) = (lane(), NOW + MILLISECOND);
-    let of_key = |id| Found { key: 1, ..found(id) };
+    let of_key = |id| FoundRow { key: 1, ..found(id) };
     let [five, six, nine] = [5, 6, 9].map(of_key);
     let first = lane.next_scan(NOW).unwrap();
     // So young that others may still appear before them.
@@ -338,7 +339,7 @@ fn what_a_page_leaves_comes_with_the_next_from_the_front() {
 /// The ids of what goes, one after the other.
 fn goes(lane: &mut Lane) -> Vec<i64> {
     let mut gone = Vec::new();
-    while let Some((key, Waiting { row, .. }, _)) = lane.take(usize::MAX) {
+    while let Some((key, WaitingRow { row, .. }, _)) = lane.take(usize::MAX) {
         lane.done(key, row);
         gone.push(row.id);
     }

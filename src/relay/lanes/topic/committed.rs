@@ -7,43 +7,43 @@ use std::hash::BuildHasher as _;
 use std::sync::atomic::Ordering;
 
 use super::TopicLanes;
+use super::arrivals::Arrival;
 use crate::clock::BootInstant;
-use crate::relay::lanes::arrivals::Arrival;
-use crate::relay::lanes::page::Waiting;
-use crate::relay::queue::Carried;
+use crate::relay::direct::queue::InlineRow;
+use crate::relay::lanes::lane::page::WaitingRow;
 
 impl TopicLanes {
     /// Rows were committed to a lane. Called by whoever commits: never waits for more than another such call.
-    pub(crate) fn woken(&self, lane: u16, id: Option<i64>) {
-        self.woken.note(lane, id);
-        self.wake.notify_one();
+    pub(crate) fn add_pending_read(&self, lane: u16, id: Option<i64>) {
+        self.pending_reads.note(lane, id);
+        self.reader_wakeup.notify_one();
     }
 
     /// A row is about to be committed to a lane in this process, or perhaps not. Never waits, either.
     pub(crate) fn announced(&self, lane: u16) {
         self.announced.note(lane, None);
-        self.wake.notify_one();
+        self.reader_wakeup.notify_one();
     }
 
     /// A row was committed to a lane in this process at `at`, as its hook says. Never waits, either.
-    pub(crate) fn committed(&self, lane: u16, id: Option<i64>, at: BootInstant, carried: Option<Box<Carried>>) {
-        let arrival = carried.as_deref().and_then(|carried| self.arrival(lane, carried));
+    pub(crate) fn committed(&self, lane: u16, id: Option<i64>, at: BootInstant, inline: Option<Box<InlineRow>>) {
+        let arrival = inline.as_deref().and_then(|inline| self.arrival(lane, inline));
         if let Some(id) = id {
-            self.commits.note(id, at, carried);
+            self.commits.note(id, at, inline);
         }
         match arrival {
-            Some(arrival) if self.arrivals.push(arrival) => self.wake.notify_one(),
-            _ => self.woken(lane, id),
+            Some(arrival) if self.arrivals.push(arrival) => self.reader_wakeup.notify_one(),
+            _ => self.add_pending_read(lane, id),
         }
     }
 
-    fn arrival(&self, lane: u16, carried: &Carried) -> Option<Arrival> {
-        let Carried { row, inserted_at, announced_at } = carried;
+    fn arrival(&self, lane: u16, inline: &InlineRow) -> Option<Arrival> {
+        let InlineRow { row, inserted_at, announced_at } = inline;
         let bytes = row.envelope.payload.as_ref().map_or(0, Vec::len);
         Some(Arrival {
             lane,
             key: self.hasher.hash_one(row.envelope.key.as_deref()),
-            waiting: Waiting { row: row.key, bytes, since: *inserted_at },
+            waiting: WaitingRow { row: row.key, bytes, since: *inserted_at },
             announced_at: (*announced_at)?,
         })
     }
@@ -54,10 +54,10 @@ impl TopicLanes {
         let (mut owned, mut late) = (self.owned(), 0);
         // In this order: a row of the same transaction that has to be read was noted before the one behind it arrived.
         let arrived = self.arrivals.take();
-        let (woken, announced) = (self.woken.take(), self.announced.take());
-        for (lane, id) in woken {
+        let (pending_reads, announced) = (self.pending_reads.take(), self.announced.take());
+        for (lane, id) in pending_reads {
             if let Some(lane) = owned.get_mut(&lane) {
-                lane.woken(id);
+                lane.rewind(id);
             }
         }
         for Arrival { lane, key, waiting, announced_at } in arrived {
@@ -67,7 +67,7 @@ impl TopicLanes {
                     late += usize::from(is_late);
                     self.seen.fetch_add(1, Ordering::Relaxed);
                 }
-                None => lane.woken(Some(waiting.row.id)),
+                None => lane.rewind(Some(waiting.row.id)),
             }
         }
         for (lane, _) in announced {

@@ -4,8 +4,8 @@ use std::time::SystemTime;
 use super::*;
 use crate::limits::LANE_COMMITS_MAX;
 use crate::message::{Envelope, MessageId};
-use crate::relay::gauges::Gauges;
-use crate::store::{HeldLane, Row};
+use crate::relay::health::gauges::Gauges;
+use crate::store::{OwnedLane, Row};
 use crate::topic::Topic;
 
 const NOW: BootInstant = BootInstant::from_boot(Duration::from_secs(9));
@@ -15,8 +15,8 @@ pub(in crate::relay::lanes) fn lanes_of(count: u16) -> TopicLanes {
     let topic = TopicState::new(Topic::new("orders").ordered_by_key().lanes(count), Gauges::default());
     let lanes = TopicLanes::new(Arc::new(topic));
     for lane in 0..count {
-        let held = HeldLane { lane, fence: 1 };
-        lanes.owned().insert(lane, Lane::new(held, Way::Plain, NOW + HOUR, NOW, NOW));
+        let held = OwnedLane { lane, fence: 1 };
+        lanes.owned().insert(lane, Lane::new(held, FenceState::Plain, NOW + HOUR, NOW, NOW));
     }
     lanes
 }
@@ -26,7 +26,8 @@ fn lanes_beyond_what_one_read_takes_have_their_turn() {
     let lanes = lanes_of(200);
     // Each of them wants to be read every time, as with a backlog.
     let mut turn = 0;
-    let read: Vec<_> = (0..5).flat_map(|_| lanes.scans(&mut turn, 80, NOW)).map(|(tenure, _)| tenure.lane()).collect();
+    let read: Vec<_> =
+        (0..5).flat_map(|_| lanes.scans(&mut turn, 80, NOW)).map(|(ownership, _)| ownership.lane()).collect();
     assert_eq!(read.len(), 400);
     assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "each once before one comes twice");
 }
@@ -35,7 +36,7 @@ fn lanes_beyond_what_one_read_takes_have_their_turn() {
 #[test]
 fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
     let lanes = lanes_of(1);
-    let tenure = lanes.owned()[&0].tenure;
+    let ownership = lanes.owned()[&0].ownership;
     let turn = |id| {
         let row = RowKey { id, message_id: MessageId::new() };
         let envelope = Envelope::new(row.message_id, "orders".into(), SystemTime::UNIX_EPOCH);
@@ -44,19 +45,25 @@ fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
             0,
             Some(id),
             NOW,
-            Some(Box::new(Carried { row: row_itself, inserted_at: NOW, announced_at: None })),
+            Some(Box::new(InlineRow { row: row_itself, inserted_at: NOW, announced_at: None })),
         );
-        Turn { tenure, valid_until: NOW + HOUR, key: 7, waiting: Waiting { row, bytes: 0, since: NOW }, run: None }
+        Turn {
+            ownership,
+            valid_until: NOW + HOUR,
+            key: 7,
+            waiting: WaitingRow { row, bytes: 0, since: NOW },
+            run: None,
+        }
     };
     let (sent, next) = (turn(5), turn(6));
-    lanes.with_lane(tenure, |lane| lane.sent(7, sent.waiting.row));
-    assert!(lanes.carried(&sent, NOW).is_none());
-    assert!(lanes.carried(&next, NOW).is_some() && lanes.carried(&next, NOW).is_none(), "once");
+    lanes.with_lane(ownership, |lane| lane.sent(7, sent.waiting.row));
+    assert!(lanes.take_inline(&sent, NOW).is_none());
+    assert!(lanes.take_inline(&next, NOW).is_some() && lanes.take_inline(&next, NOW).is_none(), "once");
     assert!(
-        lanes.carried(&Turn { tenure: Tenure::begin(tenure.held), ..turn(8) }, NOW).is_none(),
+        lanes.take_inline(&Turn { ownership: LaneOwnership::begin(ownership.held), ..turn(8) }, NOW).is_none(),
         "the lane was taken anew"
     );
-    assert!(lanes.carried(&turn(9), NOW + LANE_CARRIED_AGE_MAX).is_none(), "somebody may have deleted it by hand");
+    assert!(lanes.take_inline(&turn(9), NOW + LANE_INLINE_AGE_MAX).is_none(), "somebody may have deleted it by hand");
 }
 
 fn entry(id: i64) -> LaneEntry {
@@ -66,21 +73,21 @@ fn entry(id: i64) -> LaneEntry {
 
 /// Lost while the database still called it this node's, it is taken again under the same fence.
 #[test]
-fn what_was_asked_in_an_earlier_tenure_says_nothing_of_this_one() {
+fn what_was_asked_in_an_earlier_ownership_says_nothing_of_this_one() {
     let lanes = lanes_of(1);
     let ask = || lanes.scans(&mut 0, 1, NOW)[0];
     let note = |scan, rows: &[LaneEntry]| lanes.note(scan, rows, true, (NOW, NOW), NOW + HOUR, |_| None);
     let rows = [entry(5), entry(6), entry(7)];
     let first = ask();
     note(first, &rows[..2]);
-    let (tenure, beyond) = (first.0, ask());
-    assert!(lanes.lose(tenure, NOW));
-    lanes.owned().insert(0, Lane::new(tenure.held, Way::unfenced(NOW), NOW + HOUR, NOW, NOW));
+    let (ownership, beyond) = (first.0, ask());
+    assert!(lanes.lose(ownership, NOW));
+    lanes.owned().insert(0, Lane::new(ownership.held, FenceState::unfenced(NOW), NOW + HOUR, NOW, NOW));
     note(beyond, &rows[2..]);
-    assert!(!lanes.lose(tenure, NOW), "who fenced it then did not fence it now");
-    lanes.with_lane(tenure, |lane| lane.way = Way::Plain);
+    assert!(!lanes.lose(ownership, NOW), "who fenced it then did not fence it now");
+    lanes.with_lane(ownership, |lane| lane.fence_state = FenceState::Plain);
     assert!(lanes.take(&mut 0, 1, 1, NOW).is_empty(), "nor may it send by a way that was found then");
-    lanes.owned().get_mut(&0).unwrap().way = Way::Plain;
+    lanes.owned().get_mut(&0).unwrap().fence_state = FenceState::Plain;
     assert!(!lanes.ready(NOW), "5 and 6 go before 7");
     note(ask(), &rows);
     assert_eq!(lanes.take(&mut 0, 1, 1, NOW)[0].waiting.row, rows[0].row);
@@ -94,14 +101,14 @@ fn arrivals_are_kept_up_to_a_number() {
         let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
         let key = RowKey { id, message_id: envelope.message_id };
         let row = Row { key, epoch: 0, failures: 0, is_suspect: false, envelope };
-        Some(Box::new(Carried { row, inserted_at: NOW, announced_at: Some(NOW) }))
+        Some(Box::new(InlineRow { row, inserted_at: NOW, announced_at: Some(NOW) }))
     };
     let most = LANE_COMMITS_MAX as i64;
     (0..most).for_each(|id| lanes.committed(0, Some(id), NOW, row(id)));
-    assert!(lanes.woken.take().is_empty() && !lanes.is_idle());
+    assert!(lanes.pending_reads.take().is_empty() && !lanes.is_idle());
     lanes.committed(0, Some(most), NOW, row(most));
-    assert_eq!(lanes.woken.take().get(&0), Some(&Some(most)));
+    assert_eq!(lanes.pending_reads.take().get(&0), Some(&Some(most)));
     assert_eq!(lanes.refresh(NOW), 0);
     lanes.committed(0, Some(most), NOW, row(most));
-    assert!(lanes.woken.take().is_empty(), "there is room again");
+    assert!(lanes.pending_reads.take().is_empty(), "there is room again");
 }

@@ -6,14 +6,14 @@ use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::dead_letter::reason_word;
 use crate::store::{
-    Cancellation, DeadCount, DeadFilter, DeadLetter, DeadMark, DeadRow, FailureNote, Hastening, InsertOptions, Keyed,
-    PausedTopic, Return, RowKey,
+    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterRow, FailureNote,
+    InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, SendNowOutcome,
 };
 
 /// A dead letter with everything it had.
 #[derive(Debug)]
-pub(in crate::store::memory) struct MemoryLetter {
-    pub(in crate::store::memory) row: DeadRow,
+pub(in crate::store::memory) struct MemoryDeadLetter {
+    pub(in crate::store::memory) row: DeadLetterRow,
     pub(super) envelope: Envelope,
     pub(super) delayed: bool,
     pub(super) lane: Option<u16>,
@@ -21,7 +21,7 @@ pub(in crate::store::memory) struct MemoryLetter {
     pub(super) dead_at: Micros,
 }
 
-impl MemoryLetter {
+impl MemoryDeadLetter {
     /// The row it was.
     pub(super) fn into_row(self) -> MemoryRow {
         let Self { row, envelope, delayed, lane, poisoned, dead_at } = self;
@@ -40,9 +40,9 @@ impl MemoryLetter {
         }
     }
 
-    fn letter(&self) -> DeadLetter {
+    fn to_dead_letter(&self) -> DeadLetter {
         let Self { row, envelope, lane, dead_at, .. } = self;
-        let note = |error: &crate::store::KeptError| FailureNote {
+        let note = |error: &crate::store::StoredError| FailureNote {
             at: String::new(),
             class: error.class.clone(),
             error: error.error.clone(),
@@ -66,43 +66,43 @@ impl MemoryLetter {
 }
 
 impl State {
-    pub(in crate::store::memory) fn cancel(&mut self, message: MessageId) -> Cancellation {
+    pub(in crate::store::memory) fn cancel(&mut self, message: MessageId) -> CancelOutcome {
         let now = self.clock.now();
         let Some(row) = self.ids.get(&message).and_then(|id| self.rows.get(id)).filter(|row| row.delayed) else {
-            return Cancellation::NotThere;
+            return CancelOutcome::NotFound;
         };
         if row.epoch != 0 || self.is_locked(row, now) {
-            return Cancellation::Taken;
+            return CancelOutcome::AlreadyClaimed;
         }
         let (key, topic) = (row.key, row.envelope.topic.clone());
         self.remove(key);
-        Cancellation::Cancelled { topic }
+        CancelOutcome::Cancelled { topic }
     }
 
-    pub(in crate::store::memory) fn send_now(&mut self, message: MessageId, lease: Duration) -> Hastening {
+    pub(in crate::store::memory) fn send_now(&mut self, message: MessageId, lease: Duration) -> SendNowOutcome {
         let now = self.clock.now();
         let row = self.ids.get(&message).and_then(|id| self.rows.get(id)).filter(|row| row.lane.is_none());
-        let Some(row) = row else { return Hastening::NotThere };
+        let Some(row) = row else { return SendNowOutcome::NotFound };
         let is_nobodys = if row.epoch == 0 { row.delayed } else { row.due_at > now.plus(lease) };
         let key = row.key;
         if row.due_at <= now || !is_nobodys || self.is_locked(row, now) {
-            return Hastening::Soon;
+            return SendNowOutcome::Soon;
         }
         if let Some(row) = self.row_mut(key) {
             row.due_at = now;
             row.epoch += 1;
         }
-        Hastening::Due
+        SendNowOutcome::Due
     }
 
     pub(in crate::store::memory) fn dead_letters(
         &self,
-        filter: &DeadFilter,
-        after: Option<&DeadMark>,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Vec<DeadLetter> {
         let mut found: Vec<DeadLetter> =
-            self.dead.iter().map(MemoryLetter::letter).filter(|letter| matches(filter, letter)).collect();
+            self.dead.iter().map(MemoryDeadLetter::to_dead_letter).filter(|letter| matches(filter, letter)).collect();
         let place = |topic: &Arc<str>, dead_at, id| (Arc::clone(topic), dead_at, id);
         found.sort_by_key(|letter| place(&letter.topic, letter.dead_at, letter.message_id));
         if let Some(after) = after {
@@ -113,22 +113,22 @@ impl State {
         found
     }
 
-    pub(in crate::store::memory) fn dead_letter(&self, message: MessageId) -> Option<DeadLetter> {
-        self.dead.iter().find(|dead| dead.row.key.message_id == message).map(MemoryLetter::letter)
+    pub(in crate::store::memory) fn find_dead_letter(&self, message: MessageId) -> Option<DeadLetter> {
+        self.dead.iter().find(|dead| dead.row.key.message_id == message).map(MemoryDeadLetter::to_dead_letter)
     }
 
-    pub(in crate::store::memory) fn count_dead(&self) -> Vec<DeadCount> {
+    pub(in crate::store::memory) fn count_dead_letters(&self) -> Vec<DeadLetterCount> {
         let mut counts: BTreeMap<(Arc<str>, String), usize> = BTreeMap::new();
         for dead in &self.dead {
             let word = reason_word(&dead.row.reason).to_owned();
             *counts.entry((Arc::clone(&dead.row.topic), word)).or_default() += 1;
         }
-        counts.into_iter().map(|((topic, reason), letters)| DeadCount { topic, reason, letters }).collect()
+        counts.into_iter().map(|((topic, reason), count)| DeadLetterCount { topic, reason, count }).collect()
     }
 
-    pub(in crate::store::memory) fn dead_keys(&self, messages: &[MessageId]) -> Vec<Keyed> {
+    pub(in crate::store::memory) fn dead_letter_keys(&self, messages: &[MessageId]) -> Vec<MessageKey> {
         let of = self.dead.iter().filter(|dead| messages.contains(&dead.row.key.message_id));
-        of.map(|dead| keyed(dead.row.key, &dead.envelope, dead.lane)).collect()
+        of.map(|dead| message_key(dead.row.key, &dead.envelope, dead.lane)).collect()
     }
 
     pub(in crate::store::memory) fn purge(&mut self, messages: &[MessageId]) -> usize {
@@ -137,20 +137,21 @@ impl State {
         before - self.dead.len()
     }
 
-    pub(in crate::store::memory) fn redrive(&mut self, back: &[Return]) -> Vec<MessageId> {
-        let lanes: HashMap<MessageId, Option<u16>> = back.iter().map(|back| (back.message_id, back.lane)).collect();
-        let (mut back, kept): (Vec<_>, Vec<_>) =
+    pub(in crate::store::memory) fn redrive(&mut self, requeues: &[Requeue]) -> Vec<MessageId> {
+        let lanes: HashMap<MessageId, Option<u16>> =
+            requeues.iter().map(|requeue| (requeue.message_id, requeue.lane)).collect();
+        let (mut requeued, remaining): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.dead).into_iter().partition(|dead| lanes.contains_key(&dead.row.key.message_id));
-        self.dead = kept;
-        back.sort_by_key(|dead| dead.row.key.id);
+        self.dead = remaining;
+        requeued.sort_by_key(|dead| dead.row.key.id);
         let now = self.clock.now();
-        let revive = |dead: MemoryLetter| {
+        let requeue_dead_letter = |dead: MemoryDeadLetter| {
             let lane = lanes.get(&dead.row.key.message_id).copied().flatten();
             let row = MemoryRow { lane, due_at: now, attempts: 0, failures: 0, ..dead.into_row() };
             let id = if lane.is_some() { self.next_id() } else { row.key.id };
-            self.bring_back(row, id)
+            self.requeue(row, id)
         };
-        back.into_iter().map(revive).collect()
+        requeued.into_iter().map(requeue_dead_letter).collect()
     }
 
     pub(in crate::store::memory) fn replace(&mut self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> bool {
@@ -176,7 +177,7 @@ impl State {
     }
 
     /// Makes a live row of one that had left: under this id and the next epoch.
-    pub(super) fn bring_back(&mut self, row: MemoryRow, id: i64) -> MessageId {
+    pub(super) fn requeue(&mut self, row: MemoryRow, id: i64) -> MessageId {
         let message_id = row.key.message_id;
         let due_at = if row.lane.is_some() { Micros(0) } else { row.due_at };
         self.commit(MemoryRow { key: RowKey { id, message_id }, due_at, epoch: row.epoch + 1, ..row });
@@ -185,12 +186,12 @@ impl State {
 }
 
 /// What a message's lane depends on.
-pub(super) fn keyed(key: RowKey, envelope: &Envelope, lane: Option<u16>) -> Keyed {
-    Keyed { message_id: key.message_id, topic: Arc::clone(&envelope.topic), key: envelope.key.clone(), lane }
+pub(super) fn message_key(key: RowKey, envelope: &Envelope, lane: Option<u16>) -> MessageKey {
+    MessageKey { message_id: key.message_id, topic: Arc::clone(&envelope.topic), key: envelope.key.clone(), lane }
 }
 
-fn matches(filter: &DeadFilter, letter: &DeadLetter) -> bool {
-    let DeadFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
+fn matches(filter: &DeadLetterFilter, letter: &DeadLetter) -> bool {
+    let DeadLetterFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
     topic.as_ref().is_none_or(|topic| *topic == letter.topic)
         && kind.as_ref().is_none_or(|kind| **kind == *letter.kind)
         && key.as_ref().is_none_or(|key| letter.key.as_deref() == Some(&**key))

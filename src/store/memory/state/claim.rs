@@ -1,35 +1,35 @@
 use std::time::Duration;
 
 use super::{MemoryRow, Micros, Session, State};
-use crate::limits::CLAIM_SILENCE;
+use crate::limits::CLAIM_IDLE_GRACE;
 use crate::retention::Keep;
-use crate::store::look::watermark;
-use crate::store::{ClaimSpec, Closed, DueMark, Held, Kept, Loaded, RowKey, Term};
+use crate::store::poll::watermark;
+use crate::store::{ClaimMode, ClaimSpec, Closed, DueWatermark, Held, HistoryRow, Loaded, RowKey};
 
 /// What a claim took.
 #[derive(Debug)]
-pub(in crate::store::memory) struct Taken {
+pub(in crate::store::memory) struct ClaimedRows {
     pub(in crate::store::memory) rows: Vec<Loaded>,
-    pub(in crate::store::memory) hold: Hold,
-    pub(in crate::store::memory) watermark: DueMark,
-    pub(in crate::store::memory) reached: Option<DueMark>,
+    pub(in crate::store::memory) held_by: HeldBy,
+    pub(in crate::store::memory) watermark: DueWatermark,
+    pub(in crate::store::memory) reached: Option<DueWatermark>,
     pub(in crate::store::memory) found_all: bool,
 }
 
 /// How an open claim holds its rows.
 #[derive(Debug)]
-pub(in crate::store::memory) enum Hold {
-    Locks(Session),
+pub(in crate::store::memory) enum HeldBy {
+    Session(Session),
     Leases(Vec<Held>),
 }
 
 /// The session of a claim ended before its close.
 #[derive(Debug, thiserror::Error)]
 #[error("the claim's session is gone: its window was over, or the database went down")]
-pub(in crate::store::memory) struct SessionGone;
+pub(in crate::store::memory) struct SessionEnded;
 
 impl State {
-    pub(in crate::store::memory) fn claim(&mut self, spec: &ClaimSpec, term: Term) -> Taken {
+    pub(in crate::store::memory) fn claim(&mut self, spec: &ClaimSpec, mode: ClaimMode) -> ClaimedRows {
         let now = self.clock.now();
         let (looked_at, fitting) = self.select_due(spec, now);
         let keys = &looked_at[..fitting];
@@ -39,23 +39,23 @@ impl State {
         let slack = Micros(0).plus(spec.watermark_slack_duration).0;
         let watermark = watermark(now.0, first.map(|first| first.0), slack);
         let last = keys.last().and_then(|&key| self.row(key)).map(|row| row.due_at);
-        let reached = last.map(|last| DueMark(last.0 - 1));
-        let hold = match term {
-            Term::Locked => {
-                let session = self.begin(Some(now.plus(spec.term_duration + CLAIM_SILENCE)));
+        let reached = last.map(|last| DueWatermark(last.0 - 1));
+        let held_by = match mode {
+            ClaimMode::Locked => {
+                let session = self.begin(Some(now.plus(spec.lock_duration + CLAIM_IDLE_GRACE)));
                 // Those beyond the bytes as well, as databases do that lock what they read.
                 for &key in &looked_at {
                     assert!(self.lock(key, session), "the row was free a moment ago, under this same lock");
                 }
-                Hold::Locks(session)
+                HeldBy::Session(session)
             }
-            Term::Leased => {
+            ClaimMode::Leased => {
                 let due_at = now.plus(spec.lease_duration);
-                Hold::Leases(keys.iter().filter_map(|&key| self.lease(key, due_at)).collect())
+                HeldBy::Leases(keys.iter().filter_map(|&key| self.lease(key, due_at)).collect())
             }
         };
         let rows = keys.iter().filter_map(|&key| self.row(key)).map(MemoryRow::load).collect();
-        Taken { rows, hold, watermark, reached, found_all }
+        ClaimedRows { rows, held_by, watermark, reached, found_all }
     }
 
     /// The first rows that are free, and how many of them are within the bytes.
@@ -79,24 +79,24 @@ impl State {
 
     pub(in crate::store::memory) fn close(
         &mut self,
-        hold: &Hold,
+        held_by: &HeldBy,
         delivered: &[RowKey],
         held: &[RowKey],
         lease: Duration,
         keep: Option<Keep>,
-    ) -> Result<Closed, SessionGone> {
-        match hold {
-            Hold::Locks(session) => {
+    ) -> Result<Closed, SessionEnded> {
+        match held_by {
+            HeldBy::Session(session) => {
                 // Ended first: its own locks are in nobody's way then, and nothing else can run in between.
                 if !self.end(*session) {
-                    return Err(SessionGone);
+                    return Err(SessionEnded);
                 }
-                let settled = self.settle_as(delivered, keep);
+                let settled = self.settle_delivered(delivered, keep);
                 let due_at = self.clock.now().plus(lease);
                 Ok(Closed { settled, held: held.iter().filter_map(|&key| self.lease(key, due_at)).collect() })
             }
-            Hold::Leases(leased) => {
-                let settled = self.settle_as(delivered, keep);
+            HeldBy::Leases(leased) => {
+                let settled = self.settle_delivered(delivered, keep);
                 let (kept, unused): (Vec<_>, Vec<_>) = leased.iter().partition(|row| held.contains(&row.key));
                 self.release(&unused);
                 let due_at = self.clock.now().plus(lease);
@@ -106,11 +106,11 @@ impl State {
         }
     }
 
-    fn settle_as(&mut self, delivered: &[RowKey], keep: Option<Keep>) -> Vec<RowKey> {
+    fn settle_delivered(&mut self, delivered: &[RowKey], keep: Option<Keep>) -> Vec<RowKey> {
         match keep {
             Some(keep) => {
-                let rows: Vec<Kept> = delivered.iter().map(|&key| Kept { key, keep }).collect();
-                self.settle_kept(&rows).removed
+                let rows: Vec<HistoryRow> = delivered.iter().map(|&key| HistoryRow { key, keep }).collect();
+                self.settle_into_history(&rows).removed
             }
             None => self.settle(delivered).removed,
         }

@@ -2,16 +2,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::admin::keyed;
+use super::admin::message_key;
 use super::writes::Settled;
 use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::retention::{DAY, Keep};
-use crate::store::{Kept, KeptError, Keyed, Marking, Pruned, Return, RowKey, SentCount, SentMark, SentMessage};
+use crate::store::{
+    HistoryRow, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor, SentMessage, StoredError,
+};
 
 /// A sent message with everything it had.
 #[derive(Debug)]
-pub(in crate::store::memory) struct MemorySent {
+pub(in crate::store::memory) struct MemorySentMessage {
     key: RowKey,
     envelope: Envelope,
     delayed: bool,
@@ -19,7 +21,7 @@ pub(in crate::store::memory) struct MemorySent {
     epoch: i32,
     attempts: u32,
     failures: u32,
-    errors: Vec<KeptError>,
+    errors: Vec<StoredError>,
     poisoned: bool,
     sent_at: Micros,
     /// The first day on which it is kept no longer, in days since 1970.
@@ -34,8 +36,8 @@ impl Micros {
     }
 }
 
-impl MemorySent {
-    fn message(&self, marks: &BTreeMap<MessageId, Micros>) -> SentMessage {
+impl MemorySentMessage {
+    fn message(&self, processed_marks: &BTreeMap<MessageId, Micros>) -> SentMessage {
         SentMessage {
             message_id: self.key.message_id,
             topic: Arc::clone(&self.envelope.topic),
@@ -49,37 +51,37 @@ impl MemorySent {
             attempts: self.attempts,
             failures: self.failures,
             awaits_processing: self.awaits_processing,
-            processed_at: self.processed_at(marks).map(Micros::as_system_time),
+            processed_at: self.processed_at(processed_marks).map(Micros::as_system_time),
         }
     }
 
     /// A mark may stand beside its message.
-    fn processed_at(&self, marks: &BTreeMap<MessageId, Micros>) -> Option<Micros> {
-        self.processed_at.or_else(|| marks.get(&self.key.message_id).copied())
+    fn processed_at(&self, processed_marks: &BTreeMap<MessageId, Micros>) -> Option<Micros> {
+        self.processed_at.or_else(|| processed_marks.get(&self.key.message_id).copied())
     }
 
-    fn is_unprocessed(&self, marks: &BTreeMap<MessageId, Micros>) -> bool {
-        self.awaits_processing && self.processed_at(marks).is_none()
+    fn is_unprocessed(&self, processed_marks: &BTreeMap<MessageId, Micros>) -> bool {
+        self.awaits_processing && self.processed_at(processed_marks).is_none()
     }
 }
 
 impl State {
-    pub(in crate::store::memory) fn settle_kept(&mut self, rows: &[Kept]) -> Settled {
+    pub(in crate::store::memory) fn settle_into_history(&mut self, rows: &[HistoryRow]) -> Settled {
         let keys: Vec<RowKey> = rows.iter().map(|row| row.key).collect();
-        let (passed_over, free) = self.locked_and_free(&keys);
+        let (skipped, free) = self.partition_locked(&keys);
         let mut removed = Vec::new();
         for row in rows.iter().filter(|row| free.contains(&row.key)) {
             let Some(sent) = self.remove(row.key) else { continue };
             removed.push(sent.key);
             self.keep(sent, row.keep);
         }
-        Settled { removed, passed_over }
+        Settled { removed, skipped }
     }
 
-    pub(in crate::store::memory) fn settle_dead_kept(&mut self, rows: &[Kept]) -> usize {
-        let (gone, kept): (Vec<_>, Vec<_>) =
+    pub(in crate::store::memory) fn settle_dead_letters_into_history(&mut self, rows: &[HistoryRow]) -> usize {
+        let (gone, remaining): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.dead).into_iter().partition(|dead| rows.iter().any(|row| row.key == dead.row.key));
-        self.dead = kept;
+        self.dead = remaining;
         let count = gone.len();
         for dead in gone {
             let keep = rows.iter().find(|row| row.key == dead.row.key).map(|row| row.keep);
@@ -94,9 +96,9 @@ impl State {
     fn keep(&mut self, row: MemoryRow, keep: Keep) {
         let now = self.clock.now();
         let message_id = row.key.message_id;
-        let processed_at = if keep.awaits_processing { self.marks.remove(&message_id) } else { None };
+        let processed_at = if keep.awaits_processing { self.processed_marks.remove(&message_id) } else { None };
         let MemoryRow { key, envelope, delayed, lane, epoch, attempts, failures, errors, poisoned, .. } = row;
-        let sent = MemorySent {
+        let sent = MemorySentMessage {
             key,
             envelope,
             delayed,
@@ -116,31 +118,40 @@ impl State {
 
     pub(in crate::store::memory) fn prune(&mut self, rows_max: usize) -> Pruned {
         let today = self.clock.now().day();
-        let fallen = self.history.values().filter(|sent| sent.falls_on <= today).map(|sent| sent.key.message_id);
-        let fallen: Vec<MessageId> = fallen.take(rows_max).collect();
-        for message in &fallen {
+        let expired = self.history.values().filter(|sent| sent.falls_on <= today).map(|sent| sent.key.message_id);
+        let expired: Vec<MessageId> = expired.take(rows_max).collect();
+        for message in &expired {
             self.history.remove(message);
         }
-        Pruned { rows: fallen.len(), more: fallen.len() == rows_max }
+        Pruned { rows: expired.len(), more: expired.len() == rows_max }
     }
 
-    pub(in crate::store::memory) fn prune_dead(&mut self, topic: &str, age: Duration, rows_max: usize) -> usize {
+    pub(in crate::store::memory) fn prune_dead_letters(
+        &mut self,
+        topic: &str,
+        age: Duration,
+        rows_max: usize,
+    ) -> usize {
         let (before, oldest) = (self.dead.len(), self.clock.now().minus(age));
         let mut left = rows_max;
         self.dead.retain(|dead| {
-            let falls = left > 0 && &*dead.row.topic == topic && dead.dead_at < oldest;
-            left -= usize::from(falls);
-            !falls
+            let is_expired = left > 0 && &*dead.row.topic == topic && dead.dead_at < oldest;
+            left -= usize::from(is_expired);
+            !is_expired
         });
         before - self.dead.len()
     }
 
-    pub(in crate::store::memory) fn fold_marks(&mut self, age: Duration, rows_max: usize) -> usize {
+    pub(in crate::store::memory) fn apply_processed_marks(&mut self, age: Duration, rows_max: usize) -> usize {
         let oldest = self.clock.now().minus(age);
-        let old = self.marks.iter().filter(|(_, marked_at)| **marked_at < oldest).map(|(message, at)| (*message, *at));
+        let old = self
+            .processed_marks
+            .iter()
+            .filter(|(_, marked_at)| **marked_at < oldest)
+            .map(|(message, at)| (*message, *at));
         let old: Vec<(MessageId, Micros)> = old.take(rows_max).collect();
         for (message, marked_at) in &old {
-            self.marks.remove(message);
+            self.processed_marks.remove(message);
             if let Some(sent) = self.history.get_mut(message) {
                 sent.processed_at.get_or_insert(*marked_at);
             }
@@ -149,77 +160,82 @@ impl State {
     }
 
     pub(in crate::store::memory) fn sent(&self, message: MessageId) -> Option<SentMessage> {
-        self.history.get(&message).map(|sent| sent.message(&self.marks))
+        self.history.get(&message).map(|sent| sent.message(&self.processed_marks))
     }
 
     pub(in crate::store::memory) fn sent_of_key(
         &self,
         topic: &str,
         key: &str,
-        after: Option<&SentMark>,
+        after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Vec<SentMessage> {
-        let of_key = |sent: &MemorySent| &*sent.envelope.topic == topic && sent.envelope.key.as_deref() == Some(key);
+        let of_key =
+            |sent: &MemorySentMessage| &*sent.envelope.topic == topic && sent.envelope.key.as_deref() == Some(key);
         self.page(of_key, after, rows_max)
     }
 
     pub(in crate::store::memory) fn unprocessed(
         &self,
         topic: &str,
-        past: Duration,
-        after: Option<&SentMark>,
+        age_min: Duration,
+        after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Vec<SentMessage> {
-        let latest = self.clock.now().minus(past);
-        let is_late = |sent: &MemorySent| {
-            &*sent.envelope.topic == topic && sent.is_unprocessed(&self.marks) && sent.sent_at < latest
+        let latest = self.clock.now().minus(age_min);
+        let is_late = |sent: &MemorySentMessage| {
+            &*sent.envelope.topic == topic && sent.is_unprocessed(&self.processed_marks) && sent.sent_at < latest
         };
         self.page(is_late, after, rows_max)
     }
 
     pub(in crate::store::memory) fn count_sent(&self, topic: &str, count_max: usize) -> SentCount {
         let of_topic = || self.history.values().filter(|sent| &*sent.envelope.topic == topic);
-        let unprocessed = of_topic().filter(|sent| sent.is_unprocessed(&self.marks)).count().min(count_max);
+        let unprocessed = of_topic().filter(|sent| sent.is_unprocessed(&self.processed_marks)).count().min(count_max);
         SentCount { sent: of_topic().count().min(count_max), unprocessed }
     }
 
-    pub(in crate::store::memory) fn mark_processed(&mut self, messages: &[MessageId]) -> Vec<(MessageId, Marking)> {
+    pub(in crate::store::memory) fn mark_processed(
+        &mut self,
+        messages: &[MessageId],
+    ) -> Vec<(MessageId, ProcessedOutcome)> {
         let now = self.clock.now();
         let mut messages = messages.to_vec();
         messages.sort_unstable();
         messages.dedup();
         let mark = |message: MessageId| {
-            let marking = match self.history.get_mut(&message) {
-                Some(sent) if sent.processed_at(&self.marks).is_some() => Marking::Already,
+            let outcome = match self.history.get_mut(&message) {
+                Some(sent) if sent.processed_at(&self.processed_marks).is_some() => ProcessedOutcome::AlreadyProcessed,
                 Some(sent) => {
                     sent.processed_at = Some(now);
-                    Marking::Marked
+                    ProcessedOutcome::Processed
                 }
                 None => {
-                    self.marks.entry(message).or_insert(now);
-                    Marking::Ahead
+                    self.processed_marks.entry(message).or_insert(now);
+                    ProcessedOutcome::NotSettledYet
                 }
             };
-            (message, marking)
+            (message, outcome)
         };
         messages.into_iter().map(mark).collect()
     }
 
-    pub(in crate::store::memory) fn sent_keys(&self, messages: &[MessageId]) -> Vec<Keyed> {
+    pub(in crate::store::memory) fn sent_keys(&self, messages: &[MessageId]) -> Vec<MessageKey> {
         let of = messages.iter().filter_map(|message| self.history.get(message));
-        of.map(|sent| keyed(sent.key, &sent.envelope, sent.lane)).collect()
+        of.map(|sent| message_key(sent.key, &sent.envelope, sent.lane)).collect()
     }
 
-    pub(in crate::store::memory) fn send_again(&mut self, back: &[Return]) -> Vec<MessageId> {
+    pub(in crate::store::memory) fn resend(&mut self, requeues: &[Requeue]) -> Vec<MessageId> {
         let now = self.clock.now();
-        let lanes: HashMap<MessageId, Option<u16>> = back.iter().map(|back| (back.message_id, back.lane)).collect();
-        let there = self.history.values().filter(|sent| sent.processed_at(&self.marks).is_none());
+        let lanes: HashMap<MessageId, Option<u16>> =
+            requeues.iter().map(|requeue| (requeue.message_id, requeue.lane)).collect();
+        let there = self.history.values().filter(|sent| sent.processed_at(&self.processed_marks).is_none());
         let mut back: Vec<RowKey> =
             there.map(|sent| sent.key).filter(|key| lanes.contains_key(&key.message_id)).collect();
         back.sort_unstable_by_key(|key| key.id);
         for key in &back {
             let Some(sent) = self.history.remove(&key.message_id) else { continue };
-            let MemorySent { key, envelope, delayed, epoch, errors, poisoned, .. } = sent;
+            let MemorySentMessage { key, envelope, delayed, epoch, errors, poisoned, .. } = sent;
             let row = MemoryRow {
                 key,
                 envelope,
@@ -234,22 +250,22 @@ impl State {
                 locked_by: None,
             };
             let id = self.next_id();
-            self.bring_back(row, id);
+            self.requeue(row, id);
         }
         back.into_iter().map(|key| key.message_id).collect()
     }
 
     fn page(
         &self,
-        is_wanted: impl Fn(&MemorySent) -> bool,
-        after: Option<&SentMark>,
+        is_wanted: impl Fn(&MemorySentMessage) -> bool,
+        after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Vec<SentMessage> {
-        let place = |mark: &SentMark| (mark.sent_at, mark.message_id);
+        let place = |cursor: &SentCursor| (cursor.sent_at, cursor.message_id);
         let wanted = self.history.values().filter(|sent| is_wanted(sent));
-        let mut found: Vec<SentMessage> = wanted.map(|sent| sent.message(&self.marks)).collect();
-        found.sort_by_key(|sent| place(&sent.mark()));
-        found.retain(|sent| after.is_none_or(|after| place(&sent.mark()) > place(after)));
+        let mut found: Vec<SentMessage> = wanted.map(|sent| sent.message(&self.processed_marks)).collect();
+        found.sort_by_key(|sent| place(&sent.cursor()));
+        found.retain(|sent| after.is_none_or(|after| place(&sent.cursor()) > place(after)));
         found.truncate(rows_max);
         found
     }

@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use super::{Lane, MemoryRow, Micros, State};
 use crate::lane::NodeId;
-use crate::store::lane_check::{counted, misplaced};
-use crate::store::lanes::{LaneChange, decide};
+use crate::store::lane_check::{check_lane_count, check_lanes_of_keys};
+use crate::store::lanes::{LaneChange, plan_balance};
 use crate::store::{
-    Dead, Failed, Held, Horizon, InLane, LaneCount, LaneEntry, LaneKeep, LaneScan, LaneState, LaneView, Loaded, RowKey,
-    StoreError,
+    Failed, Held, Horizon, LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneView, Loaded, NewDeadLetter,
+    RowKey, StoreError, WithFence,
 };
 
 impl State {
@@ -16,20 +16,20 @@ impl State {
         if count(self) == 0 {
             let rows = self.rows.values().filter(|row| row.envelope.topic == wanted.topic);
             let keys = rows.filter_map(|row| Some((row.lane?, row.envelope.key.as_deref())));
-            misplaced(wanted, keys)?;
+            check_lanes_of_keys(wanted, keys)?;
             for lane in 0..wanted.lanes {
                 let never = Lane { owner: None, fence: 0, expires_at: Micros(0), quiet_until: Micros(0) };
                 self.lanes.lanes.insert((Arc::clone(&wanted.topic), lane), never);
             }
         }
-        counted(wanted, count(self))
+        check_lane_count(wanted, count(self))
     }
 
     pub(in crate::store::memory) fn has_ordered_rows(&self, topic: &Arc<str>) -> bool {
         self.rows.values().any(|row| row.envelope.topic == *topic && row.lane.is_some())
     }
 
-    pub(in crate::store::memory) fn look_at_lanes(&self, topic: &Arc<str>) -> LaneView {
+    pub(in crate::store::memory) fn read_lanes(&self, topic: &Arc<str>) -> LaneView {
         let now = self.clock.now();
         let lanes = self.lanes.lanes.iter().filter(|((of, _), _)| of == topic);
         let nodes = self.lanes.nodes.iter().filter(|((of, _), expires_at)| of == topic && **expires_at > now);
@@ -47,27 +47,27 @@ impl State {
         }
     }
 
-    pub(in crate::store::memory) fn keep_lanes(&mut self, keep: &LaneKeep) -> LaneView {
+    pub(in crate::store::memory) fn balance_lanes(&mut self, spec: &LaneBalanceSpec) -> LaneView {
         let now = self.clock.now();
-        let expires_at = now.plus(keep.lease_duration);
+        let expires_at = now.plus(spec.lease_duration);
         self.lanes.nodes.retain(|_, expires_at| *expires_at > now);
-        if keep.joins {
-            self.lanes.nodes.insert((Arc::clone(&keep.topic), keep.node), expires_at);
+        if spec.joins {
+            self.lanes.nodes.insert((Arc::clone(&spec.topic), spec.node), expires_at);
         } else {
-            self.lanes.nodes.remove(&(Arc::clone(&keep.topic), keep.node));
+            self.lanes.nodes.remove(&(Arc::clone(&spec.topic), spec.node));
         }
-        for write in decide(&self.look_at_lanes(&keep.topic), keep) {
-            let place = (Arc::clone(&keep.topic), write.lane);
+        for write in plan_balance(&self.read_lanes(&spec.topic), spec) {
+            let place = (Arc::clone(&spec.topic), write.lane);
             let Some(lane) = self.lanes.lanes.get_mut(&place) else { continue };
             let is_released = write.change == LaneChange::Release;
             lane.fence = write.fence;
-            lane.owner = (!is_released).then_some(keep.node);
+            lane.owner = (!is_released).then_some(spec.node);
             lane.expires_at = if is_released { now } else { expires_at };
             if write.change == LaneChange::TakeOver {
-                lane.quiet_until = now.plus(keep.quiet_duration);
+                lane.quiet_until = now.plus(spec.quiet_duration);
             }
         }
-        self.look_at_lanes(&keep.topic)
+        self.read_lanes(&spec.topic)
     }
 
     pub(in crate::store::memory) fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Vec<LaneEntry> {
@@ -105,10 +105,10 @@ impl State {
         &mut self,
         topic: &Arc<str>,
         node: NodeId,
-        failed: &[InLane<Failed>],
+        failed: &[WithFence<Failed>],
     ) -> Vec<RowKey> {
-        let owned = failed.iter().filter(|row| self.is_owned(topic, node, row.what.held, row.fence));
-        let owned: Vec<Failed> = owned.map(|row| row.what.clone()).collect();
+        let owned = failed.iter().filter(|row| self.is_owned(topic, node, row.value.held, row.fence));
+        let owned: Vec<Failed> = owned.map(|row| row.value.clone()).collect();
         let noted = self.fail(&owned);
         for row in &noted {
             if let Some(row) = self.row_mut(*row) {
@@ -118,15 +118,15 @@ impl State {
         noted
     }
 
-    pub(in crate::store::memory) fn bury_from_lanes(
+    pub(in crate::store::memory) fn dead_letter_from_lanes(
         &mut self,
         topic: &Arc<str>,
         node: NodeId,
-        dead: &[InLane<Dead>],
+        dead: &[WithFence<NewDeadLetter>],
     ) -> Vec<RowKey> {
-        let owned = dead.iter().filter(|row| self.is_owned(topic, node, row.what.held, row.fence));
-        let owned: Vec<Dead> = owned.map(|row| row.what.clone()).collect();
-        self.dead(&owned)
+        let owned = dead.iter().filter(|row| self.is_owned(topic, node, row.value.held, row.fence));
+        let owned: Vec<NewDeadLetter> = owned.map(|row| row.value.clone()).collect();
+        self.dead_letter(&owned)
     }
 
     fn is_owned(&self, topic: &Arc<str>, node: NodeId, held: Held, fence: i64) -> bool {

@@ -1,34 +1,34 @@
 use std::time::Duration;
 
-use super::{MemoryLetter, MemoryRow, Micros, State};
+use super::{MemoryDeadLetter, MemoryRow, Micros, State};
 use crate::limits::ERRORS_KEPT_MAX;
 use crate::retry::bounded;
-use crate::store::stored::kept_text;
-use crate::store::{Dead, DeadRow, Failed, Held, KeptError, RowKey};
+use crate::store::stored::truncated_text;
+use crate::store::{DeadLetterRow, Failed, Held, NewDeadLetter, RowKey, StoredError};
 
 /// What a settle did.
 #[derive(Debug)]
 pub(in crate::store::memory) struct Settled {
     pub(in crate::store::memory) removed: Vec<RowKey>,
     /// Rows that are there, and locked.
-    pub(in crate::store::memory) passed_over: Vec<RowKey>,
+    pub(in crate::store::memory) skipped: Vec<RowKey>,
 }
 
 impl State {
     pub(in crate::store::memory) fn settle(&mut self, keys: &[RowKey]) -> Settled {
-        let (passed_over, free) = self.locked_and_free(keys);
+        let (skipped, free) = self.partition_locked(keys);
         let removed = free.into_iter().filter_map(|key| self.remove(key)).map(|row| row.key).collect();
-        Settled { removed, passed_over }
+        Settled { removed, skipped }
     }
 
     /// Of the rows that are there, those that somebody has locked and the others.
-    pub(super) fn locked_and_free(&self, keys: &[RowKey]) -> (Vec<RowKey>, Vec<RowKey>) {
+    pub(super) fn partition_locked(&self, keys: &[RowKey]) -> (Vec<RowKey>, Vec<RowKey>) {
         let now = self.clock.now();
         let there = keys.iter().copied().filter(|&key| self.row(key).is_some());
         there.partition(|key| self.row(*key).is_some_and(|row| self.is_locked(row, now)))
     }
 
-    pub(in crate::store::memory) fn settle_dead(&mut self, rows: &[RowKey]) -> usize {
+    pub(in crate::store::memory) fn settle_dead_letters(&mut self, rows: &[RowKey]) -> usize {
         let before = self.dead.len();
         self.dead.retain(|dead| !rows.contains(&dead.row.key));
         before - self.dead.len()
@@ -60,35 +60,42 @@ impl State {
                 row.epoch += 1;
                 row.failures += 1;
                 row.attempts += u32::from(failure.spends_attempt);
-                row.errors.push(KeptError { class: failure.class.to_owned(), error: kept_text(&failure.error) });
+                row.errors.push(StoredError { class: failure.class.to_owned(), error: truncated_text(&failure.error) });
                 row.errors.drain(..row.errors.len().saturating_sub(ERRORS_KEPT_MAX));
             }));
         }
         noted
     }
 
-    pub(in crate::store::memory) fn dead(&mut self, dead: &[Dead]) -> Vec<RowKey> {
+    pub(in crate::store::memory) fn dead_letter(&mut self, dead: &[NewDeadLetter]) -> Vec<RowKey> {
         let mut moved = Vec::new();
-        for given_up in dead {
-            if !self.is_held(given_up.held) {
+        for new_dead_letter in dead {
+            if !self.is_held(new_dead_letter.held) {
                 continue;
             }
-            let Some(row) = self.remove(given_up.held.key) else { continue };
+            let Some(row) = self.remove(new_dead_letter.held.key) else { continue };
             moved.push(row.key);
             if self.dead.iter().any(|dead| dead.row.key.message_id == row.key.message_id) {
                 continue;
             }
-            let dead = DeadRow {
+            let dead = DeadLetterRow {
                 key: row.key,
                 topic: row.envelope.topic.clone(),
                 epoch: row.epoch,
                 attempts: row.attempts,
                 failures: row.failures,
                 errors: row.errors,
-                reason: kept_text(&given_up.reason),
+                reason: truncated_text(&new_dead_letter.reason),
             };
             let MemoryRow { envelope, delayed, lane, poisoned, .. } = row;
-            self.dead.push(MemoryLetter { row: dead, envelope, delayed, lane, poisoned, dead_at: self.clock.now() });
+            self.dead.push(MemoryDeadLetter {
+                row: dead,
+                envelope,
+                delayed,
+                lane,
+                poisoned,
+                dead_at: self.clock.now(),
+            });
         }
         moved
     }

@@ -1,8 +1,8 @@
-use crate::store::text::statements;
+use crate::store::sql::text::statements;
 
 statements! {
     /// Claims, from their beginning to their close.
-    ClaimTexts
+    ClaimSql
 
     // Rows of a group under an epoch. CROSS JOIN keeps SQLite from reading the table first: the group is what is short.
     @held {
@@ -97,7 +97,7 @@ statements! {
     }
 
     /// Holds rows of the claim on, under the next epoch.
-    hold {
+    lease_in_flight {
         postgres: "
             WITH l AS MATERIALIZED (
               SELECT m.id FROM outbox_messages m JOIN unnest($1, $2) AS k(id, message_id) ON m.id = k.id AND m.message_id = k.message_id

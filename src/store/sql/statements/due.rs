@@ -1,24 +1,24 @@
-use crate::store::sql::scans::{SCAN_COUNTS, scan_text};
-use crate::store::text::{Text, statements};
+use crate::store::sql::scans::{SCAN_COUNTS, union_of_scans};
+use crate::store::sql::text::{StatementSql, statements};
 
 statements! {
     /// What is due, and how much there is.
-    DueTexts
+    DueSql
 
     // Bounded on both sides, because what is gone may still be in the index wherever a row was due: below the watermark, and ahead where
     // leases of half a minute or cancelled messages were.
     /// When the earliest row of each topic is due, of a database without the table of pauses.
-    look {
-        postgres: LOOK.replace("{is_paused}", "false");
-        mysql: look(0, "0"), look(1, "0"), look(2, "0"), look(3, "0");
-        sqlite: LOOK_SQLITE.replace("{is_paused}", "0");
+    poll {
+        postgres: POLL.replace("{is_paused}", "false");
+        mysql: poll(0, "0"), poll(1, "0"), poll(2, "0"), poll(3, "0");
+        sqlite: POLL_SQLITE.replace("{is_paused}", "0");
     }
 
     /// The same, and which of them are paused.
-    look_with_pauses {
-        postgres: LOOK.replace("{is_paused}", IS_PAUSED);
-        mysql: look(0, IS_PAUSED_MYSQL), look(1, IS_PAUSED_MYSQL), look(2, IS_PAUSED_MYSQL), look(3, IS_PAUSED_MYSQL);
-        sqlite: LOOK_SQLITE.replace("{is_paused}", IS_PAUSED);
+    poll_with_pauses {
+        postgres: POLL.replace("{is_paused}", IS_PAUSED);
+        mysql: poll(0, IS_PAUSED_MYSQL), poll(1, IS_PAUSED_MYSQL), poll(2, IS_PAUSED_MYSQL), poll(3, IS_PAUSED_MYSQL);
+        sqlite: POLL_SQLITE.replace("{is_paused}", IS_PAUSED);
     }
 
     // The recursions hop from one topic to the next in the index: DISTINCT would read all of it. ORDER BY keeps each count on its index,
@@ -91,9 +91,9 @@ statements! {
     }
 }
 
-impl DueTexts {
-    pub(crate) fn look_text(&self, has_pauses: bool) -> &Text {
-        if has_pauses { &self.look_with_pauses } else { &self.look }
+impl DueSql {
+    pub(crate) fn poll_sql(&self, has_pauses: bool) -> &StatementSql {
+        if has_pauses { &self.poll_with_pauses } else { &self.poll }
     }
 }
 
@@ -102,7 +102,7 @@ const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.to
 const IS_PAUSED_MYSQL: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics WHERE topic = ?)";
 
 // $2 is where each topic begins, or NULL where $3 says how many ms ago.
-const LOOK: &str = "
+const POLL: &str = "
     SELECT t.topic, m.due_at, statement_timestamp(),
       CASE WHEN m.due_at IS NULL OR m.due_at > statement_timestamp() THEN m.due_at ELSE (
         SELECT due_at FROM outbox_messages
@@ -121,7 +121,7 @@ const LOOK: &str = "
 // A SELECT for each topic, because a range whose bounds come from a row beside it is read from its beginning on these servers, over
 // whatever the purge has not removed there. It begins so long after 1970 and so long ago, whichever is later, and ends so long ahead;
 // all in microseconds.
-const LOOK_MYSQL: &str = "
+const POLL_MYSQL: &str = "
     SELECT {scan}, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)), (
       SELECT COALESCE(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', due_at), -9223372036854775807)
       FROM outbox_messages FORCE INDEX (outbox_messages_due)
@@ -137,12 +137,12 @@ const LOOK_MYSQL: &str = "
     ), CAST({is_paused} AS SIGNED)";
 
 /// The text for a number of topics.
-fn look(size: usize, is_paused: &str) -> String {
-    scan_text(&LOOK_MYSQL.replace("{is_paused}", is_paused), SCAN_COUNTS[size])
+fn poll(size: usize, is_paused: &str) -> String {
+    union_of_scans(&POLL_MYSQL.replace("{is_paused}", is_paused), SCAN_COUNTS[size])
 }
 
 // ?1 holds [[topic, begins behind, or so long ago], ..]: one of the two.
-const LOOK_SQLITE: &str = "
+const POLL_SQLITE: &str = "
     SELECT t.topic, (
       SELECT due_at FROM outbox_messages
       WHERE topic = t.topic AND lane = -1 AND due_at >= t.first AND due_at <= {now} + ?2 ORDER BY due_at LIMIT 1

@@ -1,8 +1,8 @@
-use crate::store::text::statements;
+use crate::store::sql::text::statements;
 
 statements! {
     /// Half messages' marks.
-    HalfTexts
+    HalfSql
 
     /// Those of a group that are committed and not void.
     marked {
@@ -31,7 +31,7 @@ statements! {
     }
 
     /// Removes those of a group.
-    forget {
+    remove {
         postgres: "DELETE FROM outbox_half_messages WHERE message_id = ANY($1)";
         mysql: "
             DELETE m FROM {ids}

@@ -1,9 +1,9 @@
 use super::live::{DELETE, LOCK, SETTLE_DEAD, SETTLE_DEAD_SQLITE, SETTLE_SQLITE};
-use crate::store::text::statements;
+use crate::store::sql::text::statements;
 
 statements! {
     /// Settles that keep what was delivered, of a group with the days and whether each row awaits processing.
-    KeptTexts
+    HistorySql
 
     @keep_live {
         mysql: "{keep} STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
@@ -50,13 +50,13 @@ statements! {
         postgres: "id, message_id, topic, lane, key, kind, headers, payload, deliver_at, epoch, attempts, failures, errors, created_at";
     }
 
-    settle_kept {
+    settle_into_history {
         postgres: SETTLE.replace("{locking}", "SKIP LOCKED");
         mysql: LOCK.replace("{locking}", "SKIP LOCKED"), "{keep_live}", DELETE;
         sqlite: "{keep_live}", SETTLE_SQLITE;
     }
 
-    settle_kept_waiting {
+    settle_into_history_waiting {
         postgres: SETTLE.replace("{locking}", "");
         mysql: LOCK.replace("{locking}", ""), "{keep_live}", DELETE;
         sqlite: "{keep_live}", SETTLE_SQLITE;
@@ -72,7 +72,7 @@ statements! {
         sqlite: "{keep_live}";
     }
 
-    settle_dead_kept {
+    settle_dead_letters_into_history {
         postgres: "
             WITH l AS MATERIALIZED (
               SELECT d.message_id, k.days, k.awaits
@@ -100,7 +100,7 @@ statements! {
     // On MySQL only marks that were read: one that was committed since stays, and every reader looks for those, too. On SQLite nobody else
     // can write between the two: what is marked has been read.
     /// Removes the marks that went with a settle, where it is not the settle itself that does.
-    take_marks {
+    remove_applied_marks {
         mysql: "
             DELETE p FROM {ids}
             STRAIGHT_JOIN outbox_processed_marks p FORCE INDEX (PRIMARY) ON p.message_id = UNHEX(k.message_id)

@@ -1,10 +1,10 @@
-use super::live::{BURY, DELETE};
-use crate::store::sql::scans::{SCAN_COUNTS, scan_text};
-use crate::store::text::statements;
+use super::live::{DEAD_LETTER, DELETE};
+use crate::store::sql::scans::{SCAN_COUNTS, union_of_scans};
+use crate::store::sql::text::statements;
 
 statements! {
     /// Rows in lanes.
-    LaneRowTexts
+    LaneRowSql
 
     // The lanes that a node owns now, locked, so that nobody takes them before the write is there; on SQLite the rows of a group that are in
     // them: ?1 holds [[id, epoch, fence, ..], ..] and ?2 the message ids, in the same order; ?3 is the topic and ?4 the lanes' owner.
@@ -84,7 +84,7 @@ statements! {
     }
 
     /// Moves rows to the dead letters: of each behind its epoch and fence why.
-    bury_from_lanes {
+    dead_letter_from_lanes {
         postgres: "
             WITH owned AS MATERIALIZED ({owned}
             ), l AS MATERIALIZED (
@@ -93,11 +93,11 @@ statements! {
               JOIN outbox_messages m ON m.id = k.id AND m.message_id = k.message_id AND m.epoch = k.epoch
               JOIN owned o ON o.lane = m.lane AND o.fence = k.fence
               ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
-            ), {bury}";
-        mysql: SHARE_LANES, LOCK_OWNED, BURY.replace("{reason}", "4"), DELETE;
+            ), {dead_letter}";
+        mysql: SHARE_LANES, LOCK_OWNED, DEAD_LETTER.replace("{reason}", "4"), DELETE;
         // CROSS JOIN keeps SQLite from reading the table first: the group is what is short.
         sqlite: "
-            {bury}, json_extract(k.value, '$[3]')
+            {dead_letter}, json_extract(k.value, '$[3]')
             FROM json_each(?1) k CROSS JOIN outbox_messages m WHERE {owned} ON CONFLICT (message_id) DO NOTHING", "
             DELETE FROM outbox_messages WHERE id IN (
               SELECT m.id FROM json_each(?1) k CROSS JOIN outbox_messages m WHERE {owned}
@@ -107,7 +107,7 @@ statements! {
 
 /// The text for a number of lanes.
 fn entries(one: &str, size: usize) -> String {
-    scan_text(one, SCAN_COUNTS[size])
+    union_of_scans(one, SCAN_COUNTS[size])
 }
 
 // Beside others: MariaDB and SQLite have no LATERAL, with which a statement could limit each of several.
@@ -125,7 +125,7 @@ const SCAN_SQLITE: &str = "
       WHERE topic = ? AND lane = ? AND due_at = 0 AND id > ? ORDER BY id LIMIT ?
     )";
 
-// So that nobody takes a lane before the write is there. It waits for a keeper in the middle of its work and for nobody else: to
+// So that nobody takes a lane before the write is there. It waits for a lane balancer in the middle of its work and for nobody else: to
 // pass over the lanes that somebody has locked would leave a failure unwritten for that.
 const SHARE_LANES: &str = "
     SELECT CAST(lane AS SIGNED), fence FROM outbox_lanes FORCE INDEX (PRIMARY)

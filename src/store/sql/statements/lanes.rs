@@ -1,8 +1,8 @@
-use crate::store::text::statements;
+use crate::store::sql::text::statements;
 
 statements! {
     /// Who owns which lane.
-    LaneTexts
+    LaneSql
 
     count {
         postgres: "SELECT count(*) FROM outbox_lanes WHERE topic = $1";
@@ -31,7 +31,7 @@ statements! {
 
     // One statement for both tables, because an idle relay asks this and little else.
     /// Lanes, and nodes as lane -1.
-    look {
+    read {
         postgres: "
             SELECT l.lane::bigint, l.owner, l.fence, (extract(epoch FROM l.expires_at - clock_timestamp()) * 1000000)::bigint,
               (extract(epoch FROM l.quiet_until - clock_timestamp()) * 1000000)::bigint

@@ -1,8 +1,8 @@
-use crate::store::text::statements;
+use crate::store::sql::text::statements;
 
 statements! {
     /// Live messages, outside of claims.
-    LiveTexts
+    LiveSql
 
     // Rows under an epoch, of a group.
     @held {
@@ -58,7 +58,7 @@ statements! {
     }
 
     // By the id as well, under which a message that was sent again died: that dead letter is of the later copy.
-    settle_dead {
+    settle_dead_letters {
         postgres: "
             WITH l AS MATERIALIZED (
               SELECT d.message_id FROM outbox_dead_letters d
@@ -70,7 +70,7 @@ statements! {
         sqlite: SETTLE_DEAD_SQLITE;
     }
 
-    /// Prolongs the lease of held rows.
+    /// Extends the lease of held rows.
     extend {
         postgres: "
             WITH l AS MATERIALIZED ({held})
@@ -117,17 +117,17 @@ statements! {
     // A message that is dead already, because an operator copied one back, stays as it died: the row goes all the same, and one such row
     // does not fail its group.
     /// Moves held rows to the dead letters: of each behind its epoch why.
-    dead {
+    dead_letter {
         postgres: "
             WITH l AS MATERIALIZED (
               SELECT m.id, k.reason FROM outbox_messages m JOIN unnest($1, $2, $3, $4) AS k(id, message_id, epoch, reason)
                 ON m.id = k.id AND m.message_id = k.message_id AND m.epoch = k.epoch
               ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
-            ), {bury}";
-        mysql: LOCK_HELD, BURY.replace("{reason}", "3"), DELETE;
+            ), {dead_letter}";
+        mysql: LOCK_HELD, DEAD_LETTER.replace("{reason}", "3"), DELETE;
         // WHERE, because without one ON CONFLICT would be read as the ON of the join.
         sqlite: "
-            {bury}, json_extract(k.value, '$[2]')
+            {dead_letter}, json_extract(k.value, '$[2]')
             FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_extract(k.value, '$[0]')
             WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) AND m.epoch = json_extract(k.value, '$[1]')
             ON CONFLICT (message_id) DO NOTHING",
@@ -168,7 +168,7 @@ pub(super) const SETTLE_DEAD: &str = "
       id bigint unsigned PATH '$[0]', message_id char(32) CHARACTER SET ascii PATH '$[1]'
     )) k STRAIGHT_JOIN outbox_dead_letters d FORCE INDEX (PRIMARY) ON d.message_id = UNHEX(k.message_id) AND d.id = k.id";
 
-pub(super) const BURY: &str = "
+pub(super) const DEAD_LETTER: &str = "
     INSERT INTO outbox_dead_letters (id, message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch,
       attempts, failures, errors, created_at, reason)
     SELECT m.id, m.message_id, m.topic, m.lane, m.`key`, m.kind, m.headers, m.payload, m.due_at, m.deliver_at, m.epoch,

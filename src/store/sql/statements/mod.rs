@@ -10,12 +10,12 @@
 //! All: the epoch after the highest is 1, and counts stop at their maximum. Out of range, one row would fail its whole group.
 
 pub(crate) mod claims;
+pub(crate) mod dead_letters;
 pub(crate) mod due;
 pub(crate) mod halves;
 pub(crate) mod kept;
 pub(crate) mod lane_rows;
 pub(crate) mod lanes;
-pub(crate) mod letters;
 pub(crate) mod live;
 pub(crate) mod notices;
 mod parts;
@@ -24,44 +24,44 @@ pub(crate) mod retention;
 pub(crate) mod sent;
 pub(crate) mod waiting;
 
+use super::text::{SqlRenderer, Syntax};
 use crate::naming::TableNames;
-use crate::store::text::{Words, Writer};
 
 /// The statements, under the names of one outbox.
 #[derive(Debug)]
-pub(crate) struct Texts {
-    pub(crate) claims: claims::ClaimTexts,
-    pub(crate) due: due::DueTexts,
-    pub(crate) halves: halves::HalfTexts,
-    pub(crate) kept: kept::KeptTexts,
-    pub(crate) lane_rows: lane_rows::LaneRowTexts,
-    pub(crate) lanes: lanes::LaneTexts,
-    pub(crate) letters: letters::LetterTexts,
-    pub(crate) live: live::LiveTexts,
-    pub(crate) notices: notices::NoticeTexts,
-    pub(crate) pauses: pauses::PauseTexts,
-    pub(crate) retention: retention::RetentionTexts,
-    pub(crate) sent: sent::SentTexts,
-    pub(crate) waiting: waiting::WaitingTexts,
+pub(crate) struct Sql {
+    pub(crate) claims: claims::ClaimSql,
+    pub(crate) due: due::DueSql,
+    pub(crate) halves: halves::HalfSql,
+    pub(crate) history: kept::HistorySql,
+    pub(crate) lane_rows: lane_rows::LaneRowSql,
+    pub(crate) lanes: lanes::LaneSql,
+    pub(crate) dead_letters: dead_letters::DeadLetterSql,
+    pub(crate) live: live::LiveSql,
+    pub(crate) notices: notices::NoticeSql,
+    pub(crate) pauses: pauses::PauseSql,
+    pub(crate) retention: retention::RetentionSql,
+    pub(crate) sent: sent::SentSql,
+    pub(crate) waiting: waiting::WaitingSql,
 }
 
-impl Texts {
-    pub(crate) fn new(words: &'static Words, names: &TableNames) -> Self {
-        let writer = Writer { words, names, parts: parts::of(words.database) };
+impl Sql {
+    pub(crate) fn new(syntax: &'static Syntax, names: &TableNames) -> Self {
+        let renderer = SqlRenderer { syntax, names, fragments: parts::of(syntax.database) };
         Self {
-            claims: claims::ClaimTexts::new(&writer),
-            due: due::DueTexts::new(&writer),
-            halves: halves::HalfTexts::new(&writer),
-            kept: kept::KeptTexts::new(&writer),
-            lane_rows: lane_rows::LaneRowTexts::new(&writer),
-            lanes: lanes::LaneTexts::new(&writer),
-            letters: letters::LetterTexts::new(&writer),
-            live: live::LiveTexts::new(&writer),
-            notices: notices::NoticeTexts::new(&writer),
-            pauses: pauses::PauseTexts::new(&writer),
-            retention: retention::RetentionTexts::new(&writer),
-            sent: sent::SentTexts::new(&writer),
-            waiting: waiting::WaitingTexts::new(&writer),
+            claims: claims::ClaimSql::new(&renderer),
+            due: due::DueSql::new(&renderer),
+            halves: halves::HalfSql::new(&renderer),
+            history: kept::HistorySql::new(&renderer),
+            lane_rows: lane_rows::LaneRowSql::new(&renderer),
+            lanes: lanes::LaneSql::new(&renderer),
+            dead_letters: dead_letters::DeadLetterSql::new(&renderer),
+            live: live::LiveSql::new(&renderer),
+            notices: notices::NoticeSql::new(&renderer),
+            pauses: pauses::PauseSql::new(&renderer),
+            retention: retention::RetentionSql::new(&renderer),
+            sent: sent::SentSql::new(&renderer),
+            waiting: waiting::WaitingSql::new(&renderer),
         }
     }
 }

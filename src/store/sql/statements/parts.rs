@@ -1,18 +1,18 @@
 //! Parts that statements of several pages use.
 
-macro_rules! parts {
-    ($($part:ident { $($of:ident: $sql:expr;)+ })+) => {
+macro_rules! fragments {
+    ($($fragment:ident { $($of:ident: $sql:expr;)+ })+) => {
         /// The parts of a database: a name in braces, and what it stands for.
         pub(super) fn of(database: &str) -> Vec<(&'static str, &'static str)> {
             vec![$((
-                concat!("{", stringify!($part), "}"),
+                concat!("{", stringify!($fragment), "}"),
                 match database { $(stringify!($of) => $sql,)+ _ => "" },
             ),)+]
         }
     };
 }
 
-parts! {
+fragments! {
     // Whether a row's last failure was a refusal. Errors of an earlier life as a dead letter do not count, and such as are no JSON any
     // more fail no claim. On MySQL not by `$[last]`, which MariaDB knows from 10.9 on; never below 0, which is no path.
     is_suspect {
@@ -24,7 +24,7 @@ parts! {
     }
 
     // Moves rows to the dead letters. PostgreSQL: those that `l` has locked, with their reasons. SQLite: those of a join, whose reason follows.
-    bury {
+    dead_letter {
         postgres: "gone AS (
               DELETE FROM outbox_messages m USING l WHERE m.id = l.id
               RETURNING m.id, m.message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, attempts, failures,
@@ -81,7 +81,7 @@ parts! {
     }
 
     // Messages that come back, and to which lanes.
-    back {
+    requeues {
         mysql: "JSON_TABLE(?1, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]', lane int PATH '$[1]')) k";
     }
 

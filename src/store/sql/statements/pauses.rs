@@ -1,8 +1,8 @@
-use crate::store::text::statements;
+use crate::store::sql::text::statements;
 
 statements! {
     /// Paused topics.
-    PauseTexts
+    PauseSql
 
     pause {
         postgres: "INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING";

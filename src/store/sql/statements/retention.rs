@@ -1,11 +1,11 @@
-use super::letters::REMOVE;
-use crate::store::text::statements;
+use super::dead_letters::REMOVE;
+use crate::store::sql::text::statements;
 
 statements! {
     /// What goes when its time is over. MySQL's look for it and lock it first.
-    RetentionTexts
+    RetentionSql
 
-    @old_marks {
+    @old_processed_marks {
         sqlite: "SELECT message_id FROM outbox_processed_marks WHERE marked_at < {now} - ?1 ORDER BY marked_at LIMIT ?2";
     }
 
@@ -24,7 +24,7 @@ statements! {
     }
 
     /// The oldest partition whose day is over: $2 is what the names of day partitions begin with.
-    fallen_day {
+    expired_day {
         postgres: "
             SELECT right(c.relname, 8), greatest(c.reltuples, 0)::bigint
             FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -36,7 +36,7 @@ statements! {
     // The length of a payload stands in front of it, so that none is read: it is asked for where the row is, because a subquery hands its
     // columns up whole.
     /// Of the first ?1 rows to be removed, how many begin within ?2 bytes: the first whatever its size.
-    fallen {
+    expired {
         sqlite: "
             SELECT count(*), count(*) FILTER (WHERE coalesce(bytes_before, 0) < ?2)
             FROM (
@@ -67,7 +67,7 @@ statements! {
             )";
     }
 
-    prune_dead {
+    prune_dead_letters {
         postgres: "
             WITH l AS MATERIALIZED (
               SELECT message_id FROM outbox_dead_letters
@@ -86,7 +86,7 @@ statements! {
     }
 
     /// Writes marks to their messages and removes them.
-    fold_marks {
+    apply_processed_marks {
         // By an array, of which the planner expects few: joined with as many as LIMIT allows it reads the whole history.
         postgres: "
             WITH l AS MATERIALIZED (
@@ -109,8 +109,8 @@ statements! {
         sqlite: "
             UPDATE outbox_history SET processed_at = (
               SELECT p.marked_at FROM outbox_processed_marks p WHERE p.message_id = outbox_history.message_id
-            ) WHERE processed_at IS NULL AND message_id IN ({old_marks})", "
-            DELETE FROM outbox_processed_marks WHERE message_id IN ({old_marks}) AND NOT EXISTS (
+            ) WHERE processed_at IS NULL AND message_id IN ({old_processed_marks})", "
+            DELETE FROM outbox_processed_marks WHERE message_id IN ({old_processed_marks}) AND NOT EXISTS (
               SELECT 1 FROM outbox_history h WHERE h.message_id = outbox_processed_marks.message_id AND h.processed_at IS NULL
             )";
     }

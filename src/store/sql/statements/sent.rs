@@ -1,8 +1,8 @@
-use crate::store::text::statements;
+use crate::store::sql::text::statements;
 
 statements! {
     /// Sent messages, as people look after them.
-    SentTexts
+    SentSql
 
     @sent {
         postgres: "
@@ -22,7 +22,7 @@ statements! {
             FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
     }
 
-    @sent_mark {
+    @sent_cursor {
         postgres: "
             SELECT h.message_id, h.sent_at
             FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
@@ -78,10 +78,10 @@ statements! {
         sqlite: "{sent} {late}";
     }
 
-    unprocessed_marks {
-        postgres: "{sent_mark} {late}";
-        mysql: "{sent_mark} {late}";
-        sqlite: "{sent_mark} {late}";
+    unprocessed_cursors {
+        postgres: "{sent_cursor} {late}";
+        mysql: "{sent_cursor} {late}";
+        sqlite: "{sent_cursor} {late}";
     }
 
     count {
@@ -163,7 +163,7 @@ statements! {
 
     // Under a new id in a lane or not: the settle of the copy before may still come, and would take this one for its own.
     /// Moves messages that are not marked back to the live ones.
-    again {
+    resend {
         postgres: "
             WITH l AS MATERIALIZED (
               SELECT h.message_id, h.falls_on FROM outbox_history h
@@ -189,7 +189,7 @@ statements! {
               (message_id, topic, lane, `key`, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
             SELECT h.message_id, h.topic, k.lane, h.`key`, h.kind, h.headers, h.payload, IF(k.lane >= 0, {epoch}, UTC_TIMESTAMP(6)),
               h.deliver_at, h.epoch % 2147483647 + 1, h.errors, h.created_at
-            FROM {back} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) ORDER BY h.id",
+            FROM {requeues} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id) ORDER BY h.id",
             "DELETE h FROM {ids} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id)";
         // ?1 holds the message ids and ?2 the lanes, in the same order.
         sqlite: "

@@ -1,4 +1,4 @@
-use crate::store::text::statements;
+use crate::store::sql::text::statements;
 
 const LOCK: &str = " FOR UPDATE SKIP LOCKED";
 
@@ -16,7 +16,7 @@ const WAITING: &str = "
 // for it where they could not, and SQLite's write and look.
 statements! {
     /// What is done to single messages that wait.
-    WaitingTexts
+    WaitingSql
 
     /// Removes a delayed message that no claim has taken yet.
     cancel {

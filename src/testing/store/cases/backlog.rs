@@ -25,7 +25,7 @@ pub async fn backlog_counts_each_topic(under_test: &dyn StoreUnderTest) {
     insert(under_test, leased(LEASE)).await;
     insert(under_test, InsertOptions::default().deliver_after(LEASE * 2)).await;
     under_test.insert(&message("payments"), leased(LEASE)).await;
-    under_test.pass(Duration::from_secs(5)).await;
+    under_test.advance(Duration::from_secs(5)).await;
     let topics = backlog(under_test, ALL).await;
     assert_eq!(counts(&topics), [(TOPIC, 5, 3, 0), ("payments", 1, 0, 0)]);
     assert!(topics[0].overdue_by >= Duration::from_secs(5) && topics[0].overdue_by < LEASE, "{topics:?}");
@@ -33,23 +33,23 @@ pub async fn backlog_counts_each_topic(under_test: &dyn StoreUnderTest) {
 }
 
 /// A row that somebody holds is live, and not due where the hold is a lease.
-pub async fn backlog_counts_what_is_held(under_test: &dyn StoreUnderTest) {
+pub async fn backlog_counts_held_rows(under_test: &dyn StoreUnderTest) {
     insert_held(under_test, 2).await;
     assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 2, 0, 0)]);
     let key = insert_due(under_test, 1).await[0];
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(keys(&claim.rows), [key]);
     assert_eq!(backlog(under_test, ALL).await[0].live, 3, "a claim hides no row");
-    claim.batch.close(&[key], &[]).await.expect("close");
+    claim.handle.close(&[key], &[]).await.expect("close");
     assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 2, 0, 0)]);
 }
 
 /// Dead letters are counted for themselves, also where no row of their topic is left, and wherever its name stands
 /// among the others.
-pub async fn backlog_tells_topics_with_dead_letters_only(under_test: &dyn StoreUnderTest) {
+pub async fn backlog_reports_topics_with_dead_letters_only(under_test: &dyn StoreUnderTest) {
     for topic in ["a-first", TOPIC, "payments", "z-last"] {
         let key = under_test.insert(&message(topic), leased(LEASE)).await;
-        under_test.store().dead(&[dead(Held { key, epoch: 0 })]).await.expect("dead");
+        under_test.store().dead_letter(&[dead(Held { key, epoch: 0 })]).await.expect("dead_letter");
     }
     insert_due(under_test, 1).await;
     let expected = [("a-first", 0, 0, 1), (TOPIC, 1, 1, 1), ("payments", 0, 0, 1), ("z-last", 0, 0, 1)];
@@ -63,10 +63,10 @@ pub async fn backlog_stops_at_count_max(under_test: &dyn StoreUnderTest) {
             under_test.insert(&message(topic), DUE).await;
             under_test.insert(&message(topic), leased(LEASE)).await;
             let key = under_test.insert(&message(topic), leased(LEASE)).await;
-            under_test.store().dead(&[dead(Held { key, epoch: 0 })]).await.expect("dead");
+            under_test.store().dead_letter(&[dead(Held { key, epoch: 0 })]).await.expect("dead_letter");
         }
     }
-    under_test.pass(Duration::from_secs(5)).await;
+    under_test.advance(Duration::from_secs(5)).await;
     for (count_max, [live, due, dead]) in [(3, [3, 3, 3]), (6, [6, 4, 4]), (8, [8, 4, 4])] {
         let topics = backlog(under_test, count_max).await;
         assert_eq!(counts(&topics), [(TOPIC, live, due, dead), ("payments", live, due, dead)], "at most {count_max}");

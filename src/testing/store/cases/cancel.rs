@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::message::MessageId;
-use crate::store::{Cancellation, InsertOptions, RowKey};
+use crate::store::{CancelOutcome, InsertOptions, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -12,49 +12,53 @@ async fn insert_delayed(under_test: &dyn StoreUnderTest) -> RowKey {
 }
 
 /// `None` where the store has no such operations.
-async fn cancel(under_test: &dyn StoreUnderTest, message: MessageId) -> Option<Cancellation> {
+async fn cancel(under_test: &dyn StoreUnderTest, message: MessageId) -> Option<CancelOutcome> {
     let admin = under_test.store().admin()?;
     Some(admin.cancel(message).await.expect("cancel"))
 }
 
-fn cancelled() -> Cancellation {
-    Cancellation::Cancelled { topic: TOPIC.into() }
+fn cancelled() -> CancelOutcome {
+    CancelOutcome::Cancelled { topic: TOPIC.into() }
 }
 
 /// A delayed message is taken back by its id, and no other with it; also one that nobody could send in time.
-pub async fn cancel_takes_a_delayed_row_back(under_test: &dyn StoreUnderTest) {
+pub async fn cancel_removes_a_delayed_row(under_test: &dyn StoreUnderTest) {
     let (gone, kept) = (insert_delayed(under_test).await, insert_delayed(under_test).await);
-    let Some(cancellation) = cancel(under_test, gone.message_id).await else { return };
-    assert_eq!(cancellation, cancelled());
+    let Some(outcome) = cancel(under_test, gone.message_id).await else { return };
+    assert_eq!(outcome, cancelled());
     assert_eq!(live_keys(under_test).await, [kept]);
-    assert_eq!(cancel(under_test, gone.message_id).await, Some(Cancellation::NotThere));
-    under_test.pass(HOUR + LEASE).await;
+    assert_eq!(cancel(under_test, gone.message_id).await, Some(CancelOutcome::NotFound));
+    under_test.advance(HOUR + LEASE).await;
     assert_eq!(cancel(under_test, kept.message_id).await, Some(cancelled()));
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, []);
 }
 
 /// Messages that were not delayed are sent whatever happens, and are not touched.
-pub async fn cancel_knows_only_delayed_rows(under_test: &dyn StoreUnderTest) {
+pub async fn cancel_finds_only_delayed_rows(under_test: &dyn StoreUnderTest) {
     let plain = insert(under_test, leased(LEASE)).await;
     for message in [plain.message_id, MessageId::new()] {
-        let Some(cancellation) = cancel(under_test, message).await else { return };
-        assert_eq!(cancellation, Cancellation::NotThere);
+        let Some(outcome) = cancel(under_test, message).await else { return };
+        assert_eq!(outcome, CancelOutcome::NotFound);
     }
     assert_eq!(live_keys(under_test).await, [plain]);
 }
 
 /// Of a claim and a cancel one wins: what a claim has is not taken from it, neither while it is open nor while it is held
 /// or has failed.
-pub async fn cancel_leaves_what_a_claim_has(under_test: &dyn StoreUnderTest) {
+pub async fn cancel_leaves_claimed_rows(under_test: &dyn StoreUnderTest) {
     let key = insert_delayed(under_test).await;
-    under_test.pass(HOUR).await;
+    under_test.advance(HOUR).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(keys(&claim.rows), [key]);
-    let Some(cancellation) = cancel(under_test, key.message_id).await else { return };
-    assert_eq!(cancellation, Cancellation::Taken, "the claim is open");
-    let closed = claim.batch.close(&[], &[key]).await.expect("close");
-    assert_eq!(cancel(under_test, key.message_id).await, Some(Cancellation::Taken), "the row is held");
+    let Some(outcome) = cancel(under_test, key.message_id).await else { return };
+    assert_eq!(outcome, CancelOutcome::AlreadyClaimed, "the claim is open");
+    let closed = claim.handle.close(&[], &[key]).await.expect("close");
+    assert_eq!(cancel(under_test, key.message_id).await, Some(CancelOutcome::AlreadyClaimed), "the row is held");
     under_test.store().fail(&[failed(closed.held[0], "timed out")]).await.expect("fail");
-    assert_eq!(cancel(under_test, key.message_id).await, Some(Cancellation::Taken), "it may have been stored");
+    assert_eq!(
+        cancel(under_test, key.message_id).await,
+        Some(CancelOutcome::AlreadyClaimed),
+        "it may have been stored"
+    );
     assert_eq!(live_keys(under_test).await, [key]);
 }

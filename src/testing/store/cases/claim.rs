@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::store::{ClaimSpec, InsertOptions, Term};
+use crate::store::{ClaimMode, ClaimSpec, InsertOptions};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -11,7 +11,7 @@ pub async fn claim_takes_the_oldest_first(under_test: &dyn StoreUnderTest) {
     let third = insert(under_test, leased(Duration::from_secs(3))).await;
     let first = insert(under_test, leased(Duration::from_secs(1))).await;
     let second = insert(under_test, leased(Duration::from_secs(2))).await;
-    under_test.pass(Duration::from_secs(4)).await;
+    under_test.advance(Duration::from_secs(4)).await;
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [first, second, third]);
     let oldest = claim_and_close(under_test, &ClaimSpec { rows_max: 1, ..spec(TOPIC) }).await;
     assert_eq!(oldest.len(), 1);
@@ -22,14 +22,14 @@ pub async fn claim_takes_at_most_rows_max(under_test: &dyn StoreUnderTest) {
     let third = insert(under_test, leased(Duration::from_secs(3))).await;
     let first = insert(under_test, leased(Duration::from_secs(1))).await;
     let second = insert(under_test, leased(Duration::from_secs(2))).await;
-    under_test.pass(Duration::from_secs(4)).await;
+    under_test.advance(Duration::from_secs(4)).await;
     let two = claim(under_test, &ClaimSpec { rows_max: 2, ..spec(TOPIC) }).await;
     assert_eq!(keys(&two.rows), [first, second]);
     assert!(!two.found_all, "there may be more");
     let rest = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(keys(&rest.rows), [third], "what one claim left is free for the next");
-    rest.batch.close(&[], &[]).await.expect("close");
-    two.batch.close(&[], &[]).await.expect("close");
+    rest.handle.close(&[], &[]).await.expect("close");
+    two.handle.close(&[], &[]).await.expect("close");
 }
 
 /// A claim stays within its bytes of payload; rows it left out for them are free.
@@ -45,7 +45,7 @@ pub async fn claim_takes_at_most_bytes_max(under_test: &dyn StoreUnderTest) {
     assert_eq!(claim.rows.len(), 2);
     assert!(!claim.found_all, "there may be more");
     let taken = keys(&claim.rows);
-    claim.batch.close(&taken, &[]).await.expect("close");
+    claim.handle.close(&taken, &[]).await.expect("close");
     let rest = claim_and_close(under_test, &ClaimSpec { bytes_max: 2_500, ..spec(TOPIC) }).await;
     assert_eq!(sorted(taken.into_iter().chain(rest)), inserted);
 }
@@ -55,13 +55,13 @@ pub async fn claim_takes_one_row_above_bytes_max(under_test: &dyn StoreUnderTest
     let mut large = message(TOPIC);
     large.payload = Some(vec![b'x'; 1_000]);
     let first = under_test.insert(&large, DUE).await;
-    under_test.pass(Duration::from_secs(1)).await;
+    under_test.advance(Duration::from_secs(1)).await;
     insert(under_test, DUE).await;
     assert_eq!(claim_and_close(under_test, &ClaimSpec { bytes_max: 10, ..spec(TOPIC) }).await, [first]);
 }
 
 /// Until its `due_at` a row belongs to whoever set it: a claim neither takes nor writes it.
-pub async fn claim_leaves_what_is_not_due(under_test: &dyn StoreUnderTest) {
+pub async fn claim_leaves_rows_that_are_not_due(under_test: &dyn StoreUnderTest) {
     insert(under_test, leased(LEASE)).await;
     insert(under_test, InsertOptions::default().deliver_after(LEASE)).await;
     let before = under_test.live_rows().await;
@@ -73,7 +73,7 @@ pub async fn claim_leaves_what_is_not_due(under_test: &dyn StoreUnderTest) {
 /// A delayed row is anybody's from its time on, and says when that was.
 pub async fn claim_takes_a_delayed_row_in_time(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, leased(LEASE * 10).deliver_after(LEASE)).await;
-    under_test.pass(LEASE).await;
+    under_test.advance(LEASE).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(keys(&claim.rows), [key]);
     for envelope in claim.rows.into_iter().map(|row| decoded(row).envelope) {
@@ -84,7 +84,7 @@ pub async fn claim_takes_a_delayed_row_in_time(under_test: &dyn StoreUnderTest) 
             "{envelope:?} {waited:?}"
         );
     }
-    claim.batch.close(&[key], &[]).await.expect("close");
+    claim.handle.close(&[key], &[]).await.expect("close");
 }
 
 /// A claim is of one topic.
@@ -105,13 +105,13 @@ pub async fn claims_share_no_row(under_test: &dyn StoreUnderTest) {
     assert_eq!(sorted([keys(&first.rows), keys(&second.rows)].concat()), inserted);
     assert!(third.rows.is_empty(), "all were taken");
     for claim in [first, second, third] {
-        claim.batch.close(&keys(&claim.rows), &[]).await.expect("close");
+        claim.handle.close(&keys(&claim.rows), &[]).await.expect("close");
     }
     assert!(under_test.live_rows().await.is_empty());
 }
 
 /// A claim passes over what others hold locked, and what is not committed.
-pub async fn claim_passes_over_locked_rows(under_test: &dyn StoreUnderTest) {
+pub async fn claim_skips_locked_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
     let Some(lock) = under_test.lock(inserted[0]).await else { return };
     let (_, uncommitted) = under_test.insert_uncommitted(&message(TOPIC)).await;
@@ -123,21 +123,21 @@ pub async fn claim_passes_over_locked_rows(under_test: &dyn StoreUnderTest) {
 
 /// A claim holds its rows as it says: locked ones are not written, leased ones are due after the lease and already
 /// under the epoch with which they were read.
-pub async fn claim_holds_as_it_says(under_test: &dyn StoreUnderTest) {
+pub async fn claim_holds_rows_by_its_mode(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let before = live_row(under_test, key).await;
-    let (wrote, claim) = Wrote::during(under_test, claim(under_test, &spec(TOPIC))).await;
+    let (window, claim) = WriteWindow::of(under_test, claim(under_test, &spec(TOPIC))).await;
     let row = live_row(under_test, key).await;
-    match claim.term {
-        Term::Locked => assert_eq!(row, before),
-        Term::Leased => {
+    match claim.mode {
+        ClaimMode::Locked => assert_eq!(row, before),
+        ClaimMode::Leased => {
             assert_eq!(row.epoch, before.epoch + 1);
-            wrote.assert_due_after(&row, LEASE);
+            window.assert_due_after(&row, LEASE);
         }
     }
     let loaded = claim.rows.into_iter().map(decoded).next().expect("the row");
     assert_eq!((loaded.epoch, loaded.failures, loaded.envelope.attempt), (row.epoch, 0, 1));
-    claim.batch.close(&[], &[]).await.expect("close");
+    claim.handle.close(&[], &[]).await.expect("close");
 }
 
 /// While a claim is open, the application's transactions go on.
@@ -145,26 +145,26 @@ pub async fn open_claim_blocks_no_insert(under_test: &dyn StoreUnderTest) {
     let first = insert(under_test, DUE).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
     let second = insert(under_test, DUE).await;
-    claim.batch.close(&[first], &[]).await.expect("close");
+    claim.handle.close(&[first], &[]).await.expect("close");
     assert_eq!(live_keys(under_test).await, [second]);
 }
 
 /// A claim that is dropped gives its rows back: soon where they were locked, at the end of the lease otherwise.
-pub async fn dropped_claim_gives_its_rows_back(under_test: &dyn StoreUnderTest) {
+pub async fn dropped_claim_releases_its_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
     // Longer than the suite waits, so that it is the drop that gives them back.
-    let term_duration = Duration::from_secs(120);
-    let dropped = claim(under_test, &ClaimSpec { term_duration, ..spec(TOPIC) }).await;
-    let term = dropped.term;
+    let lock_duration = Duration::from_secs(120);
+    let dropped = claim(under_test, &ClaimSpec { lock_duration, ..spec(TOPIC) }).await;
+    let mode = dropped.mode;
     drop(dropped);
-    if term == Term::Leased {
-        under_test.pass(LEASE + Duration::from_millis(1)).await;
+    if mode == ClaimMode::Leased {
+        under_test.advance(LEASE + Duration::from_millis(1)).await;
     }
     let mut back = Vec::new();
     eventually("every row of the dropped claim", async || {
         let claimed = claim(under_test, &spec(TOPIC)).await;
         back.extend(keys(&claimed.rows));
-        claimed.batch.close(&keys(&claimed.rows), &[]).await.expect("close");
+        claimed.handle.close(&keys(&claimed.rows), &[]).await.expect("close");
         (back.len() == inserted.len()).then_some(())
     })
     .await;
@@ -172,22 +172,22 @@ pub async fn dropped_claim_gives_its_rows_back(under_test: &dyn StoreUnderTest) 
 }
 
 /// The database ends a claim whose process stands still: others get its rows, and it can close nothing any more.
-pub async fn forgotten_claim_ends_by_itself(under_test: &dyn StoreUnderTest) {
+pub async fn stalled_claim_is_ended_by_the_database(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
-    let term_duration = Duration::from_millis(50);
-    let forgotten = claim(under_test, &ClaimSpec { term_duration, ..spec(TOPIC) }).await;
+    let lock_duration = Duration::from_millis(50);
+    let forgotten = claim(under_test, &ClaimSpec { lock_duration, ..spec(TOPIC) }).await;
     assert_eq!(keys(&forgotten.rows), [key]);
-    if forgotten.term == Term::Leased {
-        under_test.pass(LEASE + Duration::from_millis(1)).await;
+    if forgotten.mode == ClaimMode::Leased {
+        under_test.advance(LEASE + Duration::from_millis(1)).await;
     }
     let next = eventually("the row of the forgotten claim", async || {
         let next = claim(under_test, &spec(TOPIC)).await;
         (!next.rows.is_empty()).then_some(next)
     })
     .await;
-    let closed = forgotten.batch.close(&[], &[key]).await;
+    let closed = forgotten.handle.close(&[], &[key]).await;
     assert!(closed.is_err() || closed.is_ok_and(|closed| closed.held.is_empty()), "two claims hold one row");
-    let closed = next.batch.close(&[], &[key]).await.expect("close");
+    let closed = next.handle.close(&[], &[key]).await.expect("close");
     assert_eq!(closed.held.len(), 1, "the second claim is undisturbed");
 }
 
@@ -200,7 +200,7 @@ pub async fn concurrent_claims_share_no_row(under_test: &dyn StoreUnderTest) {
     assert_eq!(sorted(claimed), inserted);
     let closed = join_all(claims.into_iter().map(|claim| async move {
         let claimed = keys(&claim.rows);
-        claim.batch.close(&claimed, &[]).await.expect("close").settled
+        claim.handle.close(&claimed, &[]).await.expect("close").settled
     }))
     .await;
     assert_eq!(sorted(closed.concat()), inserted);

@@ -1,65 +1,65 @@
 use std::time::Duration;
 
-use crate::store::{ClaimSpec, Closed, Term};
+use crate::store::{ClaimMode, ClaimSpec, Closed};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
 /// Closing removes what was delivered, and says so.
-pub async fn close_removes_what_was_delivered(under_test: &dyn StoreUnderTest) {
+pub async fn close_removes_delivered_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
-    let closed = claim.batch.close(&inserted[..2], &[]).await.expect("close");
+    let closed = claim.handle.close(&inserted[..2], &[]).await.expect("close");
     assert_eq!(sorted(closed.settled), inserted[..2]);
     assert_eq!(live_keys(under_test).await, inserted[2..]);
-    assert!(under_test.dead_rows().await.is_empty());
+    assert!(under_test.dead_letter_rows().await.is_empty());
 }
 
 /// What is still in flight becomes leased from the close on, under the next epoch.
-pub async fn close_leases_what_is_held(under_test: &dyn StoreUnderTest) {
+pub async fn close_leases_held_rows(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
     let read = claim.rows.into_iter().map(decoded).next().expect("the row");
-    let (wrote, closed) = Wrote::during(under_test, claim.batch.close(&[], &[key])).await;
+    let (window, closed) = WriteWindow::of(under_test, claim.handle.close(&[], &[key])).await;
     let closed = closed.expect("close");
     assert_eq!(closed.settled, []);
     assert_eq!(closed.held.iter().map(|held| (held.key, held.epoch)).collect::<Vec<_>>(), [(key, read.epoch + 1)]);
     let row = live_row(under_test, key).await;
     assert_eq!((row.epoch, row.attempts, row.failures), (read.epoch + 1, 0, 0));
-    wrote.assert_due_after(&row, LEASE);
+    window.assert_due_after(&row, LEASE);
     assert!(claim_and_close(under_test, &spec(TOPIC)).await.is_empty(), "a held row was claimed");
 }
 
 /// What was not used is due at once: unwritten where it was locked, under the next epoch where it was leased.
-pub async fn close_gives_the_rest_back(under_test: &dyn StoreUnderTest) {
+pub async fn close_releases_unused_rows(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let before = live_row(under_test, key).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
-    let (term, read) = (claim.term, claim.rows.into_iter().map(decoded).next().expect("the row"));
-    let (wrote, closed) = Wrote::during(under_test, claim.batch.close(&[], &[])).await;
+    let (mode, read) = (claim.mode, claim.rows.into_iter().map(decoded).next().expect("the row"));
+    let (window, closed) = WriteWindow::of(under_test, claim.handle.close(&[], &[])).await;
     assert_eq!(closed.expect("close"), Closed::default());
     let row = live_row(under_test, key).await;
-    match term {
-        Term::Locked => assert_eq!(row, before),
-        Term::Leased => {
+    match mode {
+        ClaimMode::Locked => assert_eq!(row, before),
+        ClaimMode::Leased => {
             assert_eq!((row.epoch, row.attempts, row.failures), (read.epoch + 1, 0, 0));
-            wrote.assert_due_after(&row, Duration::ZERO);
+            window.assert_due_after(&row, Duration::ZERO);
         }
     }
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [key]);
 }
 
 /// What the claim no longer holds, because its lease was over and somebody else took the row, is not its to give back.
-pub async fn close_gives_back_no_row_of_another_holder(under_test: &dyn StoreUnderTest) {
+pub async fn close_releases_no_row_of_another_holder(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let late = claim(under_test, &ClaimSpec { lease_duration: Duration::ZERO, ..spec(TOPIC) }).await;
     let next = claim(under_test, &spec(TOPIC)).await;
-    if late.term == Term::Locked {
+    if late.mode == ClaimMode::Locked {
         assert!(next.rows.is_empty(), "a lock lasts as long as its claim");
         return;
     }
     assert_eq!(keys(&next.rows), [key]);
     let before = live_row(under_test, key).await;
-    late.batch.close(&[], &[]).await.expect("close");
+    late.handle.close(&[], &[]).await.expect("close");
     assert_eq!(live_row(under_test, key).await, before);
 }
 
@@ -68,7 +68,7 @@ pub async fn close_treats_each_row_by_itself(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 6).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
     let (delivered, held, unused) = (&inserted[..2], &inserted[2..4], &inserted[4..]);
-    let closed = claim.batch.close(delivered, held).await.expect("close");
+    let closed = claim.handle.close(delivered, held).await.expect("close");
     assert_eq!(sorted(closed.settled), delivered);
     assert_eq!(sorted(closed.held.into_iter().map(|held| held.key)), held);
     assert_eq!(live_keys(under_test).await, inserted[2..]);
@@ -79,5 +79,5 @@ pub async fn close_treats_each_row_by_itself(under_test: &dyn StoreUnderTest) {
 pub async fn close_without_rows_does_nothing(under_test: &dyn StoreUnderTest) {
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert!(claim.rows.is_empty());
-    assert_eq!(claim.batch.close(&[], &[]).await.expect("close"), Closed::default());
+    assert_eq!(claim.handle.close(&[], &[]).await.expect("close"), Closed::default());
 }

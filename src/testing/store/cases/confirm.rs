@@ -5,7 +5,7 @@ use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
 /// Confirm finds the rows that are there, and passes over the others without an error.
-pub async fn confirm_finds_what_is_committed(under_test: &dyn StoreUnderTest) {
+pub async fn confirm_finds_committed_rows(under_test: &dyn StoreUnderTest) {
     let first = insert(under_test, leased(LEASE)).await;
     let second = insert(under_test, leased(LEASE)).await;
     let gone = insert(under_test, leased(LEASE)).await;
@@ -32,14 +32,14 @@ pub async fn confirm_sees_no_open_transaction(under_test: &dyn StoreUnderTest) {
 }
 
 /// A row that a claim held on belongs to that claim's process, also once its lease is over.
-pub async fn confirm_passes_over_a_claimed_row(under_test: &dyn StoreUnderTest) {
+pub async fn confirm_skips_a_claimed_row(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     let confirmed = under_test.store().confirm(&[row_ref(held.key)]).await.expect("confirm");
     assert!(confirmed.is_empty(), "a row of epoch {} was confirmed", held.epoch);
 }
 
 /// A failed row waits for its time: a late ref must not send it early, and spend its attempts twice.
-pub async fn confirm_passes_over_a_failed_row(under_test: &dyn StoreUnderTest) {
+pub async fn confirm_skips_a_failed_row(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, leased(LEASE)).await;
     let born = crate::store::Held { key, epoch: 0 };
     assert_eq!(under_test.store().fail(&[failed(born, "timed out")]).await.expect("fail"), [key]);
@@ -48,14 +48,14 @@ pub async fn confirm_passes_over_a_failed_row(under_test: &dyn StoreUnderTest) {
 }
 
 /// A delayed row is nobody's before its time.
-pub async fn confirm_passes_over_a_delayed_row(under_test: &dyn StoreUnderTest) {
+pub async fn confirm_skips_a_delayed_row(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, leased(LEASE).deliver_after(Duration::from_secs(3_600))).await;
     let confirmed = under_test.store().confirm(&[row_ref(key)]).await.expect("confirm");
     assert!(confirmed.is_empty(), "a row was confirmed an hour before its delivery");
 }
 
 /// An id that was given twice leads to no other message.
-pub async fn confirm_wants_id_and_message_id(under_test: &dyn StoreUnderTest) {
+pub async fn confirm_requires_id_and_message_id(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, leased(LEASE)).await;
     let confirmed = under_test.store().confirm(&[row_ref(other_message(key))]).await.expect("confirm");
     assert!(confirmed.is_empty(), "a message was confirmed by the id of another one");
@@ -68,12 +68,12 @@ pub async fn remaining_rows_are_those_still_there(under_test: &dyn StoreUnderTes
     assert_eq!(store.fail(&[failed(held[0], "timed out")]).await.expect("fail"), [held[0].key]);
     let delayed = insert(under_test, leased(LEASE).deliver_after(Duration::from_secs(3_600))).await;
     let rows = insert_due(under_test, 3).await;
-    let [fresh, gone, buried] = [rows[0], rows[1], rows[2]];
+    let [fresh, gone, dead_lettered] = [rows[0], rows[1], rows[2]];
     store.settle(&[gone], crate::store::Locking::Skip).await.expect("settle");
-    let letter = crate::store::Held { key: buried, epoch: 0 };
-    assert_eq!(store.dead(&[dead(letter)]).await.expect("dead"), [buried]);
+    let letter = crate::store::Held { key: dead_lettered, epoch: 0 };
+    assert_eq!(store.dead_letter(&[dead(letter)]).await.expect("dead_letter"), [dead_lettered]);
     let there = [held[0].key, held[1].key, delayed, fresh];
-    let refs: Vec<RowRef> = there.into_iter().chain([gone, buried, other_message(fresh)]).map(row_ref).collect();
+    let refs: Vec<RowRef> = there.into_iter().chain([gone, dead_lettered, other_message(fresh)]).map(row_ref).collect();
     assert_eq!(sorted(store.remaining(&refs).await.expect("remaining")), sorted(there));
     let found = store.remaining(&[RowRef { id: None, ..row_ref(fresh) }]).await.expect("remaining");
     assert!(found.is_empty() || found == [fresh], "one whose INSERT tells ids need not look for another: {found:?}");
@@ -81,7 +81,7 @@ pub async fn remaining_rows_are_those_still_there(under_test: &dyn StoreUnderTes
 }
 
 /// Confirm tells how much of the born lease was left; nothing where it is over.
-pub async fn confirm_tells_the_lease_left(under_test: &dyn StoreUnderTest) {
+pub async fn confirm_reports_the_remaining_lease(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, leased(LEASE)).await;
     let due_at = live_row(under_test, key).await.due_at;
     let began_at = under_test.now().await;
@@ -92,7 +92,7 @@ pub async fn confirm_tells_the_lease_left(under_test: &dyn StoreUnderTest) {
     let earliest = due_at.duration_since(ended_at).expect("not over yet").saturating_sub(Duration::from_millis(1));
     assert!(earliest <= left && left <= latest, "{left:?} left, not from {earliest:?} to {latest:?}");
 
-    under_test.pass(LEASE * 2).await;
+    under_test.advance(LEASE * 2).await;
     let confirmed = under_test.store().confirm(&[row_ref(key)]).await.expect("confirm");
     assert_eq!(confirmed.first().map(|confirmed| confirmed.lease_left), Some(Duration::ZERO));
 }

@@ -65,7 +65,7 @@ pub async fn poisoned_row_stops_no_other(under_test: &dyn StoreUnderTest) {
         Loaded::Poisoned(row) => Some(row.epoch),
         Loaded::Row(_) => None,
     });
-    let closed = claim.batch.close(&[inserted[0]], &[poisoned]).await.expect("close");
+    let closed = claim.handle.close(&[inserted[0]], &[poisoned]).await.expect("close");
     assert_eq!(closed.settled, [inserted[0]]);
     assert_eq!(closed.held.first().map(|held| held.epoch - 1), epoch);
 }
@@ -82,7 +82,7 @@ fn assert_poisoned(row: &Loaded, expected: bool) {
 
 /// Writes a message, reads it in both ways, and settles it.
 async fn assert_comes_back(under_test: &dyn StoreUnderTest, message: Envelope) {
-    let (wrote, key) = Wrote::during(under_test, under_test.insert(&message, DUE)).await;
+    let (window, key) = WriteWindow::of(under_test, under_test.insert(&message, DUE)).await;
     let confirmed = under_test.store().confirm(&[row_ref(key)]).await.expect("confirm");
     let claim = claim(under_test, &spec(TOPIC)).await;
     let rows = confirmed.into_iter().map(|confirmed| confirmed.row).chain(claim.rows);
@@ -90,12 +90,12 @@ async fn assert_comes_back(under_test: &dyn StoreUnderTest, message: Envelope) {
     assert_eq!(read.len(), 2);
     for row in read {
         assert_eq!(row.key, key);
-        wrote.assert_at(row.envelope.created_at);
+        window.assert_at(row.envelope.created_at);
         assert_headers(&row.envelope.headers, &message.headers);
         assert!(row.envelope.payload == message.payload, "another payload");
         assert_eq!(row.envelope, Envelope { created_at: row.envelope.created_at, ..message.clone() });
     }
-    claim.batch.close(&[key], &[]).await.expect("close");
+    claim.handle.close(&[key], &[]).await.expect("close");
 }
 
 /// Shows values, which `Debug` of headers does not.

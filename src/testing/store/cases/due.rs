@@ -1,19 +1,19 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::store::{ClaimSpec, DueMark, InsertOptions, NextDue};
+use crate::store::{ClaimSpec, DueWatermark, InsertOptions, NextDue};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
 /// Each topic's earliest row is told; a topic without rows is left out.
-pub async fn look_tells_each_topic(under_test: &dyn StoreUnderTest) {
+pub async fn poll_reports_each_topic(under_test: &dyn StoreUnderTest) {
     insert(under_test, leased(LEASE * 2)).await;
     insert(under_test, leased(LEASE)).await;
     under_test.insert(&message("payments"), DUE).await;
     under_test.insert(&message("unasked"), DUE).await;
-    under_test.pass(Duration::from_secs(5)).await;
-    let asked = look_at(&["payments", TOPIC, "empty"]);
-    let answer = under_test.store().look(&asked).await.expect("look").due;
+    under_test.advance(Duration::from_secs(5)).await;
+    let asked = poll_spec(&["payments", TOPIC, "empty"]);
+    let answer = under_test.store().poll(&asked).await.expect("poll").due;
     let due: HashMap<&str, &NextDue> = answer.iter().map(|due| (&*due.topic, due)).collect();
     assert_eq!((answer.len(), due.len()), (2, 2), "one answer for each topic with rows: {answer:?}");
 
@@ -26,28 +26,28 @@ pub async fn look_tells_each_topic(under_test: &dyn StoreUnderTest) {
 }
 
 /// Delays of years are as good as any.
-pub async fn look_tells_of_years(under_test: &dyn StoreUnderTest) {
+pub async fn poll_reports_delays_of_years(under_test: &dyn StoreUnderTest) {
     let year = Duration::from_secs(365 * 24 * 3_600);
     insert(under_test, InsertOptions::default().deliver_after(year * 10)).await;
-    let answer = under_test.store().look(&look_at(&[TOPIC])).await.expect("look").due;
+    let answer = under_test.store().poll(&poll_spec(&[TOPIC])).await.expect("poll").due;
     assert!(answer[0].due_in > year * 9 && answer[0].due_in <= year * 10, "{answer:?}");
 }
 
 /// Behind a row that is due, the next one is told that is not.
-pub async fn look_tells_what_comes_later(under_test: &dyn StoreUnderTest) {
+pub async fn poll_reports_the_next_row_not_due(under_test: &dyn StoreUnderTest) {
     insert(under_test, leased(LEASE)).await;
     insert(under_test, leased(LEASE * 2)).await;
     let store = under_test.store();
-    let first = store.look(&look_at(&[TOPIC])).await.expect("look").due;
+    let first = store.poll(&poll_spec(&[TOPIC])).await.expect("poll").due;
     assert_eq!(first[0].later_in, Some(first[0].due_in), "nothing is due yet");
     insert_due(under_test, 2).await;
-    under_test.pass(Duration::from_secs(5)).await;
-    let behind = store.look(&look_at(&[TOPIC])).await.expect("look").due;
+    under_test.advance(Duration::from_secs(5)).await;
+    let behind = store.poll(&poll_spec(&[TOPIC])).await.expect("poll").due;
     assert_eq!(behind[0].due_in, Duration::ZERO);
     let later_in = behind[0].later_in.expect("two are not due yet");
     assert!(later_in <= LEASE - Duration::from_secs(5) && later_in > LEASE / 2, "{later_in:?}");
-    under_test.pass(LEASE * 2).await;
-    let over = store.look(&look_at(&[TOPIC])).await.expect("look").due;
+    under_test.advance(LEASE * 2).await;
+    let over = store.poll(&poll_spec(&[TOPIC])).await.expect("poll").due;
     assert_eq!(over[0].later_in, None, "everything is due");
 }
 
@@ -71,36 +71,36 @@ pub async fn due_is_never_set_to_the_past(under_test: &dyn StoreUnderTest) {
 /// A claim that found all there was says so, and from where the next need not look; what becomes due later is still
 /// found.
 pub async fn watermark_hides_no_later_row(under_test: &dyn StoreUnderTest) {
-    let empty = claim(under_test, &keen()).await;
+    let empty = claim(under_test, &spec_without_slack()).await;
     assert!(empty.found_all && empty.watermark.is_some(), "an empty claim found all there was");
     let watermark = empty.watermark;
-    empty.batch.close(&[], &[]).await.expect("close");
+    empty.handle.close(&[], &[]).await.expect("close");
     let inserted = insert_due(under_test, 2).await;
-    let next = ClaimSpec { after: watermark, ..keen() };
+    let next = ClaimSpec { after: watermark, ..spec_without_slack() };
     assert_eq!(sorted(claim_and_close(under_test, &next).await), inserted);
 }
 
 /// What a claim left because it had enough is still above its watermark, if it tells one.
 pub async fn watermark_hides_no_row_left(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
-    under_test.pass(Duration::from_secs(1)).await;
-    let first = claim(under_test, &ClaimSpec { rows_max: 1, ..keen() }).await;
+    under_test.advance(Duration::from_secs(1)).await;
+    let first = claim(under_test, &ClaimSpec { rows_max: 1, ..spec_without_slack() }).await;
     assert!(!first.found_all);
     let taken = keys(&first.rows);
-    first.batch.close(&taken, &[]).await.expect("close");
-    let rest = claim_and_close(under_test, &ClaimSpec { after: first.watermark, ..keen() }).await;
+    first.handle.close(&taken, &[]).await.expect("close");
+    let rest = claim_and_close(under_test, &ClaimSpec { after: first.watermark, ..spec_without_slack() }).await;
     assert_eq!(sorted(taken.into_iter().chain(rest)), inserted);
 }
 
 /// Claims that begin where the last one ended take every row once, whether or not the earlier ones are closed.
-pub async fn pass_takes_every_row_once(under_test: &dyn StoreUnderTest) {
+pub async fn successive_claims_take_every_row_once(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 5).await;
-    under_test.pass(Duration::from_secs(1)).await;
+    under_test.advance(Duration::from_secs(1)).await;
     let (mut taken, mut after) = (Vec::new(), None);
     for _ in 0..=inserted.len() {
-        let claim = claim(under_test, &ClaimSpec { rows_max: 2, after, ..keen() }).await;
+        let claim = claim(under_test, &ClaimSpec { rows_max: 2, after, ..spec_without_slack() }).await;
         let claimed = keys(&claim.rows);
-        claim.batch.close(&claimed, &[]).await.expect("close");
+        claim.handle.close(&claimed, &[]).await.expect("close");
         taken.extend(claimed);
         if claim.found_all {
             break;
@@ -111,24 +111,24 @@ pub async fn pass_takes_every_row_once(under_test: &dyn StoreUnderTest) {
 }
 
 /// A claim behind an open one goes by its rows, and they are there again for the next pass.
-pub async fn pass_goes_on_while_its_claims_are_open(under_test: &dyn StoreUnderTest) {
+pub async fn successive_claims_may_be_open_at_once(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 4).await;
-    under_test.pass(Duration::from_secs(1)).await;
-    let first = claim(under_test, &ClaimSpec { rows_max: 2, ..keen() }).await;
-    let next = claim(under_test, &ClaimSpec { rows_max: 2, after: first.reached, ..keen() }).await;
+    under_test.advance(Duration::from_secs(1)).await;
+    let first = claim(under_test, &ClaimSpec { rows_max: 2, ..spec_without_slack() }).await;
+    let next = claim(under_test, &ClaimSpec { rows_max: 2, after: first.reached, ..spec_without_slack() }).await;
     assert_eq!(sorted(keys(&first.rows).into_iter().chain(keys(&next.rows))), inserted);
     let settled = keys(&next.rows);
-    next.batch.close(&settled, &[]).await.expect("close");
+    next.handle.close(&settled, &[]).await.expect("close");
     let given_back = keys(&first.rows);
-    first.batch.close(&[], &[]).await.expect("close");
-    assert_eq!(sorted(claim_and_close(under_test, &keen()).await), sorted(given_back));
+    first.handle.close(&[], &[]).await.expect("close");
+    assert_eq!(sorted(claim_and_close(under_test, &spec_without_slack()).await), sorted(given_back));
 }
 
 /// What a claim takes and gives back is still above its own watermark.
-pub async fn watermark_hides_no_row_given_back(under_test: &dyn StoreUnderTest) {
+pub async fn watermark_hides_no_released_row(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
-    under_test.pass(Duration::from_secs(1)).await;
-    let next = ClaimSpec { after: claim_watermark(under_test, &keen()).await, ..keen() };
+    under_test.advance(Duration::from_secs(1)).await;
+    let next = ClaimSpec { after: claim_watermark(under_test, &spec_without_slack()).await, ..spec_without_slack() };
     assert_eq!(sorted(claim_and_close(under_test, &next).await), inserted);
 }
 
@@ -136,11 +136,11 @@ pub async fn watermark_hides_no_row_given_back(under_test: &dyn StoreUnderTest) 
 /// session dies, nobody else may have lost sight of the row.
 pub async fn watermark_hides_no_locked_row(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
-    under_test.pass(Duration::from_secs(1)).await;
+    under_test.advance(Duration::from_secs(1)).await;
     let Some(lock) = under_test.lock(key).await else { return };
-    let watermark = claim_watermark(under_test, &keen()).await;
+    let watermark = claim_watermark(under_test, &spec_without_slack()).await;
     lock.roll_back().await;
-    let next = ClaimSpec { after: watermark, ..keen() };
+    let next = ClaimSpec { after: watermark, ..spec_without_slack() };
     assert_eq!(claim_and_close(under_test, &next).await, [key]);
 }
 
@@ -158,12 +158,12 @@ pub async fn watermark_hides_no_late_commit(under_test: &dyn StoreUnderTest) {
 }
 
 /// With no more slack than the resolution of a clock, so that only the rows themselves hold the watermark back.
-fn keen() -> ClaimSpec {
+fn spec_without_slack() -> ClaimSpec {
     ClaimSpec { watermark_slack_duration: Duration::from_millis(2), ..spec(TOPIC) }
 }
 
-async fn claim_watermark(under_test: &dyn StoreUnderTest, spec: &ClaimSpec) -> Option<DueMark> {
+async fn claim_watermark(under_test: &dyn StoreUnderTest, spec: &ClaimSpec) -> Option<DueWatermark> {
     let claim = claim(under_test, spec).await;
-    claim.batch.close(&[], &[]).await.expect("close");
+    claim.handle.close(&[], &[]).await.expect("close");
     claim.watermark
 }

@@ -2,32 +2,32 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::{ERROR_TEXT_BYTES_MAX, ERRORS_KEPT_MAX, RETRY_WAIT_MAX};
-use crate::store::{Failed, Held, KeptError, RowKey};
+use crate::store::{Failed, Held, RowKey, StoredError};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
 /// A failed row is due after its wait, under the next epoch, with the failure counted and kept.
-pub async fn fail_counts_and_waits(under_test: &dyn StoreUnderTest) {
+pub async fn fail_counts_and_backs_off(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     let failure = failed(held, "leader not available");
-    let (wrote, noted) = Wrote::during(under_test, under_test.store().fail(std::slice::from_ref(&failure))).await;
+    let (window, noted) = WriteWindow::of(under_test, under_test.store().fail(std::slice::from_ref(&failure))).await;
     assert_eq!(noted.expect("fail"), [held.key]);
     let row = live_row(under_test, held.key).await;
-    wrote.assert_due_after(&row, failure.wait);
+    window.assert_due_after(&row, failure.wait);
     assert_eq!((row.epoch, row.attempts, row.failures), (held.epoch + 1, 1, 1));
-    let kept = KeptError { class: "temporary".to_owned(), error: "leader not available".to_owned() };
+    let kept = StoredError { class: "temporary".to_owned(), error: "leader not available".to_owned() };
     assert_eq!(row.errors, [kept]);
 
     assert!(claim_and_close(under_test, &spec(TOPIC)).await.is_empty(), "claimed in its back-off");
-    under_test.pass(failure.wait).await;
+    under_test.advance(failure.wait).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
     let row = claim.rows.into_iter().map(decoded).next().expect("the row, after its wait");
     assert_eq!((row.failures, row.envelope.attempt), (1, 2));
-    claim.batch.close(&[], &[]).await.expect("close");
+    claim.handle.close(&[], &[]).await.expect("close");
 }
 
 /// An answer that says nothing about the record spends no attempt.
-pub async fn fail_spends_an_attempt_only_if_told(under_test: &dyn StoreUnderTest) {
+pub async fn fail_spends_an_attempt_only_if_asked(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let spent = failed(held[0], "too large");
     let unspent = Failed { spends_attempt: false, ..failed(held[1], "timed out") };
@@ -42,31 +42,31 @@ pub async fn fail_spends_an_attempt_only_if_told(under_test: &dyn StoreUnderTest
 }
 
 /// Each row of a group gets its own wait and its own error.
-pub async fn fail_notes_each_row_by_itself(under_test: &dyn StoreUnderTest) {
+pub async fn fail_records_each_row_separately(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let first = failed(held[0], "first");
     let second = Failed { wait: first.wait * 100, ..failed(held[1], "second") };
     let group = [first.clone(), second.clone()];
-    let (wrote, noted) = Wrote::during(under_test, under_test.store().fail(&group)).await;
+    let (window, noted) = WriteWindow::of(under_test, under_test.store().fail(&group)).await;
     assert_eq!(sorted(noted.expect("fail")), [first.held.key, second.held.key]);
     for failure in group {
         let row = live_row(under_test, failure.held.key).await;
-        wrote.assert_due_after(&row, failure.wait);
+        window.assert_due_after(&row, failure.wait);
         assert_eq!(row.errors[0].error, failure.error);
     }
 }
 
 /// A wait that no clock reaches counts as the longest that there is, and fails no group.
-pub async fn fail_waits_no_longer_than_it_may(under_test: &dyn StoreUnderTest) {
+pub async fn fail_bounds_the_wait(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 3).await;
     let for_ever = [Duration::MAX, Duration::from_secs(u64::MAX / 1_000_000)];
     let waits = [for_ever[0], for_ever[1], Duration::from_secs(10)];
     let group: Vec<Failed> =
         held.iter().zip(waits).map(|(held, wait)| Failed { wait, ..failed(*held, "timed out") }).collect();
-    let (wrote, noted) = Wrote::during(under_test, under_test.store().fail(&group)).await;
+    let (window, noted) = WriteWindow::of(under_test, under_test.store().fail(&group)).await;
     assert_eq!(noted.expect("one long wait fails no group").len(), 3);
     for (held, wait) in held.iter().zip(waits) {
-        wrote.assert_due_after(&live_row(under_test, held.key).await, wait.min(RETRY_WAIT_MAX));
+        window.assert_due_after(&live_row(under_test, held.key).await, wait.min(RETRY_WAIT_MAX));
     }
 }
 
@@ -113,13 +113,13 @@ pub async fn fail_makes_a_suspect_by_a_refusal(under_test: &dyn StoreUnderTest) 
     let claim = claim(under_test, &spec(TOPIC)).await;
     let suspects: BTreeMap<RowKey, bool> =
         claim.rows.into_iter().map(decoded).map(|row| (row.key, row.is_suspect)).collect();
-    claim.batch.close(&[], &[]).await.expect("close");
+    claim.handle.close(&[], &[]).await.expect("close");
     let expected = [(held[0].key, true), (held[1].key, false), (held[2].key, true), (fresh, false)];
     assert_eq!(suspects, BTreeMap::from(expected));
 }
 
 /// A failure that comes late, under an epoch that is over, changes nothing.
-pub async fn fail_wants_its_epoch(under_test: &dyn StoreUnderTest) {
+pub async fn fail_requires_its_epoch(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     let before = under_test.live_rows().await;
     let late = [failed(stale(held), "late"), failed(Held { key: other_message(held.key), ..held }, "other")];

@@ -1,12 +1,12 @@
-use crate::store::{Locking, LookSpec};
+use crate::store::{Locking, PollSpec};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
 /// Rows of the largest group that a relay makes with the default limits.
 const GROUP: usize = 1_000;
 
-/// A thousand rows are confirmed, claimed, held, prolonged, failed and settled in one call each.
-pub async fn a_thousand_rows_go_in_one_call(under_test: &dyn StoreUnderTest) {
+/// A thousand rows are confirmed, claimed, held, extended, failed and settled in one call each.
+pub async fn a_thousand_rows_are_settled_in_one_call(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, GROUP).await;
     let store = under_test.store();
     let refs: Vec<_> = inserted.iter().copied().map(row_ref).collect();
@@ -15,7 +15,7 @@ pub async fn a_thousand_rows_go_in_one_call(under_test: &dyn StoreUnderTest) {
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(sorted(keys(&claim.rows)), inserted);
     let (delivered, kept) = inserted.split_at(GROUP / 2);
-    let closed = claim.batch.close(delivered, kept).await.expect("close");
+    let closed = claim.handle.close(delivered, kept).await.expect("close");
     assert_eq!(sorted(closed.settled), delivered);
     assert_eq!(sorted(closed.held.iter().map(|held| held.key)), kept);
 
@@ -28,17 +28,17 @@ pub async fn a_thousand_rows_go_in_one_call(under_test: &dyn StoreUnderTest) {
 }
 
 /// A thousand rows are given back, and die, in one call each.
-pub async fn a_thousand_rows_die_in_one_call(under_test: &dyn StoreUnderTest) {
+pub async fn a_thousand_rows_are_dead_lettered_in_one_call(under_test: &dyn StoreUnderTest) {
     let every = insert_due(under_test, GROUP).await;
     assert_eq!(sorted(claim_and_close(under_test, &spec(TOPIC)).await), every);
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(sorted(keys(&claim.rows)), every);
-    let held = claim.batch.close(&[], &every).await.expect("close").held;
+    let held = claim.handle.close(&[], &every).await.expect("close").held;
     let store = under_test.store();
     let group: Vec<_> = held.into_iter().map(dead).collect();
-    assert_eq!(sorted(store.dead(&group).await.expect("dead")), every);
-    assert_eq!(dead_keys(under_test).await, every);
-    assert_eq!(store.settle_dead(&every).await.expect("settle_dead"), GROUP);
+    assert_eq!(sorted(store.dead_letter(&group).await.expect("dead_letter")), every);
+    assert_eq!(dead_letter_keys(under_test).await, every);
+    assert_eq!(store.settle_dead_letters(&every).await.expect("settle_dead_letters"), GROUP);
 }
 
 /// Calls with nothing in them do nothing.
@@ -49,11 +49,11 @@ pub async fn empty_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     assert!(store.confirm(&[]).await.expect("confirm").is_empty());
     assert!(store.settle(&[], Locking::Skip).await.expect("settle").is_empty());
     assert!(store.settle(&[], Locking::Wait).await.expect("settle").is_empty());
-    assert_eq!(store.settle_dead(&[]).await.expect("settle_dead"), 0);
+    assert_eq!(store.settle_dead_letters(&[]).await.expect("settle_dead_letters"), 0);
     assert!(store.extend(&[], LEASE).await.expect("extend").is_empty());
     assert!(store.fail(&[]).await.expect("fail").is_empty());
-    assert!(store.dead(&[]).await.expect("dead").is_empty());
-    assert!(store.look(&LookSpec::everything([])).await.expect("look").due.is_empty());
+    assert!(store.dead_letter(&[]).await.expect("dead_letter").is_empty());
+    assert!(store.poll(&PollSpec::everything([])).await.expect("poll").due.is_empty());
     assert_eq!(under_test.live_rows().await, before);
     assert_eq!(live_keys(under_test).await, inserted);
 }

@@ -41,16 +41,16 @@ async fn open(under_test: &dyn StoreUnderTest, marking: Marking) -> (MessageId, 
 }
 
 async fn committed(under_test: &dyn StoreUnderTest) -> MessageId {
-    let (message, transaction) = open(under_test, Marking::Whole).await;
+    let (message, transaction) = open(under_test, Marking::InTransaction).await;
     transaction.commit().await;
     message
 }
 
 /// A committed mark says so, however often it is asked.
-pub async fn half_is_what_its_transaction_became(under_test: &dyn StoreUnderTest) {
+pub async fn half_message_follows_its_transaction(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let message = committed(under_test).await;
-    let (lost, transaction) = open(under_test, Marking::Whole).await;
+    let (lost, transaction) = open(under_test, Marking::InTransaction).await;
     transaction.roll_back().await;
     for _ in 0..2 {
         assert_eq!(decide(halves, message).await, Decision::Committed);
@@ -61,11 +61,11 @@ pub async fn half_is_what_its_transaction_became(under_test: &dyn StoreUnderTest
 
 /// A broker that asks while the transaction is open hears that it is, at once and as often as it asks: rolled back would
 /// lose the message, and waiting for the end would keep others from their answer.
-pub async fn half_of_an_open_transaction_is_open(under_test: &dyn StoreUnderTest) {
+pub async fn half_message_of_an_open_transaction_is_open(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let before = committed(under_test).await;
     for commits in [true, false] {
-        let (message, transaction) = open(under_test, Marking::Whole).await;
+        let (message, transaction) = open(under_test, Marking::InTransaction).await;
         for _ in 0..3 {
             assert_eq!(decide(halves, message).await, Decision::Open);
         }
@@ -87,26 +87,29 @@ pub async fn half_of_an_open_transaction_is_open(under_test: &dyn StoreUnderTest
 }
 
 /// A mark that went with its savepoint is none, though the transaction commits.
-pub async fn half_of_a_lost_savepoint_is_rolled_back(under_test: &dyn StoreUnderTest) {
+pub async fn half_message_of_a_rolled_back_savepoint_is_rolled_back(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
-    let (message, transaction) = open(under_test, Marking::InLostSavepoint).await;
+    let (message, transaction) = open(under_test, Marking::InRolledBackSavepoint).await;
     transaction.commit().await;
     assert_eq!(halves.marked(&[message]).await.expect("marked"), []);
     assert_eq!(decided(halves, message).await, Decision::RolledBack);
 }
 
 /// Where nobody has marked yet nobody can any more: the broker was told to drop the message.
-pub async fn half_without_a_mark_is_void_for_good(under_test: &dyn StoreUnderTest) {
+pub async fn half_message_without_a_mark_is_void_for_good(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let message = MessageId::new();
     assert_eq!(decide(halves, message).await, Decision::RolledBack);
-    assert!(under_test.mark(message, Marking::Whole).await.is_none(), "it was marked after the broker dropped it");
+    assert!(
+        under_test.mark(message, Marking::InTransaction).await.is_none(),
+        "it was marked after the broker dropped it"
+    );
     assert_eq!(decide(halves, message).await, Decision::RolledBack);
     assert_eq!(halves.marked(&[message]).await.expect("marked"), []);
 }
 
 /// Several who ask at once agree; one that had no time to look is asked again.
-pub async fn half_is_decided_once_for_all_who_ask(under_test: &dyn StoreUnderTest) {
+pub async fn half_message_is_decided_once_for_concurrent_checks(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let (unmarked, marked) = (MessageId::new(), committed(under_test).await);
     for (message, became) in [(unmarked, Decision::RolledBack), (marked, Decision::Committed)] {
@@ -117,9 +120,9 @@ pub async fn half_is_decided_once_for_all_who_ask(under_test: &dyn StoreUnderTes
 }
 
 /// A process that dies leaves what its transaction left.
-pub async fn half_of_a_dead_process_is_rolled_back(under_test: &dyn StoreUnderTest) {
+pub async fn half_message_of_a_dead_process_is_rolled_back(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
-    let (message, transaction) = open(under_test, Marking::Whole).await;
+    let (message, transaction) = open(under_test, Marking::InTransaction).await;
     drop(transaction);
     assert_eq!(decided(halves, message).await, Decision::RolledBack);
 }
@@ -128,12 +131,12 @@ pub async fn half_of_a_dead_process_is_rolled_back(under_test: &dyn StoreUnderTe
 pub async fn half_marks_are_removed(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let [told, old, older] = [committed(under_test).await, committed(under_test).await, committed(under_test).await];
-    assert_eq!(halves.forget(&[told, MessageId::new()]).await.expect("forget"), 1);
-    assert_eq!(halves.forget(&[told]).await.expect("forget"), 0);
-    assert_eq!(halves.forget(&[]).await.expect("forget"), 0);
+    assert_eq!(halves.remove_marks(&[told, MessageId::new()]).await.expect("remove_marks"), 1);
+    assert_eq!(halves.remove_marks(&[told]).await.expect("remove_marks"), 0);
+    assert_eq!(halves.remove_marks(&[]).await.expect("remove_marks"), 0);
     assert_eq!(halves.marked(&[]).await.expect("marked"), []);
     assert_eq!(halves.prune_marks(OLD, 10).await.expect("prune"), 0, "they are young");
-    under_test.pass(OLD + Duration::from_secs(1)).await;
+    under_test.advance(OLD + Duration::from_secs(1)).await;
     let young = committed(under_test).await;
     assert_eq!(halves.prune_marks(OLD, 1).await.expect("prune"), 1);
     assert_eq!(halves.prune_marks(OLD, 10).await.expect("prune"), 1);

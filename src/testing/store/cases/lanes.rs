@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 use crate::lane::{NodeId, lane_of};
 use crate::message::Envelope;
 use crate::store::{
-    Dead, Failed, Held, HeldLane, InLane, InsertOptions, LaneCount, LaneKeep, LaneScan, LaneState, LaneStore, LaneView,
-    Loaded, Locking, RowKey, SchemaProblem, StoreError,
+    Failed, Held, InsertOptions, LaneBalanceSpec, LaneCount, LaneScan, LaneState, LaneStore, LaneView, Loaded, Locking,
+    NewDeadLetter, OwnedLane, RowKey, SchemaProblem, StoreError, WithFence,
 };
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::{
-    DUE, LEASE, TOPIC, claim_and_close, dead_keys, decoded, insert, keys, live_keys, live_row, look_at, message,
-    other_message, sorted, spec,
+    DUE, LEASE, TOPIC, claim_and_close, dead_letter_keys, decoded, insert, keys, live_keys, live_row, message,
+    other_message, poll_spec, sorted, spec,
 };
 
 const LANES: u16 = 4;
@@ -33,8 +33,8 @@ fn count(lanes: u16) -> LaneCount {
     LaneCount { topic: topic(), lanes }
 }
 
-fn joining(node: NodeId) -> LaneKeep {
-    LaneKeep {
+fn joining(node: NodeId) -> LaneBalanceSpec {
+    LaneBalanceSpec {
         topic: topic(),
         node,
         renew: Vec::new(),
@@ -45,15 +45,15 @@ fn joining(node: NodeId) -> LaneKeep {
     }
 }
 
-fn owned(view: &LaneView, node: NodeId) -> Vec<HeldLane> {
+fn owned(view: &LaneView, node: NodeId) -> Vec<OwnedLane> {
     let owned = view.lanes.iter().filter(|lane| lane.owner == Some(node));
-    owned.map(|lane| HeldLane { lane: lane.lane, fence: lane.fence }).collect()
+    owned.map(|lane| OwnedLane { lane: lane.lane, fence: lane.fence }).collect()
 }
 
 /// A node that owns every lane.
-async fn sole_owner(lanes: &dyn LaneStore) -> (NodeId, Vec<HeldLane>) {
+async fn sole_owner(lanes: &dyn LaneStore) -> (NodeId, Vec<OwnedLane>) {
     let node = NodeId::new();
-    let view = lanes.keep_lanes(&joining(node)).await.expect("keep");
+    let view = lanes.balance_lanes(&joining(node)).await.expect("keep");
     let held = owned(&view, node);
     assert_eq!(held.len(), usize::from(LANES), "a node by itself takes every lane");
     (node, held)
@@ -70,27 +70,27 @@ async fn insert_keyed(under_test: &dyn StoreUnderTest, key: &str) -> RowKey {
     under_test.insert(&envelope, options).await
 }
 
-fn fence_of(held: &[HeldLane], key: &str) -> i64 {
+fn fence_of(held: &[OwnedLane], key: &str) -> i64 {
     let lane = lane_of(key, LANES);
     held.iter().find(|held| held.lane == lane).expect("every lane is held").fence
 }
 
-fn failed(row: RowKey, fence: i64) -> InLane<Failed> {
+fn failed(row: RowKey, fence: i64) -> WithFence<Failed> {
     let held = Held { key: row, epoch: 0 };
     let wait = Duration::from_secs(10);
-    let what = Failed { held, wait, spends_attempt: true, class: "record", error: "refused".to_owned() };
-    InLane { fence, what }
+    let value = Failed { held, wait, spends_attempt: true, class: "record", error: "refused".to_owned() };
+    WithFence { fence, value }
 }
 
-fn dead(row: RowKey, fence: i64) -> InLane<Dead> {
-    InLane { fence, what: Dead { held: Held { key: row, epoch: 0 }, reason: "attempts".to_owned() } }
+fn dead(row: RowKey, fence: i64) -> WithFence<NewDeadLetter> {
+    WithFence { fence, value: NewDeadLetter { held: Held { key: row, epoch: 0 }, reason: "attempts".to_owned() } }
 }
 
 /// Lanes are made once, and their number is theirs from then on.
 pub async fn lanes_keep_their_number(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     lanes.prepare_lanes(&[count(LANES)]).await.expect("the same number again");
-    let view = lanes.look_at_lanes(&topic()).await.expect("look");
+    let view = lanes.read_lanes(&topic()).await.expect("look");
     let numbers: Vec<u16> = view.lanes.iter().map(|lane| lane.lane).collect();
     assert_eq!(numbers, [0, 1, 2, 3]);
     assert!(view.nodes.is_empty() && view.lanes.iter().all(|lane| lane.owner.is_none()), "{view:?}");
@@ -113,7 +113,7 @@ pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
         let (few, many) = (count(LANES), count(LANES * 2));
         let (few, many) = tokio::join!(lanes.prepare_lanes(&few), lanes.prepare_lanes(&many));
         assert!(few.is_err() || many.is_err(), "both made theirs");
-        let made = lanes.look_at_lanes(&topic).await.expect("look").lanes.len();
+        let made = lanes.read_lanes(&topic).await.expect("look").lanes.len();
         assert!([0, usize::from(LANES), usize::from(LANES * 2)].contains(&made), "{made} lanes");
         assert!(few.is_err() || made == usize::from(LANES), "{made} lanes, and {LANES} were told");
         assert!(many.is_err() || made == usize::from(LANES * 2), "{made} lanes, and {} were told", LANES * 2);
@@ -121,7 +121,7 @@ pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
 }
 
 /// A topic with rows that were enqueued for another number of lanes gets none.
-pub async fn lanes_fit_the_rows_that_wait(under_test: &dyn StoreUnderTest) {
+pub async fn lanes_are_checked_against_existing_rows(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = under_test.store().lanes() else { return };
     insert(under_test, DUE).await;
     let has_ordered_rows = async || lanes.has_ordered_rows(&TOPIC.into()).await.expect("look for rows");
@@ -138,7 +138,7 @@ pub async fn lanes_fit_the_rows_that_wait(under_test: &dyn StoreUnderTest) {
 }
 
 /// Also where only few do not fit, behind many that would.
-pub async fn lanes_fit_the_last_rows_too(under_test: &dyn StoreUnderTest) {
+pub async fn lanes_are_checked_against_the_last_rows_too(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = under_test.store().lanes() else { return };
     let in_lane = |lane: u16, of: u16| move |key: &String| lane_of(key, of) == lane;
     let key = |is_meant: &dyn Fn(&String) -> bool| (0..).map(|key| key.to_string()).find(is_meant).expect("some key");
@@ -165,14 +165,14 @@ pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (first, held) = sole_owner(lanes).await;
     let second = NodeId::new();
-    let view = lanes.keep_lanes(&joining(second)).await.expect("join");
+    let view = lanes.balance_lanes(&joining(second)).await.expect("join");
     assert!(owned(&view, second).is_empty(), "nothing is free");
     assert_eq!(view.nodes.len(), 2);
     assert_eq!(view.share_of(first), 2);
-    let give_up = LaneKeep { renew: held[..2].to_vec(), release: held[2..].to_vec(), ..joining(first) };
-    let view = lanes.keep_lanes(&give_up).await.expect("give up");
+    let give_up = LaneBalanceSpec { renew: held[..2].to_vec(), release: held[2..].to_vec(), ..joining(first) };
+    let view = lanes.balance_lanes(&give_up).await.expect("give up");
     assert_eq!(owned(&view, first), held[..2]);
-    let view = lanes.keep_lanes(&joining(second)).await.expect("take");
+    let view = lanes.balance_lanes(&joining(second)).await.expect("take");
     let taken = owned(&view, second);
     assert_eq!(taken.iter().map(|lane| lane.lane).collect::<Vec<_>>(), [2, 3]);
     assert!(taken.iter().zip(&held[2..]).all(|(new, old)| new.fence > old.fence), "every owner has a fence of its own");
@@ -180,16 +180,17 @@ pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
         view.lanes.iter().all(|lane| lane.quiet_for.is_zero()),
         "what was handed over may be sent at once: {view:?}"
     );
-    assert_eq!(lanes.look_at_lanes(&topic()).await.expect("look").nodes, view.nodes);
+    assert_eq!(lanes.read_lanes(&topic()).await.expect("look").nodes, view.nodes);
 }
 
 /// Many nodes that keep at once own every lane once.
-pub async fn concurrent_keeps_share_no_lane(under_test: &dyn StoreUnderTest) {
+pub async fn concurrent_balances_share_no_lane(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let nodes: Vec<NodeId> = (0..3).map(|_| NodeId::new()).collect();
-    let keeps =
-        nodes.iter().map(|node| async move { lanes.keep_lanes(&joining(*node)).await.map(|view| owned(&view, *node)) });
-    let taken: Vec<HeldLane> = futures_util::future::try_join_all(keeps).await.expect("keep").concat();
+    let keeps = nodes
+        .iter()
+        .map(|node| async move { lanes.balance_lanes(&joining(*node)).await.map(|view| owned(&view, *node)) });
+    let taken: Vec<OwnedLane> = futures_util::future::try_join_all(keeps).await.expect("keep").concat();
     let mut numbers: Vec<u16> = taken.iter().map(|lane| lane.lane).collect();
     numbers.sort_unstable();
     let given = numbers.len();
@@ -201,29 +202,29 @@ pub async fn concurrent_keeps_share_no_lane(under_test: &dyn StoreUnderTest) {
 pub async fn lane_is_taken_over_when_its_lease_ends(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (first, held) = sole_owner(lanes).await;
-    under_test.pass(LEASE / 2).await;
-    let renew = LaneKeep { renew: held[..1].to_vec(), ..joining(first) };
+    under_test.advance(LEASE / 2).await;
+    let renew = LaneBalanceSpec { renew: held[..1].to_vec(), ..joining(first) };
     // What it does not renew it does not lose by that: it takes it again, under the next fence.
-    let view = lanes.keep_lanes(&renew).await.expect("renew");
+    let view = lanes.balance_lanes(&renew).await.expect("renew");
     assert_eq!(view.lanes[0].fence, held[0].fence);
     assert_eq!(owned(&view, first).len(), usize::from(LANES));
-    under_test.pass(LEASE + Duration::from_secs(1)).await;
+    under_test.advance(LEASE + Duration::from_secs(1)).await;
     let second = NodeId::new();
-    let view = lanes.keep_lanes(&joining(second)).await.expect("take over");
+    let view = lanes.balance_lanes(&joining(second)).await.expect("take over");
     assert_eq!(view.nodes, [second], "a node that keeps nothing is gone");
     let is_quiet = |lane: &LaneState| lane.quiet_for > QUIET - Duration::from_secs(10) && lane.quiet_for <= QUIET;
     assert!(view.lanes.iter().all(|lane| lane.owner == Some(second) && is_quiet(lane)), "{view:?}");
-    let view = lanes.keep_lanes(&LaneKeep { renew: held, ..joining(first) }).await.expect("renew too late");
+    let view = lanes.balance_lanes(&LaneBalanceSpec { renew: held, ..joining(first) }).await.expect("renew too late");
     assert!(owned(&view, first).is_empty(), "another node has them");
 }
 
 /// What a node is told to own was leased by that very call, also what it no longer knew of and what is beyond its share: it goes by it.
-pub async fn what_a_keep_tells_as_owned_is_leased_anew(under_test: &dyn StoreUnderTest) {
+pub async fn owned_lanes_are_leased_anew_by_each_balance(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, _) = sole_owner(lanes).await;
-    lanes.keep_lanes(&joining(NodeId::new())).await.expect("another joins");
-    let longer = LaneKeep { lease_duration: LEASE * 2, ..joining(node) };
-    let view = lanes.keep_lanes(&longer).await.expect("keep");
+    lanes.balance_lanes(&joining(NodeId::new())).await.expect("another joins");
+    let longer = LaneBalanceSpec { lease_duration: LEASE * 2, ..joining(node) };
+    let view = lanes.balance_lanes(&longer).await.expect("keep");
     assert!(!owned(&view, node).is_empty(), "{view:?}");
     for lane in view.lanes.iter().filter(|lane| lane.owner == Some(node)) {
         assert!(lane.expires_in > LEASE, "{lane:?} is told to be the node's, and not renewed");
@@ -234,8 +235,8 @@ pub async fn what_a_keep_tells_as_owned_is_leased_anew(under_test: &dyn StoreUnd
 pub async fn leaving_node_is_no_longer_counted(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, held) = sole_owner(lanes).await;
-    let leave = LaneKeep { release: held, joins: false, ..joining(node) };
-    let view = lanes.keep_lanes(&leave).await.expect("leave");
+    let leave = LaneBalanceSpec { release: held, joins: false, ..joining(node) };
+    let view = lanes.balance_lanes(&leave).await.expect("leave");
     assert!(view.nodes.is_empty() && view.lanes.iter().all(|lane| lane.owner.is_none()), "{view:?}");
     assert_eq!(view.share_of(node), 0);
 }
@@ -294,7 +295,7 @@ pub async fn lane_rows_are_no_claims(under_test: &dyn StoreUnderTest) {
     let unordered = insert(under_test, DUE).await;
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [unordered]);
     under_test.store().settle(&[unordered], Locking::Skip).await.expect("settle");
-    let due = under_test.store().look(&look_at(&[TOPIC])).await.expect("look").due;
+    let due = under_test.store().poll(&poll_spec(&[TOPIC])).await.expect("look").due;
     assert!(due.is_empty(), "{due:?}");
 }
 
@@ -305,7 +306,7 @@ pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnde
     let row = insert_keyed(under_test, "a").await;
     let fence = fence_of(&held, "a");
     let mut refused = failed(row, fence);
-    refused.what.class = "record_refused";
+    refused.value.class = "record_refused";
     let noted = lanes.fail_in_lanes(&topic(), node, &[refused]).await.expect("fail");
     assert_eq!(noted, [row]);
     let read = lanes.lane_rows(&topic(), &[row]).await.expect("rows").remove(0);
@@ -317,8 +318,8 @@ pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnde
     assert_eq!(entries.expect("entries").len(), 1);
 }
 
-/// Those who write failures of one lane at once, and the keeper beside them, wait for each other and pass nothing over.
-pub async fn lane_failures_at_once_are_all_noted(under_test: &dyn StoreUnderTest) {
+/// Those who write failures of one lane at once, and the lane balancer beside them, wait for each other and pass nothing over.
+pub async fn concurrent_lane_failures_are_all_recorded(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, held) = sole_owner(lanes).await;
     let fence = fence_of(&held, "a");
@@ -331,31 +332,31 @@ pub async fn lane_failures_at_once_are_all_noted(under_test: &dyn StoreUnderTest
             let written = lanes.fail_in_lanes(&topic(), node, &[failed(*row, fence)]).await;
             written.map(|noted| assert_eq!(noted, [*row]))
         });
-        let renew = LaneKeep { renew: held.clone(), ..joining(node) };
-        let (failed, kept) = tokio::join!(futures_util::future::try_join_all(fails), lanes.keep_lanes(&renew));
+        let renew = LaneBalanceSpec { renew: held.clone(), ..joining(node) };
+        let (failed, kept) = tokio::join!(futures_util::future::try_join_all(fails), lanes.balance_lanes(&renew));
         failed.expect("fail");
         assert_eq!(owned(&kept.expect("keep"), node), held);
     }
 }
 
 /// A failed row stays in the live table or goes to the dead letters only on the word of its lane's owner.
-pub async fn lane_writes_want_owner_and_fence(under_test: &dyn StoreUnderTest) {
+pub async fn lane_writes_require_owner_and_fence(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, held) = sole_owner(lanes).await;
     let row = insert_keyed(under_test, "a").await;
     let fence = fence_of(&held, "a");
     let mut late = failed(row, fence);
-    late.what.held.epoch = 1;
+    late.value.held.epoch = 1;
     let wrong = [(NodeId::new(), failed(row, fence)), (node, failed(row, fence + 1)), (node, late)];
     for (node, failed) in wrong {
         let answer = lanes.fail_in_lanes(&topic(), node, &[failed]).await.expect("fail");
         assert!(answer.is_empty(), "{answer:?}");
     }
     for (node, dead) in [(NodeId::new(), dead(row, fence)), (node, dead(row, fence - 1))] {
-        let answer = lanes.bury_from_lanes(&topic(), node, &[dead]).await.expect("bury");
+        let answer = lanes.dead_letter_from_lanes(&topic(), node, &[dead]).await.expect("dead_letter_from_lanes");
         assert!(answer.is_empty(), "{answer:?}");
     }
-    under_test.pass(LEASE + Duration::from_secs(1)).await;
+    under_test.advance(LEASE + Duration::from_secs(1)).await;
     let answer = lanes.fail_in_lanes(&topic(), node, &[failed(row, fence)]).await.expect("fail");
     assert!(answer.is_empty(), "the lease is over: {answer:?}");
     assert_eq!(live_row(under_test, row).await.failures, 0);
@@ -367,9 +368,12 @@ pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
     let (node, held) = sole_owner(lanes).await;
     let row = insert_keyed(under_test, "a").await;
     let next = insert_keyed(under_test, "a").await;
-    let moved = lanes.bury_from_lanes(&topic(), node, &[dead(row, fence_of(&held, "a"))]).await.expect("bury");
+    let moved = lanes
+        .dead_letter_from_lanes(&topic(), node, &[dead(row, fence_of(&held, "a"))])
+        .await
+        .expect("dead_letter_from_lanes");
     assert_eq!(moved, [row]);
-    assert_eq!((live_keys(under_test).await, dead_keys(under_test).await), (vec![next], vec![row]));
+    assert_eq!((live_keys(under_test).await, dead_letter_keys(under_test).await), (vec![next], vec![row]));
 }
 
 /// Calls about no lane and no row do nothing.
@@ -379,7 +383,9 @@ pub async fn empty_lane_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     assert!(lanes.lane_entries(&topic(), &[]).await.expect("entries").is_empty());
     assert!(lanes.lane_rows(&topic(), &[]).await.expect("rows").is_empty());
     assert!(lanes.fail_in_lanes(&topic(), NodeId::new(), &[]).await.expect("fail").is_empty());
-    assert!(lanes.bury_from_lanes(&topic(), NodeId::new(), &[]).await.expect("bury").is_empty());
-    let nobody = lanes.look_at_lanes(&"nobody's".into()).await.expect("look");
+    assert!(
+        lanes.dead_letter_from_lanes(&topic(), NodeId::new(), &[]).await.expect("dead_letter_from_lanes").is_empty()
+    );
+    let nobody = lanes.read_lanes(&"nobody's".into()).await.expect("look");
     assert_eq!(nobody, LaneView::default());
 }

@@ -1,33 +1,33 @@
-use crate::store::LookSpec;
+use crate::store::PollSpec;
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
 /// A look tells which of its topics are paused, with rows or without, beside what is due.
-pub async fn pause_is_seen_by_every_look(under_test: &dyn StoreUnderTest) {
+pub async fn pause_is_seen_by_every_poll(under_test: &dyn StoreUnderTest) {
     let (store, asked) = (under_test.store(), topics(&[TOPIC, "invoices", "empty"]));
     let Some(admin) = store.admin() else { return };
     insert(under_test, DUE).await;
-    assert_eq!(store.look(&LookSpec::everything(asked.clone())).await.expect("look").paused, topics(&[]));
+    assert_eq!(store.poll(&PollSpec::everything(asked.clone())).await.expect("poll").paused, topics(&[]));
     for topic in topics(&[TOPIC, "empty", "unasked"]) {
         admin.pause(&topic).await.expect("pause");
     }
-    let look = store.look(&LookSpec::everything(asked.clone())).await.expect("look");
+    let look = store.poll(&PollSpec::everything(asked.clone())).await.expect("poll");
     let mut paused = look.paused;
     paused.sort();
     assert_eq!(paused, topics(&["empty", TOPIC]));
     assert_eq!(look.due.iter().map(|due| &*due.topic).collect::<Vec<_>>(), [TOPIC], "it is told all the same");
     assert!(admin.resume(&TOPIC.into()).await.expect("resume"));
-    assert_eq!(store.look(&LookSpec::everything(asked.clone())).await.expect("look").paused, topics(&["empty"]));
+    assert_eq!(store.poll(&PollSpec::everything(asked.clone())).await.expect("poll").paused, topics(&["empty"]));
 }
 
 /// A second pause changes nothing of the first, and a second end of it finds none.
 pub async fn pause_begins_once_and_ends_once(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     assert_eq!(admin.paused().await.expect("paused"), []);
-    let (wrote, ()) = Wrote::during(under_test, async { admin.pause(&TOPIC.into()).await.expect("pause") }).await;
+    let (window, ()) = WriteWindow::of(under_test, async { admin.pause(&TOPIC.into()).await.expect("pause") }).await;
     let first = admin.paused().await.expect("paused");
     assert_eq!(first.iter().map(|paused| &*paused.topic).collect::<Vec<_>>(), [TOPIC]);
-    wrote.assert_at(first[0].since);
+    window.assert_at(first[0].since);
     admin.pause(&TOPIC.into()).await.expect("pause");
     assert_eq!(admin.paused().await.expect("paused"), first);
     admin.pause(&"invoices".into()).await.expect("pause");

@@ -1,7 +1,9 @@
 use std::time::{Duration, SystemTime};
 
 use crate::message::MessageId;
-use crate::store::{HistoryStore, InsertOptions, Keep, Kept, LiveRow, Locking, Marking, RowKey, SentMark, SentMessage};
+use crate::store::{
+    HistoryRow, HistoryStore, InsertOptions, Keep, LiveRow, Locking, ProcessedOutcome, RowKey, SentCursor, SentMessage,
+};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -9,7 +11,10 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 const AWAITING: Keep = Keep { days: 30, awaits_processing: true };
 
 async fn settle(history: &dyn HistoryStore, key: RowKey) {
-    assert_eq!(history.settle_kept(&[Kept { key, keep: AWAITING }], Locking::Skip).await.expect("settle"), [key]);
+    assert_eq!(
+        history.settle_into_history(&[HistoryRow { key, keep: AWAITING }], Locking::Skip).await.expect("settle"),
+        [key]
+    );
 }
 
 async fn send(under_test: &dyn StoreUnderTest, history: &dyn HistoryStore) -> RowKey {
@@ -18,11 +23,11 @@ async fn send(under_test: &dyn StoreUnderTest, history: &dyn HistoryStore) -> Ro
     key
 }
 
-async fn mark(history: &dyn HistoryStore, key: RowKey) -> Marking {
+async fn mark(history: &dyn HistoryStore, key: RowKey) -> ProcessedOutcome {
     let marked = history.mark_processed(&[key.message_id]).await.expect("mark");
-    let [(message_id, marking)] = marked[..] else { panic!("one answer: {marked:?}") };
+    let [(message_id, outcome)] = marked[..] else { panic!("one answer: {marked:?}") };
     assert_eq!(message_id, key.message_id);
-    marking
+    outcome
 }
 
 /// The live row of a message that was sent again.
@@ -36,83 +41,80 @@ async fn processed_at(history: &dyn HistoryStore, key: RowKey) -> Option<SystemT
     history.sent(key.message_id).await.expect("sent").expect("it is kept").processed_at
 }
 
-async fn unprocessed(history: &dyn HistoryStore, past: Duration) -> Vec<MessageId> {
-    let mut found: Vec<_> = history.unprocessed(&TOPIC.into(), past, None, 100).await.expect("unprocessed");
+async fn unprocessed(history: &dyn HistoryStore, age_min: Duration) -> Vec<MessageId> {
+    let mut found: Vec<_> = history.unprocessed(&TOPIC.into(), age_min, None, 100).await.expect("unprocessed");
     found.sort_by_key(|sent| sent.message_id);
     found.into_iter().map(|sent| sent.message_id).collect()
 }
 
 /// A mark stands from the first time on, whoever makes it again.
-pub async fn mark_stands_once_it_is_made(under_test: &dyn StoreUnderTest) {
+pub async fn processed_mark_is_set_once(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (key, other) = (send(under_test, history).await, send(under_test, history).await);
     assert_eq!(processed_at(history, key).await, None);
-    let (wrote, marking) = Wrote::during(under_test, mark(history, key)).await;
-    assert_eq!(marking, Marking::Marked);
+    let (window, outcome) = WriteWindow::of(under_test, mark(history, key)).await;
+    assert_eq!(outcome, ProcessedOutcome::Processed);
     let first = processed_at(history, key).await;
-    wrote.assert_at(first.expect("it is marked"));
-    assert_eq!(mark(history, key).await, Marking::Already);
+    window.assert_at(first.expect("it is marked"));
+    assert_eq!(mark(history, key).await, ProcessedOutcome::AlreadyProcessed);
     assert_eq!((processed_at(history, key).await, processed_at(history, other).await), (first, None));
     let mut many = history.mark_processed(&[key.message_id, other.message_id, other.message_id]).await.expect("mark");
     many.sort_by_key(|(message_id, _)| *message_id);
-    let mut expected = [(key.message_id, Marking::Already), (other.message_id, Marking::Marked)];
+    let mut expected =
+        [(key.message_id, ProcessedOutcome::AlreadyProcessed), (other.message_id, ProcessedOutcome::Processed)];
     expected.sort_by_key(|(message_id, _)| *message_id);
     assert_eq!(many, expected);
     assert_eq!(history.mark_processed(&[]).await.expect("mark"), []);
 }
 
 /// A consumer that is faster than the settle loses nothing.
-pub async fn mark_waits_for_its_message(under_test: &dyn StoreUnderTest) {
+pub async fn processed_mark_waits_for_its_message(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let key = insert(under_test, DUE).await;
-    let (wrote, marking) = Wrote::during(under_test, mark(history, key)).await;
-    assert_eq!((marking, mark(history, key).await), (Marking::Ahead, Marking::Ahead));
+    let (window, outcome) = WriteWindow::of(under_test, mark(history, key)).await;
+    assert_eq!((outcome, mark(history, key).await), (ProcessedOutcome::NotSettledYet, ProcessedOutcome::NotSettledYet));
     settle(history, key).await;
-    wrote.assert_at(processed_at(history, key).await.expect("it was marked before it was sent"));
+    window.assert_at(processed_at(history, key).await.expect("it was marked before it was sent"));
     assert_eq!(unprocessed(history, Duration::ZERO).await, []);
-    assert_eq!(mark(history, key).await, Marking::Already);
+    assert_eq!(mark(history, key).await, ProcessedOutcome::AlreadyProcessed);
     // The mark went with the settle: nothing of it is left to be written to its message.
-    under_test.pass(DAY).await;
-    assert_eq!(history.fold_marks(Duration::ZERO, 100).await.expect("fold"), 0);
+    under_test.advance(DAY).await;
+    assert_eq!(history.apply_processed_marks(Duration::ZERO, 100).await.expect("fold"), 0);
 }
 
 /// A mark and the settle of its message at once: whatever comes first, the message is processed.
-pub async fn mark_beside_a_settle_is_not_lost(under_test: &dyn StoreUnderTest) {
+pub async fn processed_mark_concurrent_with_a_settle_is_not_lost(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     for _ in 0..20 {
         let key = insert(under_test, DUE).await;
-        let (marking, ()) = tokio::join!(mark(history, key), settle(history, key));
-        assert_ne!(marking, Marking::Already);
-        assert!(processed_at(history, key).await.is_some(), "the mark was {marking:?}, and is lost");
-        assert_eq!(mark(history, key).await, Marking::Already);
+        let (outcome, ()) = tokio::join!(mark(history, key), settle(history, key));
+        assert_ne!(outcome, ProcessedOutcome::AlreadyProcessed);
+        assert!(processed_at(history, key).await.is_some(), "the mark was {outcome:?}, and is lost");
+        assert_eq!(mark(history, key).await, ProcessedOutcome::AlreadyProcessed);
     }
     assert_eq!(unprocessed(history, Duration::ZERO).await, []);
     assert_eq!(history.count_sent(&TOPIC.into(), 100).await.expect("count").unprocessed, 0);
 }
 
 /// A mark that was left beside its message is seen by everything that reads, and written to it in time.
-pub async fn old_marks_go_to_their_messages(under_test: &dyn StoreUnderTest) {
+pub async fn old_processed_marks_are_applied_to_their_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let key = insert(under_test, DUE).await;
-    assert_eq!(mark(history, key).await, Marking::Ahead);
+    assert_eq!(mark(history, key).await, ProcessedOutcome::NotSettledYet);
     // Its topic asked for no marks when it was settled, so that the settle did not look.
     let keep = Keep { awaits_processing: false, ..AWAITING };
-    history.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle");
+    history.settle_into_history(&[HistoryRow { key, keep }], Locking::Skip).await.expect("settle");
     let marked_at = processed_at(history, key).await;
     assert!(marked_at.is_some());
-    assert_eq!(
-        history.send_again(&[returning(key.message_id, None)]).await.expect("send again"),
-        [],
-        "it is processed"
-    );
+    assert_eq!(history.resend(&[requeue(key.message_id, None)]).await.expect("resend"), [], "it is processed");
     let never_sent = insert(under_test, DUE).await;
-    assert_eq!(mark(history, never_sent).await, Marking::Ahead);
-    assert_eq!(history.fold_marks(DAY, 100).await.expect("fold"), 0, "they are young");
-    under_test.pass(DAY * 2).await;
-    assert_eq!(history.fold_marks(DAY, 100).await.expect("fold"), 2);
-    assert_eq!(history.fold_marks(DAY, 100).await.expect("fold"), 0);
+    assert_eq!(mark(history, never_sent).await, ProcessedOutcome::NotSettledYet);
+    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("fold"), 0, "they are young");
+    under_test.advance(DAY * 2).await;
+    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("fold"), 2);
+    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("fold"), 0);
     assert!(processed_at(history, key).await.is_some(), "it is in its message now");
-    assert_eq!(mark(history, never_sent).await, Marking::Ahead, "what was never sent is forgotten");
+    assert_eq!(mark(history, never_sent).await, ProcessedOutcome::NotSettledYet, "what was never sent is forgotten");
 }
 
 /// What awaits processing, is not marked, and was sent long enough ago; in pages.
@@ -126,19 +128,19 @@ pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
     mark(history, processed).await;
     let unasked = insert(under_test, DUE).await;
     let keep = Keep { awaits_processing: false, ..AWAITING };
-    history.settle_kept(&[Kept { key: unasked, keep }], Locking::Skip).await.expect("settle");
-    under_test.pass(DAY * 2).await;
+    history.settle_into_history(&[HistoryRow { key: unasked, keep }], Locking::Skip).await.expect("settle");
+    under_test.advance(DAY * 2).await;
     send(under_test, history).await;
     late.sort_unstable();
     assert_eq!(unprocessed(history, DAY).await, late);
     assert_eq!(unprocessed(history, DAY * 3).await, []);
-    let (mut seen, mut after): (Vec<_>, Option<SentMark>) = (Vec::new(), None);
+    let (mut seen, mut after): (Vec<_>, Option<SentCursor>) = (Vec::new(), None);
     loop {
-        let marks = history.unprocessed_marks(&TOPIC.into(), DAY, after.as_ref(), 2).await.expect("their marks");
+        let cursors = history.unprocessed_cursors(&TOPIC.into(), DAY, after.as_ref(), 2).await.expect("their cursors");
         let page = history.unprocessed(&TOPIC.into(), DAY, after.as_ref(), 2).await.expect("unprocessed");
         let Some(last) = page.last() else { break };
-        assert_eq!(page.iter().map(SentMessage::mark).collect::<Vec<_>>(), marks);
-        after = Some(last.mark());
+        assert_eq!(page.iter().map(SentMessage::cursor).collect::<Vec<_>>(), cursors);
+        after = Some(last.cursor());
         seen.extend(page.iter().map(|sent| (sent.sent_at, sent.message_id)));
         assert!(seen.len() <= late.len(), "a page is told twice");
     }
@@ -148,36 +150,39 @@ pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
 }
 
 /// What is sent again is live as it was, under its message id and the next epoch; what is processed stays.
-pub async fn send_again_brings_messages_back(under_test: &dyn StoreUnderTest) {
+pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (key, processed) = (send(under_test, history).await, send(under_test, history).await);
     mark(history, processed).await;
-    let asked = [key.message_id, processed.message_id, MessageId::new()].map(|message| returning(message, None));
-    let (wrote, moved) = Wrote::during(under_test, history.send_again(&asked)).await;
-    assert_eq!(moved.expect("send again"), [key.message_id]);
+    let asked = [key.message_id, processed.message_id, MessageId::new()].map(|message| requeue(message, None));
+    let (window, moved) = WriteWindow::of(under_test, history.resend(&asked)).await;
+    assert_eq!(moved.expect("resend"), [key.message_id]);
     assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "in one of the two at a time");
     let row = sent_again(under_test, key).await;
-    wrote.assert_due_after(&row, Duration::ZERO);
+    window.assert_due_after(&row, Duration::ZERO);
     assert_eq!((row.epoch, row.attempts, row.failures), (1, 0, 0));
-    assert_eq!(history.send_again(&asked).await.expect("send again"), [], "it is on its way");
+    assert_eq!(history.resend(&asked).await.expect("resend"), [], "it is on its way");
     // The first copy is processed at last, while the second is under way.
-    assert_eq!(mark(history, key).await, Marking::Ahead);
+    assert_eq!(mark(history, key).await, ProcessedOutcome::NotSettledYet);
     let claim = claim(under_test, &crate::store::ClaimSpec { keep: Some(AWAITING), ..spec(TOPIC) }).await;
     assert_eq!(keys(&claim.rows), [row.key]);
-    claim.batch.close(&[row.key], &[]).await.expect("close");
+    claim.handle.close(&[row.key], &[]).await.expect("close");
     assert!(processed_at(history, key).await.is_some());
-    assert_eq!(history.send_again(&[]).await.expect("send again"), []);
+    assert_eq!(history.resend(&[]).await.expect("resend"), []);
 }
 
 /// The settle of the copy that was sent before may come late, or again because its answer was lost: it is not of this one.
-pub async fn send_again_outlives_a_late_settle(under_test: &dyn StoreUnderTest) {
+pub async fn resend_survives_a_late_settle(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     for (options, lane) in [(DUE, None), (InsertOptions::default().in_lane(3), Some(3))] {
         let key = insert(under_test, options).await;
         settle(history, key).await;
-        history.send_again(&[returning(key.message_id, lane)]).await.expect("send again");
+        history.resend(&[requeue(key.message_id, lane)]).await.expect("resend");
         for locking in [Locking::Skip, Locking::Wait] {
-            assert_eq!(history.settle_kept(&[Kept { key, keep: AWAITING }], locking).await.expect("settle"), []);
+            assert_eq!(
+                history.settle_into_history(&[HistoryRow { key, keep: AWAITING }], locking).await.expect("settle"),
+                []
+            );
             assert_eq!(under_test.store().settle(&[key], locking).await.expect("settle"), []);
         }
         let again = sent_again(under_test, key).await.key;
@@ -187,7 +192,7 @@ pub async fn send_again_outlives_a_late_settle(under_test: &dyn StoreUnderTest) 
 }
 
 /// In a lane it goes behind everything that is there, and several in the order in which they were enqueued.
-pub async fn send_again_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest) {
+pub async fn resend_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let mut rows = Vec::new();
     for _ in 0..3 {
@@ -197,8 +202,8 @@ pub async fn send_again_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTe
     for row in [second, first] {
         settle(history, row).await;
     }
-    let back = [second, first, second].map(|row| returning(row.message_id, Some(3)));
-    assert_eq!(history.send_again(&back).await.expect("send again").len(), 2, "one that is named twice comes once");
+    let requeues = [second, first, second].map(|row| requeue(row.message_id, Some(3)));
+    assert_eq!(history.resend(&requeues).await.expect("resend").len(), 2, "one that is named twice comes once");
     let order: Vec<MessageId> = under_test.live_rows().await.iter().map(|row| row.key.message_id).collect();
     assert_eq!(order, [stays.message_id, first.message_id, second.message_id]);
 }

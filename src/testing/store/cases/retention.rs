@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::store::{Dead, Held, HistoryStore, Keep, Kept, Locking, RowKey};
+use crate::store::{Held, HistoryRow, HistoryStore, Keep, Locking, NewDeadLetter, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -9,7 +9,7 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 async fn settle_for(under_test: &dyn StoreUnderTest, history: &dyn HistoryStore, days: u32) -> RowKey {
     let key = insert(under_test, DUE).await;
     let keep = Keep { days, awaits_processing: false };
-    history.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle");
+    history.settle_into_history(&[HistoryRow { key, keep }], Locking::Skip).await.expect("settle");
     key
 }
 
@@ -18,17 +18,17 @@ async fn prune_all(history: &dyn HistoryStore) {
 }
 
 /// A message stays as long as its topic said when it was sent, and less than a day longer.
-pub async fn prune_removes_what_is_kept_no_longer(under_test: &dyn StoreUnderTest) {
+pub async fn prune_removes_expired_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let short = settle_for(under_test, history, 2).await;
     let long = settle_for(under_test, history, 5).await;
     let is_there = async |key: RowKey| history.sent(key.message_id).await.expect("sent").is_some();
     for (passed, short_is_there) in [(Duration::ZERO, true), (DAY * 2, true), (DAY, false)] {
-        under_test.pass(passed).await;
+        under_test.advance(passed).await;
         prune_all(history).await;
         assert_eq!((is_there(short).await, is_there(long).await), (short_is_there, true), "after {passed:?}");
     }
-    under_test.pass(DAY * 3).await;
+    under_test.advance(DAY * 3).await;
     prune_all(history).await;
     assert!(!is_there(long).await);
 }
@@ -39,7 +39,7 @@ pub async fn prune_is_bounded(under_test: &dyn StoreUnderTest) {
     for _ in 0..3 {
         settle_for(under_test, history, 1).await;
     }
-    under_test.pass(DAY * 2).await;
+    under_test.advance(DAY * 2).await;
     let first = history.prune(2).await.expect("prune");
     assert_eq!((first.rows, first.more), (2, true));
     let second = history.prune(2).await.expect("prune");
@@ -53,7 +53,7 @@ pub async fn concurrent_prunes_share_the_work(under_test: &dyn StoreUnderTest) {
     for _ in 0..20 {
         settle_for(under_test, history, 1).await;
     }
-    under_test.pass(DAY * 2).await;
+    under_test.advance(DAY * 2).await;
     let (one, other) = tokio::join!(history.prune(100), history.prune(100));
     let rows = one.expect("prune").rows + other.expect("prune").rows;
     prune_all(history).await;
@@ -62,14 +62,14 @@ pub async fn concurrent_prunes_share_the_work(under_test: &dyn StoreUnderTest) {
 }
 
 /// Room may be made at any time, again and for several times of keeping.
-pub async fn room_is_made_again_and_again(under_test: &dyn StoreUnderTest) {
+pub async fn ensure_partitions_can_be_repeated(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let before = settle_for(under_test, history, 1).await;
     for _ in 0..2 {
-        history.make_room(&[2, 30]).await.expect("make room");
+        history.ensure_partitions(&[2, 30]).await.expect("ensure_partitions");
     }
-    let (one, other) = tokio::join!(history.make_room(&[9]), history.make_room(&[9]));
-    one.and(other).expect("make room");
+    let (one, other) = tokio::join!(history.ensure_partitions(&[9]), history.ensure_partitions(&[9]));
+    one.and(other).expect("ensure_partitions");
     for key in [before, settle_for(under_test, history, 2).await, settle_for(under_test, history, 30).await] {
         assert!(history.sent(key.message_id).await.expect("sent").is_some());
     }
@@ -77,24 +77,24 @@ pub async fn room_is_made_again_and_again(under_test: &dyn StoreUnderTest) {
 }
 
 /// Dead letters of the topic go when they are too old, and no others.
-pub async fn old_dead_letters_go(under_test: &dyn StoreUnderTest) {
+pub async fn old_dead_letters_are_pruned(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
-    let bury = async |topic: &str| {
+    let dead_letter = async |topic: &str| {
         let key = under_test.insert(&message(topic), DUE).await;
-        let dead = Dead { held: Held { key, epoch: 0 }, reason: "refused".to_owned() };
-        assert_eq!(under_test.store().dead(&[dead]).await.expect("dead"), [key]);
+        let dead = NewDeadLetter { held: Held { key, epoch: 0 }, reason: "refused".to_owned() };
+        assert_eq!(under_test.store().dead_letter(&[dead]).await.expect("dead_letter"), [key]);
         key
     };
     for _ in 0..3 {
-        bury(TOPIC).await;
+        dead_letter(TOPIC).await;
     }
-    let other = bury("invoices").await;
-    under_test.pass(DAY * 2).await;
-    let young = bury(TOPIC).await;
+    let other = dead_letter("invoices").await;
+    under_test.advance(DAY * 2).await;
+    let young = dead_letter(TOPIC).await;
     let topic = TOPIC.into();
-    assert_eq!(history.prune_dead(&topic, DAY * 3, 100).await.expect("prune"), 0);
-    assert_eq!(history.prune_dead(&topic, DAY, 2).await.expect("prune"), 2);
-    assert_eq!(history.prune_dead(&topic, DAY, 2).await.expect("prune"), 1);
-    assert_eq!(history.prune_dead(&topic, DAY, 2).await.expect("prune"), 0);
-    assert_eq!(dead_keys(under_test).await, sorted([other, young]));
+    assert_eq!(history.prune_dead_letters(&topic, DAY * 3, 100).await.expect("prune"), 0);
+    assert_eq!(history.prune_dead_letters(&topic, DAY, 2).await.expect("prune"), 2);
+    assert_eq!(history.prune_dead_letters(&topic, DAY, 2).await.expect("prune"), 1);
+    assert_eq!(history.prune_dead_letters(&topic, DAY, 2).await.expect("prune"), 0);
+    assert_eq!(dead_letter_keys(under_test).await, sorted([other, young]));
 }

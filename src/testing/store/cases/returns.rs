@@ -1,31 +1,31 @@
 //! To which lanes messages come back: those that are said, whichever they were in.
 
 use crate::message::MessageId;
-use crate::store::{InsertOptions, Keep, Kept, Keyed, LaneScan, Locking, Return, RowKey};
+use crate::store::{HistoryRow, InsertOptions, Keep, LaneScan, Locking, MessageKey, Requeue, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-const WERE_IN: [Option<u16>; 3] = [Some(12), Some(3), None];
-const COME_TO: [Option<u16>; 3] = [Some(4), None, Some(7)];
+const OLD_LANES: [Option<u16>; 3] = [Some(12), Some(3), None];
+const NEW_LANES: [Option<u16>; 3] = [Some(4), None, Some(7)];
 
 async fn inserted(under_test: &dyn StoreUnderTest) -> Vec<RowKey> {
     let mut rows = Vec::new();
-    for lane in WERE_IN {
+    for lane in OLD_LANES {
         rows.push(insert(under_test, InsertOptions { lane, ..DUE }).await);
     }
     rows
 }
 
-fn assert_keyed(mut found: Vec<Keyed>, rows: &[RowKey]) {
-    let keyed = |(row, lane): (&RowKey, Option<u16>)| Keyed {
+fn assert_message_keys(mut found: Vec<MessageKey>, rows: &[RowKey]) {
+    let message_key = |(row, lane): (&RowKey, Option<u16>)| MessageKey {
         message_id: row.message_id,
         topic: TOPIC.into(),
         key: Some("42".to_owned()),
         lane,
     };
-    let mut expected: Vec<Keyed> = rows.iter().zip(WERE_IN).map(keyed).collect();
-    found.sort_unstable_by_key(|keyed| keyed.message_id);
-    expected.sort_unstable_by_key(|keyed| keyed.message_id);
+    let mut expected: Vec<MessageKey> = rows.iter().zip(OLD_LANES).map(message_key).collect();
+    found.sort_unstable_by_key(|message_key| message_key.message_id);
+    expected.sort_unstable_by_key(|message_key| message_key.message_id);
     assert_eq!(found, expected);
 }
 
@@ -33,11 +33,11 @@ fn asked(rows: &[RowKey]) -> Vec<MessageId> {
     rows.iter().map(|row| row.message_id).chain([MessageId::new()]).collect()
 }
 
-fn back(rows: &[RowKey]) -> Vec<Return> {
-    rows.iter().zip(COME_TO).map(|(row, lane)| returning(row.message_id, lane)).collect()
+fn requeues(rows: &[RowKey]) -> Vec<Requeue> {
+    rows.iter().zip(NEW_LANES).map(|(row, lane)| requeue(row.message_id, lane)).collect()
 }
 
-async fn assert_back(under_test: &dyn StoreUnderTest, rows: &[RowKey]) {
+async fn assert_requeued(under_test: &dyn StoreUnderTest, rows: &[RowKey]) {
     let Some(lanes) = under_test.store().lanes() else { return };
     let scans = [4, 7, 12, 3].map(|lane| LaneScan { lane, after: 0, rows_max: 9 });
     let entries = lanes.lane_entries(&TOPIC.into(), &scans).await.expect("entries");
@@ -49,27 +49,27 @@ async fn assert_back(under_test: &dyn StoreUnderTest, rows: &[RowKey]) {
 }
 
 /// Of dead letters.
-pub async fn redrive_goes_to_the_lane_that_is_said(under_test: &dyn StoreUnderTest) {
+pub async fn redrive_requeues_into_the_given_lane(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let rows = inserted(under_test).await;
     for row in &rows {
-        bury(under_test, *row, 0, "refused").await;
+        dead_letter(under_test, *row, 0, "refused").await;
     }
-    assert_keyed(admin.dead_keys(&asked(&rows)).await.expect("keys"), &rows);
-    assert_eq!(admin.dead_keys(&[]).await.expect("keys"), []);
-    assert_eq!(admin.redrive(&back(&rows)).await.expect("redrive").len(), rows.len());
-    assert_back(under_test, &rows).await;
+    assert_message_keys(admin.dead_letter_keys(&asked(&rows)).await.expect("keys"), &rows);
+    assert_eq!(admin.dead_letter_keys(&[]).await.expect("keys"), []);
+    assert_eq!(admin.redrive(&requeues(&rows)).await.expect("redrive").len(), rows.len());
+    assert_requeued(under_test, &rows).await;
 }
 
 /// Of sent messages.
-pub async fn send_again_goes_to_the_lane_that_is_said(under_test: &dyn StoreUnderTest) {
+pub async fn resend_requeues_into_the_given_lane(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let rows = inserted(under_test).await;
     let keep = Keep { days: 30, awaits_processing: true };
-    let kept: Vec<Kept> = rows.iter().map(|key| Kept { key: *key, keep }).collect();
-    assert_eq!(sorted(history.settle_kept(&kept, Locking::Skip).await.expect("settle")), sorted(rows.clone()));
-    assert_keyed(history.sent_keys(&asked(&rows)).await.expect("keys"), &rows);
+    let kept: Vec<HistoryRow> = rows.iter().map(|key| HistoryRow { key: *key, keep }).collect();
+    assert_eq!(sorted(history.settle_into_history(&kept, Locking::Skip).await.expect("settle")), sorted(rows.clone()));
+    assert_message_keys(history.sent_keys(&asked(&rows)).await.expect("keys"), &rows);
     assert_eq!(history.sent_keys(&[]).await.expect("keys"), []);
-    assert_eq!(history.send_again(&back(&rows)).await.expect("send again").len(), rows.len());
-    assert_back(under_test, &rows).await;
+    assert_eq!(history.resend(&requeues(&rows)).await.expect("resend").len(), rows.len());
+    assert_requeued(under_test, &rows).await;
 }

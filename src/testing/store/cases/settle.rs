@@ -1,4 +1,4 @@
-use crate::store::{Held, Keep, Kept, Locking, RowKey};
+use crate::store::{Held, HistoryRow, Keep, Locking, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -11,7 +11,7 @@ pub async fn settle_removes_whatever_the_epoch(under_test: &dyn StoreUnderTest) 
     let settled = under_test.store().settle(&[born, failing], Locking::Skip).await.expect("settle");
     assert_eq!(sorted(settled), [born, failing]);
     assert!(under_test.live_rows().await.is_empty());
-    assert!(under_test.dead_rows().await.is_empty());
+    assert!(under_test.dead_letter_rows().await.is_empty());
 }
 
 /// Settle returns what it removed, once, and nothing that was not there.
@@ -25,7 +25,7 @@ pub async fn settle_returns_what_it_removed(under_test: &dyn StoreUnderTest) {
 }
 
 /// A late settle removes no other message that got the same id.
-pub async fn settle_wants_id_and_message_id(under_test: &dyn StoreUnderTest) {
+pub async fn settle_requires_id_and_message_id(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     for locking in [Locking::Skip, Locking::Wait] {
         let settled = under_test.store().settle(&[other_message(key)], locking).await.expect("settle");
@@ -35,7 +35,7 @@ pub async fn settle_wants_id_and_message_id(under_test: &dyn StoreUnderTest) {
 }
 
 /// With [`Locking::Skip`] nobody is waited for.
-pub async fn settle_passes_over_locked_rows(under_test: &dyn StoreUnderTest) {
+pub async fn settle_skips_locked_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
     let Some(lock) = under_test.lock(inserted[0]).await else { return };
     let settled = under_test.store().settle(&inserted, Locking::Skip).await.expect("settle");
@@ -49,7 +49,7 @@ pub async fn settle_waits_for_locked_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
     let Some(lock) = under_test.lock(inserted[0]).await else { return };
     let mut settle = under_test.store().settle(&inserted, Locking::Wait);
-    let early = tokio::time::timeout(GLANCE, &mut settle).await;
+    let early = tokio::time::timeout(SHORT_WAIT, &mut settle).await;
     assert!(early.is_err(), "it did not wait: {early:?}");
     let (settled, ()) = tokio::join!(settle, lock.roll_back());
     assert_eq!(sorted(settled.expect("settle")), inserted);
@@ -57,33 +57,33 @@ pub async fn settle_waits_for_locked_rows(under_test: &dyn StoreUnderTest) {
 }
 
 /// A message that was delivered after all is no dead letter.
-pub async fn settle_dead_removes_dead_letters(under_test: &dyn StoreUnderTest) {
+pub async fn settle_dead_letters_removes_them(under_test: &dyn StoreUnderTest) {
     let given_up = insert_held(under_test, 2).await;
-    let moved = under_test.store().dead(&[dead(given_up[0]), dead(given_up[1])]).await.expect("dead");
+    let moved = under_test.store().dead_letter(&[dead(given_up[0]), dead(given_up[1])]).await.expect("dead_letter");
     assert_eq!(moved.len(), 2);
     let live = insert(under_test, leased(LEASE)).await;
     let rows = [given_up[0].key, live];
-    assert_eq!(under_test.store().settle_dead(&rows).await.expect("settle_dead"), 1);
-    assert_eq!(under_test.store().settle_dead(&rows).await.expect("settle_dead"), 0);
-    assert_eq!(dead_keys(under_test).await, [given_up[1].key]);
+    assert_eq!(under_test.store().settle_dead_letters(&rows).await.expect("settle_dead_letters"), 1);
+    assert_eq!(under_test.store().settle_dead_letters(&rows).await.expect("settle_dead_letters"), 0);
+    assert_eq!(dead_letter_keys(under_test).await, [given_up[1].key]);
     assert_eq!(live_keys(under_test).await, [live], "a live row is no dead letter");
 }
 
 /// A message that was sent again is another row, and where that one died its letter says so: an acknowledgement that comes late for
 /// the first takes nothing of it.
-pub async fn settle_dead_wants_id_and_message_id(under_test: &dyn StoreUnderTest) {
-    let letter = insert_dead(under_test, TOPIC, "42", "attempts").await;
+pub async fn settle_dead_letters_requires_id_and_message_id(under_test: &dyn StoreUnderTest) {
+    let letter = insert_dead_letter(under_test, TOPIC, "42", "attempts").await;
     let first_copy = RowKey { id: letter.id + 1, ..letter };
     let rows = [first_copy, other_message(letter)];
-    assert_eq!(under_test.store().settle_dead(&rows).await.expect("settle_dead"), 0);
+    assert_eq!(under_test.store().settle_dead_letters(&rows).await.expect("settle_dead_letters"), 0);
     if let Some(history) = under_test.store().history() {
-        let kept = rows.map(|key| Kept { key, keep: Keep { days: 1, awaits_processing: false } });
-        assert_eq!(history.settle_dead_kept(&kept).await.expect("settle_dead"), 0);
+        let kept = rows.map(|key| HistoryRow { key, keep: Keep { days: 1, awaits_processing: false } });
+        assert_eq!(history.settle_dead_letters_into_history(&kept).await.expect("settle_dead_letters"), 0);
         assert_eq!(
             history.count_sent(&TOPIC.into(), 10).await.expect("count").sent,
             0,
             "nothing is kept of it, either"
         );
     }
-    assert_eq!(dead_keys(under_test).await, [letter]);
+    assert_eq!(dead_letter_keys(under_test).await, [letter]);
 }

@@ -1,9 +1,9 @@
 use std::time::{Duration, Instant};
 
 use super::super::outcomes::envelope;
-use super::super::{Outcomes, Seen, TransportUnderTest};
-use super::refusals::delivers_again;
-use super::{nothing_said, numbers};
+use super::super::{OutcomeRecorder, RecordedOutcome, TransportUnderTest};
+use super::refusals::wait_until_delivered;
+use super::{missing_capability, numbers};
 use crate::transport::FailureClass;
 
 /// What calls into a client may take together, for 20,000 messages on a machine that does other things as well.
@@ -11,13 +11,13 @@ const SENDS_DURATION_MAX: Duration = Duration::from_secs(5);
 
 /// Without a broker, probes and messages fail as an outage, the latter within the delivery time-out; when it is back,
 /// probes succeed and messages are delivered.
-pub async fn an_absent_broker_is_an_outage_until_it_is_back(broker: &dyn TransportUnderTest) {
+pub async fn stopped_broker_is_an_outage_until_restarted(broker: &dyn TransportUnderTest) {
     let (transport, topic) = (broker.transport(), broker.new_topic().await);
-    delivers_again(&*transport, &topic, broker.patience()).await;
+    wait_until_delivered(&*transport, &topic, broker.max_wait()).await;
     if !broker.go_down().await {
-        nothing_said("an_absent_broker_is_an_outage_until_it_is_back", "way to take the broker down");
+        missing_capability("stopped_broker_is_an_outage_until_restarted", "way to take the broker down");
     }
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     let sent_at = Instant::now();
     (0..100).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some("key"), "x")));
     let probed = transport.probe().await;
@@ -30,44 +30,44 @@ pub async fn an_absent_broker_is_an_outage_until_it_is_back(broker: &dyn Transpo
 
     broker.go_up().await;
     let back = async { while transport.probe().await.is_err() {} };
-    let back = tokio::time::timeout(broker.patience(), back).await;
+    let back = tokio::time::timeout(broker.max_wait(), back).await;
     assert!(back.is_ok(), "the broker is back and no probe succeeds");
     assert_eq!(transport.outage(), None, "a probe that succeeds ends the outage");
-    delivers_again(&*transport, &topic, broker.patience()).await;
+    wait_until_delivered(&*transport, &topic, broker.max_wait()).await;
 }
 
 /// A broker that answers nothing, on connections that stay open: every message has an outcome within the delivery time-out, and
 /// none is said to be delivered; when the broker answers again, probes succeed and messages are delivered.
-pub async fn a_silent_broker_keeps_no_message(broker: &dyn TransportUnderTest) {
+pub async fn frozen_broker_times_out_every_message(broker: &dyn TransportUnderTest) {
     let (transport, topic) = (broker.transport(), broker.new_topic().await);
-    delivers_again(&*transport, &topic, broker.patience()).await;
-    if !broker.go_silent().await {
-        nothing_said("a_silent_broker_keeps_no_message", "way to fall silent");
+    wait_until_delivered(&*transport, &topic, broker.max_wait()).await;
+    if !broker.freeze().await {
+        missing_capability("frozen_broker_times_out_every_message", "way to fall silent");
     }
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     (0..100).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some(&format!("key-{}", id % 7)), "x")));
     let seen = outcomes.wait_for(100, transport.delivery_timeout() + Duration::from_secs(1)).await;
     assert_eq!(numbers(&seen).len(), 100);
-    let in_time = |seen: &Seen| match seen.class() {
+    let in_time = |seen: &RecordedOutcome| match seen.class() {
         // What had no turn goes back.
-        None => *seen == Seen::Busy,
+        None => *seen == RecordedOutcome::Busy,
         Some(class) => matches!(class, FailureClass::Connection | FailureClass::Temporary),
     };
     let other = seen.iter().find(|(_, seen)| !in_time(seen));
     assert_eq!(other, None, "a message that nobody answered for");
 
-    broker.answer_again().await;
+    broker.unfreeze().await;
     let back = async { while transport.probe().await.is_err() {} };
-    let back = tokio::time::timeout(broker.patience(), back).await;
+    let back = tokio::time::timeout(broker.max_wait(), back).await;
     assert!(back.is_ok(), "the broker answers and no probe succeeds");
-    delivers_again(&*transport, &topic, broker.patience()).await;
+    wait_until_delivered(&*transport, &topic, broker.max_wait()).await;
 }
 
 /// 20,000 messages without a broker: the calls return at once, and flush says how many have no outcome.
 pub async fn send_never_blocks(broker: &dyn TransportUnderTest) {
-    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+    let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     if !broker.go_down().await {
-        nothing_said("send_never_blocks", "way to take the broker down");
+        missing_capability("send_never_blocks", "way to take the broker down");
     }
     let started = Instant::now();
     (0..20_000).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some("key"), "x")));
@@ -78,18 +78,18 @@ pub async fn send_never_blocks(broker: &dyn TransportUnderTest) {
     // Outcomes may come between the two looks.
     assert!(left + settled >= 20_000, "{left} are said to be left, and {settled} have an outcome");
     drop(transport);
-    assert_eq!(numbers(&outcomes.wait_for(20_000, broker.patience()).await).len(), 20_000);
+    assert_eq!(numbers(&outcomes.wait_for(20_000, broker.max_wait()).await).len(), 20_000);
 }
 
 /// Receipts of messages that a transport held when it was dropped report a failure, once.
-pub async fn a_dropped_transport_reports_what_it_held(broker: &dyn TransportUnderTest) {
-    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+pub async fn dropping_the_transport_fails_held_messages(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     if !broker.go_down().await {
-        nothing_said("a_dropped_transport_reports_what_it_held", "way to take the broker down");
+        missing_capability("dropping_the_transport_fails_held_messages", "way to take the broker down");
     }
     (0..100).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some("key"), "x")));
     drop(transport);
-    let seen = outcomes.wait_for(100, broker.patience()).await;
+    let seen = outcomes.wait_for(100, broker.max_wait()).await;
     assert_eq!(numbers(&seen).len(), 100);
-    assert!(seen.iter().all(|(_, seen)| matches!(seen, Seen::Failed { .. })), "{seen:?}");
+    assert!(seen.iter().all(|(_, seen)| matches!(seen, RecordedOutcome::Failed { .. })), "{seen:?}");
 }

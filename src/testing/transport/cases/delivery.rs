@@ -2,13 +2,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::outcomes::envelope;
-use super::super::{Outcomes, Seen, Stored, TransportUnderTest};
+use super::super::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 use super::{ids_stored, numbers};
-use crate::clock::wall_now;
+use crate::clock::system_now;
 use crate::topic::Topic;
 
 /// `prepare` may be repeated, and a broker that is there answers a probe.
-pub async fn prepares_and_probes(broker: &dyn TransportUnderTest) {
+pub async fn prepare_is_idempotent_and_probe_succeeds(broker: &dyn TransportUnderTest) {
     let transport = broker.transport();
     let topics = [Topic::new(broker.new_topic().await)];
     for _ in 0..2 {
@@ -19,8 +19,8 @@ pub async fn prepares_and_probes(broker: &dyn TransportUnderTest) {
 }
 
 /// A thousand messages, with keys and without: one outcome each, "delivered", and each is stored once.
-pub async fn reports_one_outcome_each(broker: &dyn TransportUnderTest) {
-    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+pub async fn each_message_gets_one_outcome(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     let mut sent = BTreeSet::new();
     for id in 0..1_000 {
         let key = (id % 3 > 0).then(|| format!("key-{}", id % 10));
@@ -28,19 +28,23 @@ pub async fn reports_one_outcome_each(broker: &dyn TransportUnderTest) {
         sent.insert(envelope.message_id);
         outcomes.send(&*transport, id, envelope);
     }
-    let seen = outcomes.wait_for(1_000, broker.patience()).await;
-    assert!(seen.iter().all(|(_, seen)| *seen == Seen::Delivered), "not delivered: {:?}", first_other(&seen));
+    let seen = outcomes.wait_for(1_000, broker.max_wait()).await;
+    assert!(
+        seen.iter().all(|(_, seen)| *seen == RecordedOutcome::Delivered),
+        "not delivered: {:?}",
+        first_undelivered(&seen)
+    );
     assert_eq!(numbers(&seen), (0..1_000).collect());
     assert_eq!(ids_stored(broker, &topic).await, sent);
 }
 
 /// Five keys, interleaved: what is stored of a key is in the order it was sent.
-pub async fn keeps_the_order_of_a_key(broker: &dyn TransportUnderTest) {
-    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+pub async fn order_per_key_is_kept(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     for id in 0..2_000 {
         outcomes.send(&*transport, id, envelope(&topic, Some(&format!("key-{}", id % 5)), &id.to_string()));
     }
-    outcomes.wait_for(2_000, broker.patience()).await;
+    outcomes.wait_for(2_000, broker.max_wait()).await;
     let stored = broker.stored(&topic).await;
     for key in 0..5 {
         let of_key = stored.iter().filter(|stored| stored.key == Some(format!("key-{key}").into_bytes()));
@@ -51,12 +55,12 @@ pub async fn keeps_the_order_of_a_key(broker: &dyn TransportUnderTest) {
 }
 
 /// By how much the clock of the broker and that of the test may differ.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
+const CLOCK_SKEW_MAX: Duration = Duration::from_secs(60);
 
 /// Key, payload, headers and times arrive as they are in the row: bytes, empty values, repeated names, a tombstone, an old one that was
 /// delayed. The broker's own time of each is when it was sent, or it would throw away at once what is older than it keeps.
-pub async fn stores_what_was_sent(broker: &dyn TransportUnderTest) {
-    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+pub async fn stored_messages_match_sent_messages(broker: &dyn TransportUnderTest) {
+    let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     let mut full = envelope(&topic, Some("schlüssel"), "");
     full.payload = Some(vec![0, 0xff, b'\n']);
     full.kind = "order.placed".to_owned();
@@ -72,19 +76,19 @@ pub async fn stores_what_was_sent(broker: &dyn TransportUnderTest) {
     old.created_at -= Duration::from_secs(30 * 24 * 3_600);
     old.deliver_at = Some(old.created_at + Duration::from_secs(29 * 24 * 3_600));
     let sent = [full, without_key, empty, tombstone, old];
-    let began_at = wall_now();
+    let began_at = system_now();
     for (id, envelope) in (0..).zip(&sent) {
         outcomes.send(&*transport, id, envelope.clone());
     }
-    outcomes.wait_for(sent.len(), broker.patience()).await;
+    outcomes.wait_for(sent.len(), broker.max_wait()).await;
     let stored = broker.stored(&topic).await;
     for envelope in &sent {
-        let expected = Stored::of(envelope);
+        let expected = StoredMessage::of(envelope);
         let found = stored.iter().find(|stored| stored.message_id() == Some(envelope.message_id));
         let Some(found) = found else { panic!("{envelope:?} is not stored") };
-        assert_eq!(found, &Stored { timestamp: found.timestamp, ..expected });
+        assert_eq!(found, &StoredMessage { timestamp: found.timestamp, ..expected });
         if let Some(at) = found.timestamp {
-            let (from, to) = (began_at - CLOCKS_DIFFER, wall_now() + CLOCKS_DIFFER);
+            let (from, to) = (began_at - CLOCK_SKEW_MAX, system_now() + CLOCK_SKEW_MAX);
             assert!((from..=to).contains(&at), "its time is {at:?}, and it was sent at {began_at:?}");
         }
     }
@@ -92,13 +96,13 @@ pub async fn stores_what_was_sent(broker: &dyn TransportUnderTest) {
 
 /// `flush` returns 0 when every outcome is there, and may be asked when there is nothing to wait for.
 pub async fn flush_waits_for_every_outcome(broker: &dyn TransportUnderTest) {
-    let (transport, outcomes, topic) = (broker.transport(), Outcomes::new(), broker.new_topic().await);
+    let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     assert_eq!(transport.flush(Duration::ZERO).await, 0);
     (0..200).for_each(|id| outcomes.send(&*transport, id, envelope(&topic, Some("key"), "x")));
-    assert_eq!(transport.flush(broker.patience()).await, 0);
+    assert_eq!(transport.flush(broker.max_wait()).await, 0);
     assert_eq!(outcomes.seen().len(), 200, "flush returned before the last outcome");
 }
 
-pub(super) fn first_other(seen: &[(i64, Seen)]) -> Option<&(i64, Seen)> {
-    seen.iter().find(|(_, seen)| *seen != Seen::Delivered)
+pub(super) fn first_undelivered(seen: &[(i64, RecordedOutcome)]) -> Option<&(i64, RecordedOutcome)> {
+    seen.iter().find(|(_, seen)| *seen != RecordedOutcome::Delivered)
 }

@@ -12,11 +12,11 @@ pub use refusals::*;
 
 use std::collections::BTreeSet;
 
-use super::{Seen, TransportUnderTest};
+use super::{RecordedOutcome, TransportUnderTest};
 use crate::message::MessageId;
 
 /// Fails, because a case that cannot be run would else be counted as one that holds.
-fn nothing_said(case: &str, needs: &str) -> ! {
+fn missing_capability(case: &str, needs: &str) -> ! {
     panic!(
         "{case} says nothing of this transport, which has no {needs}: give its TransportUnderTest one, or leave the case out, \
          as in transport_conformance_tests! {{ open; without {case} }}"
@@ -26,13 +26,13 @@ fn nothing_said(case: &str, needs: &str) -> ! {
 /// The ids of what a topic holds; each once, or it panics.
 async fn ids_stored(broker: &dyn TransportUnderTest, topic: &str) -> BTreeSet<MessageId> {
     let stored = broker.stored(topic).await;
-    let ids: BTreeSet<_> = stored.iter().filter_map(super::Stored::message_id).collect();
+    let ids: BTreeSet<_> = stored.iter().filter_map(super::StoredMessage::message_id).collect();
     assert_eq!(ids.len(), stored.len(), "every message carries its id and is stored once");
     ids
 }
 
 /// The numbers of messages, each once, or it panics.
-fn numbers(seen: &[(i64, Seen)]) -> BTreeSet<i64> {
+fn numbers(seen: &[(i64, RecordedOutcome)]) -> BTreeSet<i64> {
     let numbers: BTreeSet<i64> = seen.iter().map(|(id, _)| *id).collect();
     assert_eq!(numbers.len(), seen.len(), "one outcome for each message");
     numbers

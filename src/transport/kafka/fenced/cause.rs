@@ -11,12 +11,12 @@ use crate::transport::{FailureClass, TransportError};
 
 /// Why a lane sends nothing more.
 #[derive(Debug, Clone)]
-pub(super) struct Cause {
+pub(super) struct EndReason {
     class: FailureClass,
     text: Arc<str>,
 }
 
-impl Cause {
+impl EndReason {
     /// Behind a message of its key that failed.
     pub(super) fn behind() -> Self {
         Self { class: FailureClass::Aborted, text: "a message of its key before it failed".into() }
@@ -30,7 +30,7 @@ impl Cause {
         let code = code_of(error);
         let fatal = producer.client().fatal_error();
         let codes = [Some(code), fatal.as_ref().map(|(code, _)| *code)];
-        if codes.into_iter().flatten().any(is_of_a_fence) {
+        if codes.into_iter().flatten().any(is_fencing_error) {
             return Self { class: FailureClass::Fenced, text: code.to_string().into() };
         }
         if class_of(code) == FailureClass::Topic {
@@ -41,7 +41,7 @@ impl Cause {
     }
 
     /// Behind an end that may have been sent twice.
-    pub(super) fn late_end() -> Self {
+    pub(super) fn ended_late() -> Self {
         let text = "a connection broke while it was ended, and a first request to end it may arrive in the next one";
         Self { class: FailureClass::Aborted, text: text.into() }
     }
@@ -60,7 +60,7 @@ impl Cause {
 struct Ended(Arc<str>);
 
 /// Also what a coordinator says that ended a transaction by itself, because its process was stopped for so long.
-pub(super) fn is_of_a_fence(code: Code) -> bool {
+pub(super) fn is_fencing_error(code: Code) -> bool {
     matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch)
 }
 

@@ -23,14 +23,14 @@ pub(super) struct LaneContext {
     shared: Arc<Client>,
     reports: Mutex<Vec<Report>>,
     /// How often a connection broke, or a request was not answered in time.
-    breaks: AtomicU64,
-    /// Whether the user asked for lines of level debug; otherwise they are there for [`breaks`](Self::breaks) alone.
+    disconnects: AtomicU64,
+    /// Whether the user asked for lines of level debug; otherwise they are there for [`disconnects`](Self::disconnects) alone.
     logs_debug: bool,
 }
 
 /// Has the client log every break of a connection. One that is like the break before it, or planned, or of an idle connection, would
 /// not be told otherwise; and its error events leave out more.
-pub(super) fn log_breaks(config: &mut ClientConfig) {
+pub(super) fn log_disconnects(config: &mut ClientConfig) {
     let asked = config.get(DEBUG).filter(|asked| !asked.is_empty());
     let debug = asked.map_or_else(|| "broker".to_owned(), |asked| format!("{asked},broker"));
     config.set(DEBUG, debug);
@@ -43,12 +43,12 @@ impl LaneContext {
     pub(super) fn new(shared: Arc<Client>) -> Self {
         let logs_debug = shared.config().get(DEBUG).is_some();
         let inner = shared.context();
-        Self { inner, shared, reports: Mutex::default(), breaks: AtomicU64::new(0), logs_debug }
+        Self { inner, shared, reports: Mutex::default(), disconnects: AtomicU64::new(0), logs_debug }
     }
 
     /// How often a connection broke, or a request was not answered in time, as far as the client's events were polled.
-    pub(super) fn breaks(&self) -> u64 {
-        self.breaks.load(Ordering::Relaxed)
+    pub(super) fn disconnects(&self) -> u64 {
+        self.disconnects.load(Ordering::Relaxed)
     }
 
     /// Why nothing reaches any broker. One broker that is away is the trouble of its partitions, and this client that broke is
@@ -93,7 +93,7 @@ impl ClientContext for LaneContext {
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
         if matches!(facility, "FAIL" | "REQTMOUT") {
-            self.breaks.fetch_add(1, Ordering::Relaxed);
+            self.disconnects.fetch_add(1, Ordering::Relaxed);
         }
         if self.logs_debug || !matches!(level, RDKafkaLogLevel::Debug) {
             self.inner.log(level, facility, text);
@@ -110,13 +110,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_user_wants_logged_is_logged_beside_the_breaks() {
+    fn user_debug_contexts_are_logged_beside_disconnects() {
         for (asked, logged) in [(None, "broker"), (Some(""), "broker"), (Some("eos"), "eos,broker")] {
             let mut config = ClientConfig::new();
             if let Some(asked) = asked {
                 config.set(DEBUG, asked);
             }
-            log_breaks(&mut config);
+            log_disconnects(&mut config);
             assert_eq!(config.get(DEBUG), Some(logged));
         }
     }

@@ -14,17 +14,17 @@ use std::{fmt, thread};
 use rdkafka::error::KafkaError;
 use rdkafka::producer::Producer as _;
 
-use self::cause::{Cause, code_of};
-use self::context::{LaneContext, LaneProducer, log_breaks};
+use self::cause::{EndReason, code_of};
+use self::context::{LaneContext, LaneProducer, log_disconnects};
 use self::transaction::Job;
 use self::worker::Worker;
 use super::classify::class_of;
 use super::client::Client;
 use super::config::KafkaConfigError;
-use super::error::Answer;
-use super::placing::Placing;
+use super::error::BrokerError;
+use super::partitioner::Partitioner;
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_LANE_DRAIN};
-use crate::planted::{Mistake, planted};
 use crate::transport::{FailureClass, FencedLane, FencedMessage, TransportError};
 
 /// Whether the client of a lane can be made with these settings: it refuses some that the plain one takes. Blocks, for no broker.
@@ -34,19 +34,19 @@ pub(super) fn check(client: &Arc<Client>, delivery_timeout: Duration) -> Result<
 
 /// Makes the producer of a lane, which has the brokers refuse those before it and end what they left open. Blocks.
 pub(super) fn fence(
-    placing: Arc<Placing>,
+    partitioner: Arc<Partitioner>,
     id: String,
     delivery_timeout: Duration,
 ) -> Result<Arc<dyn FencedLane>, TransportError> {
-    let id = if planted(Mistake::FenceSkipped) { format!("{id}-{}", std::process::id()) } else { id };
-    let producer = producer(&placing.client, &id, delivery_timeout)?;
+    let id = if is_injected(InjectedBug::FenceSkipped) { format!("{id}-{}", std::process::id()) } else { id };
+    let producer = producer(&partitioner.client, &id, delivery_timeout)?;
     producer.init_transactions(KAFKA_FENCE_TIMEOUT).map_err(|error| failed(&producer, &error))?;
     let (sender, jobs) = channel();
     let is_open = Arc::new(AtomicBool::new(true));
     let worker = Worker { producer, jobs, is_open: Arc::clone(&is_open), delivery_timeout };
     let started = thread::Builder::new().name("outbox-kafka-lane".to_owned()).spawn(move || worker.run());
     started.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
-    Ok(Arc::new(KafkaLane { id, placing, jobs: sender, is_open }))
+    Ok(Arc::new(KafkaLane { id, partitioner, jobs: sender, is_open }))
 }
 
 fn producer(client: &Arc<Client>, id: &str, delivery_timeout: Duration) -> Result<LaneProducer, TransportError> {
@@ -57,16 +57,16 @@ fn producer(client: &Arc<Client>, id: &str, delivery_timeout: Duration) -> Resul
         let timeout = delivery_timeout + 2 * KAFKA_COMMIT_TIMEOUT;
         config.set("transaction.timeout.ms", timeout.as_millis().to_string());
     }
-    log_breaks(&mut config);
+    log_disconnects(&mut config);
     let context = LaneContext::new(Arc::clone(client));
     // Of the fenced topics alone: plain ones go on.
-    let refused = |error| TransportError::new(FailureClass::Topic, NoLane(client.config_problem(error)));
+    let refused = |error| TransportError::new(FailureClass::Topic, LaneConfigError(client.config_problem(error)));
     config.create_with_context(context).map_err(refused)
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("a fenced topic's client, which has a transactional id, takes no such settings: {0}")]
-struct NoLane(#[source] KafkaConfigError);
+struct LaneConfigError(#[source] KafkaConfigError);
 
 /// Why a lane could not be fenced.
 fn failed(producer: &LaneProducer, error: &KafkaError) -> TransportError {
@@ -84,12 +84,12 @@ fn failed(producer: &LaneProducer, error: &KafkaError) -> TransportError {
             None => class,
         },
     };
-    TransportError::new(class, Answer { code })
+    TransportError::new(class, BrokerError { code })
 }
 
 struct KafkaLane {
     id: String,
-    placing: Arc<Placing>,
+    partitioner: Arc<Partitioner>,
     jobs: Sender<Vec<Job>>,
     is_open: Arc<AtomicBool>,
 }
@@ -97,10 +97,11 @@ struct KafkaLane {
 impl FencedLane for KafkaLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
         let mut jobs = Vec::with_capacity(messages.len());
-        for FencedMessage { envelope, receipt, run } in messages {
-            let receipt = receipt.counted_by(&self.placing.client.unanswered);
-            let placed = self.placing.place(&envelope);
-            let mut job = Job { envelope, receipt, run, partition: None, place: None, is_ahead: false };
+        for FencedMessage { envelope, receipt, sequence: run } in messages {
+            let receipt = receipt.tracked_by(&self.partitioner.client.in_flight);
+            let placed = self.partitioner.place(&envelope);
+            let mut job =
+                Job { envelope, receipt, sequence: run, partition: None, place: None, precedes_failure: false };
             match placed {
                 Ok(placed) => {
                     (job.partition, job.place) = placed;
@@ -111,7 +112,7 @@ impl FencedLane for KafkaLane {
         }
         if let Err(rest) = self.jobs.send(jobs) {
             // The worker panicked.
-            rest.0.into_iter().for_each(|job| job.fail(Cause::behind().error()));
+            rest.0.into_iter().for_each(|job| job.fail(EndReason::behind().error()));
         }
     }
 

@@ -5,50 +5,50 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{Producer as _, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-use super::cause::{Cause, code_of, is_of_a_fence};
+use super::cause::{EndReason, code_of, is_fencing_error};
 use super::context::LaneProducer;
 use crate::crash_points::crash_point;
-use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_HEAR_TIMEOUT, KAFKA_LANE_POLL};
+use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_EVENTS_TIMEOUT, KAFKA_LANE_POLL};
 use crate::message::Envelope;
 use crate::transport::kafka::classify::class_of;
-use crate::transport::kafka::context::is_answer;
-use crate::transport::kafka::error::Answer;
-use crate::transport::kafka::partitions::Place;
+use crate::transport::kafka::context::is_broker_answer;
+use crate::transport::kafka::error::BrokerError;
+use crate::transport::kafka::partitions::PartitionPermit;
 use crate::transport::kafka::record;
-use crate::transport::{FailureClass, Outcome, Receipt, Run, TransportError};
+use crate::transport::{FailureClass, KeySequence, Outcome, Receipt, TransportError};
 
 /// A message of a lane.
 pub(super) struct Job {
     pub(super) envelope: Envelope,
     pub(super) receipt: Receipt,
-    pub(super) run: Run,
+    pub(super) sequence: KeySequence,
     pub(super) partition: Option<i32>,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<PartitionPermit>,
     /// Was before the one that failed of its run: it may go all the same.
-    pub(super) is_ahead: bool,
+    pub(super) precedes_failure: bool,
 }
 
 impl Job {
     pub(super) fn fail(self, error: TransportError) {
-        self.run.fail();
+        self.sequence.fail();
         drop(self.place);
-        self.receipt.settle(Outcome::Failed(error));
+        self.receipt.complete(Outcome::Failed(error));
     }
 
-    fn may_go(&self) -> bool {
-        self.is_ahead || !self.run.has_failed()
+    fn can_send(&self) -> bool {
+        self.precedes_failure || !self.sequence.has_failed()
     }
 }
 
 /// Messages whose lane ended before they were delivered, and why it did.
-pub(super) type Ending = (Vec<Job>, Cause);
+pub(super) type Ending = (Vec<Job>, EndReason);
 
 /// Delivers messages in their order, all that can be. One that is refused is reported, with those of its run behind it; the
 /// others go again without it at once: they wait for its refusal, and for none of the waits that it has then.
 pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Duration) -> Result<(), Ending> {
     loop {
-        let (next, stopped): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::may_go);
-        stopped.into_iter().for_each(|job| job.fail(Cause::behind().error()));
+        let (next, stopped): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::can_send);
+        stopped.into_iter().for_each(|job| job.fail(EndReason::behind().error()));
         if next.is_empty() {
             return Ok(());
         }
@@ -63,7 +63,7 @@ pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Durat
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Certain,
-    Repeated,
+    MayRepeat,
 }
 
 struct Transaction<'a> {
@@ -73,33 +73,37 @@ struct Transaction<'a> {
 
 /// What the client told of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Nothing,
+enum MessageResult {
+    Pending,
     /// The brokers have it.
-    Taken,
+    Accepted,
     Refused(Code),
     /// It was not handed over, because one of its run was refused.
-    Stopped,
+    Skipped,
 }
 
-impl Told {
+impl MessageResult {
     /// What purges a transaction's other messages is no answer.
     fn of(answer: Result<(), Code>) -> Self {
         match answer {
-            Ok(()) => Self::Taken,
-            Err(Code::PurgeQueue | Code::PurgeInflight) => Self::Nothing,
+            Ok(()) => Self::Accepted,
+            Err(Code::PurgeQueue | Code::PurgeInflight) => Self::Pending,
             Err(code) => Self::Refused(code),
         }
     }
 }
 
 /// Hands the messages to the client; returns how many it took, where it did not end the transaction meanwhile.
-fn hand_over(jobs: &[Job], told: &mut [Told], mut hand: impl FnMut(&Job, usize) -> Result<(), Code>) -> Option<usize> {
+fn hand_over(
+    jobs: &[Job],
+    results: &mut [MessageResult],
+    mut hand: impl FnMut(&Job, usize) -> Result<(), Code>,
+) -> Option<usize> {
     let (mut handed, mut refused) = (0, HashSet::new());
     for (place, job) in jobs.iter().enumerate() {
         // Nor one that was before the message of its run that failed at first, and is behind one that does now.
-        if !job.may_go() || refused.contains(&job.run) {
-            told[place] = Told::Stopped;
+        if !job.can_send() || refused.contains(&job.sequence) {
+            results[place] = MessageResult::Skipped;
             continue;
         }
         match hand(job, place) {
@@ -108,9 +112,9 @@ fn hand_over(jobs: &[Job], told: &mut [Told], mut hand: impl FnMut(&Job, usize) 
             Err(Code::State | Code::Fatal | Code::Fenced) => return None,
             Err(code) => {
                 // Said of this message alone, which is not in the transaction.
-                job.run.fail();
-                refused.insert(job.run.clone());
-                told[place] = Told::Refused(code);
+                job.sequence.fail();
+                refused.insert(job.sequence.clone());
+                results[place] = MessageResult::Refused(code);
             }
         }
     }
@@ -118,10 +122,10 @@ fn hand_over(jobs: &[Job], told: &mut [Told], mut hand: impl FnMut(&Job, usize) 
 }
 
 /// Nothing is sent behind an end that may come again, before the lane is fenced anew: the broker refuses it then.
-fn go_on(again: Vec<Job>, end: End) -> Result<Vec<Job>, Ending> {
+fn retry_or_end(again: Vec<Job>, end: End) -> Result<Vec<Job>, Ending> {
     match end {
         End::Certain => Ok(again),
-        End::Repeated => Err((again, Cause::late_end())),
+        End::MayRepeat => Err((again, EndReason::ended_late())),
     }
 }
 
@@ -129,11 +133,11 @@ impl Transaction<'_> {
     /// Returns those that are to go again.
     fn run(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Ending> {
         if let Err(error) = self.producer.begin_transaction() {
-            return Err((jobs, Cause::of(self.producer, &error)));
+            return Err((jobs, EndReason::of(self.producer, &error)));
         }
-        let mut told = vec![Told::Nothing; jobs.len()];
-        let handed = hand_over(&jobs, &mut told, |job, place| self.hand(job, place));
-        let is_whole = handed.is_some_and(|handed| self.await_answers(handed, &jobs, &mut told));
+        let mut results = vec![MessageResult::Pending; jobs.len()];
+        let handed = hand_over(&jobs, &mut results, |job, place| self.hand(job, place));
+        let is_whole = handed.is_some_and(|handed| self.await_answers(handed, &jobs, &mut results));
         if is_whole && handed > Some(0) {
             crash_point!(LANE_COMMITTING);
             let end = match self.commit() {
@@ -141,12 +145,12 @@ impl Transaction<'_> {
                 Err(cause) => return Err((jobs, cause)),
             };
             crash_point!(LANE_COMMITTED);
-            return go_on(self.report(jobs, told, None)?, end);
+            return retry_or_end(self.report(jobs, results, None)?, end);
         }
         // Afterwards it is forgotten.
-        let why = self.why_it_ended();
-        match self.abort(&jobs, &mut told) {
-            Ok(end) => go_on(self.report(jobs, told, (handed != Some(0)).then_some(why))?, end),
+        let why = self.end_code();
+        match self.abort(&jobs, &mut results) {
+            Ok(end) => retry_or_end(self.report(jobs, results, (handed != Some(0)).then_some(why))?, end),
             Err(cause) => Err((jobs, cause)),
         }
     }
@@ -166,11 +170,11 @@ impl Transaction<'_> {
     }
 
     /// Waits until the client has told of all that it took; says whether the brokers have all of it.
-    fn await_answers(&self, handed: usize, jobs: &[Job], told: &mut [Told]) -> bool {
+    fn await_answers(&self, handed: usize, jobs: &[Job], results: &mut [MessageResult]) -> bool {
         let mut answered = 0;
         while answered < handed && Instant::now() < self.ends_at {
             self.producer.poll(KAFKA_LANE_POLL);
-            let (answers, is_whole) = self.take_answers(jobs, told);
+            let (answers, is_whole) = self.take_answers(jobs, results);
             answered += answers;
             // One that is refused spoils the transaction, and the others are not waited for.
             if !is_whole {
@@ -180,17 +184,17 @@ impl Transaction<'_> {
         answered == handed
     }
 
-    fn take_answers(&self, jobs: &[Job], told: &mut [Told]) -> (usize, bool) {
+    fn take_answers(&self, jobs: &[Job], results: &mut [MessageResult]) -> (usize, bool) {
         let reports = self.producer.context().take_reports();
         let is_whole = reports.iter().all(|(_, answer)| answer.is_ok());
         let answers = reports.len();
         for (place, answer) in reports {
-            told[place] = Told::of(answer);
+            results[place] = MessageResult::of(answer);
             if let Some(partition) = &jobs[place].place {
-                match told[place] {
-                    Told::Taken => partition.answered(true),
-                    Told::Refused(code) => partition.answered(is_answer(class_of(code))),
-                    Told::Nothing | Told::Stopped => {}
+                match results[place] {
+                    MessageResult::Accepted => partition.answered(true),
+                    MessageResult::Refused(code) => partition.answered(is_broker_answer(class_of(code))),
+                    MessageResult::Pending | MessageResult::Skipped => {}
                 }
             }
         }
@@ -198,7 +202,7 @@ impl Transaction<'_> {
     }
 
     /// What the client says of a transaction that is only to be aborted. Of one that may go on it says nothing.
-    fn why_it_ended(&self) -> Code {
+    fn end_code(&self) -> Code {
         match self.producer.begin_transaction().map_err(|error| code_of(&error)) {
             Err(code) if code != Code::State => code,
             // Not in time, then.
@@ -206,86 +210,86 @@ impl Transaction<'_> {
         }
     }
 
-    fn commit(&self) -> Result<End, Cause> {
-        let breaks = self.breaks();
+    fn commit(&self) -> Result<End, EndReason> {
+        let disconnects = self.disconnects();
         let ends_at = Instant::now() + KAFKA_COMMIT_TIMEOUT;
         loop {
             let Err(error) = self.producer.commit_transaction(KAFKA_COMMIT_TIMEOUT) else {
-                return Ok(self.end(breaks));
+                return Ok(self.end(disconnects));
             };
             // Asked again, the coordinator says what became of it.
             let is_retriable = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
             if !is_retriable || Instant::now() >= ends_at {
-                return Err(Cause::of(self.producer, &error));
+                return Err(EndReason::of(self.producer, &error));
             }
         }
     }
 
     /// What is under way is waited for before, because the client wants it so, and counts: with it there may be another reason.
-    fn abort(&self, jobs: &[Job], told: &mut [Told]) -> Result<End, Cause> {
+    fn abort(&self, jobs: &[Job], results: &mut [MessageResult]) -> Result<End, EndReason> {
         self.producer.purge(PurgeConfig::default().queue());
         let ends_at = Instant::now() + KAFKA_COMMIT_TIMEOUT;
         while self.producer.in_flight_count() > 0 && Instant::now() < ends_at {
             self.producer.poll(KAFKA_LANE_POLL);
         }
         let flushed = self.producer.flush(Duration::ZERO);
-        self.take_answers(jobs, told);
-        let breaks = self.breaks();
+        self.take_answers(jobs, results);
+        let disconnects = self.disconnects();
         let aborted = flushed.and_then(|()| self.producer.abort_transaction(KAFKA_COMMIT_TIMEOUT));
-        aborted.map(|()| self.end(breaks)).map_err(|error| Cause::of(self.producer, &error))
+        aborted.map(|()| self.end(disconnects)).map_err(|error| EndReason::of(self.producer, &error))
     }
 
     /// Breaks of connections, with those that are among the client's events; `None` where it has too many of them.
-    fn breaks(&self) -> Option<u64> {
-        let ends_at = Instant::now() + KAFKA_LANE_HEAR_TIMEOUT;
+    fn disconnects(&self) -> Option<u64> {
+        let ends_at = Instant::now() + KAFKA_LANE_EVENTS_TIMEOUT;
         while self.producer.in_flight_count() > 0 {
             if Instant::now() >= ends_at {
                 return None;
             }
             self.producer.poll(Duration::ZERO);
         }
-        Some(self.producer.context().breaks())
+        Some(self.producer.context().disconnects())
     }
 
     /// The transaction has ended, and before its end so many connections had broken. Those of other brokers are not told apart: that
     /// would rest upon the wording of a log, and costs no more than to fence anew.
-    fn end(&self, breaks_before: Option<u64>) -> End {
-        match (breaks_before, self.breaks()) {
+    fn end(&self, disconnects_before: Option<u64>) -> End {
+        match (disconnects_before, self.disconnects()) {
             (Some(before), Some(after)) if before == after => End::Certain,
-            _ => End::Repeated,
+            _ => End::MayRepeat,
         }
     }
 
     /// Reports what is decided. Of a transaction that was aborted, for this reason where no message has one, that is what was refused,
     /// and what comes behind it.
-    fn report(&self, jobs: Vec<Job>, told: Vec<Told>, aborted: Option<Code>) -> Result<Vec<Job>, Ending> {
-        let refused = told.iter().find_map(|told| match told {
-            Told::Refused(code) => Some(*code),
-            Told::Nothing | Told::Taken | Told::Stopped => None,
+    fn report(&self, jobs: Vec<Job>, results: Vec<MessageResult>, aborted: Option<Code>) -> Result<Vec<Job>, Ending> {
+        let refused = results.iter().find_map(|results| match results {
+            MessageResult::Refused(code) => Some(*code),
+            MessageResult::Pending | MessageResult::Accepted | MessageResult::Skipped => None,
         });
         if let Some(why) = aborted {
             // The reason is the lane's, and no message's.
-            let ended = refused.map_or(Some(why), |code| is_of_a_fence(code).then_some(code));
+            let ended = refused.map_or(Some(why), |code| is_fencing_error(code).then_some(code));
             if let Some(code) = ended {
-                return Err((jobs, Cause::of(self.producer, &KafkaError::MessageProduction(code))));
+                return Err((jobs, EndReason::of(self.producer, &KafkaError::MessageProduction(code))));
             }
             if let Some(outage) = self.producer.context().outage() {
-                return Err((jobs, Cause::outage(outage)));
+                return Err((jobs, EndReason::outage(outage)));
             }
         }
         let (mut again, mut failed) = (Vec::new(), HashSet::new());
-        for (mut job, told) in jobs.into_iter().zip(told) {
-            match told {
-                Told::Taken if aborted.is_none() => job.receipt.settle(Outcome::Delivered),
-                _ if failed.contains(&job.run) => job.fail(Cause::behind().error()),
-                Told::Refused(code) => {
-                    failed.insert(job.run.clone());
+        for (mut job, results) in jobs.into_iter().zip(results) {
+            match results {
+                MessageResult::Accepted if aborted.is_none() => job.receipt.complete(Outcome::Delivered),
+                _ if failed.contains(&job.sequence) => job.fail(EndReason::behind().error()),
+                MessageResult::Refused(code) => {
+                    failed.insert(job.sequence.clone());
                     let error = self.refusal(code, &job);
                     job.fail(error);
                 }
-                Told::Stopped => job.fail(Cause::behind().error()),
-                Told::Nothing | Told::Taken => {
-                    job.is_ahead = true;
+                MessageResult::Skipped => job.fail(EndReason::behind().error()),
+                MessageResult::Pending | MessageResult::Accepted => {
+                    job.precedes_failure = true;
                     again.push(job);
                 }
             }
@@ -295,10 +299,10 @@ impl Transaction<'_> {
 
     fn refusal(&self, code: Code, job: &Job) -> TransportError {
         match class_of(code) {
-            class if is_answer(class) => self.producer.context().inner.failure(code, &job.envelope.topic),
+            class if is_broker_answer(class) => self.producer.context().inner.failure(code, &job.envelope.topic),
             // There is no outage, as was asked before: one broker that is away is the trouble of its partitions.
-            FailureClass::Connection => TransportError::new(FailureClass::Temporary, Answer { code }),
-            class => TransportError::new(class, Answer { code }),
+            FailureClass::Connection => TransportError::new(FailureClass::Temporary, BrokerError { code }),
+            class => TransportError::new(class, BrokerError { code }),
         }
     }
 }
@@ -316,37 +320,45 @@ pub(super) mod tests {
     struct Nobody;
 
     impl ReceiptSink for Nobody {
-        fn settle(&self, _row: RowKey, _outcome: Outcome) {}
+        fn complete(&self, _row: RowKey, _outcome: Outcome) {}
     }
 
-    pub(in crate::transport::kafka::fenced) fn job(bytes: usize, run: &Run) -> Job {
+    pub(in crate::transport::kafka::fenced) fn job(bytes: usize, run: &KeySequence) -> Job {
         let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
         envelope.payload = Some(vec![0; bytes]);
         let row = RowKey { id: 1, message_id: envelope.message_id };
         let receipt = Receipt::new(row, Arc::new(Nobody));
-        Job { envelope, receipt, run: run.clone(), partition: None, place: None, is_ahead: false }
+        Job { envelope, receipt, sequence: run.clone(), partition: None, place: None, precedes_failure: false }
     }
 
     /// One that goes again, because it was before the one of its run that failed, is not to pass one that fails now.
     #[test]
-    fn nothing_is_handed_over_behind_a_message_of_its_run_that_is_refused() {
-        let (run, other) = (Run::new(), Run::new());
+    fn nothing_is_sent_after_a_refused_message_of_its_sequence() {
+        let (run, other) = (KeySequence::new(), KeySequence::new());
         run.fail();
-        let again = |run| Job { is_ahead: true, ..job(1, run) };
+        let again = |run| Job { precedes_failure: true, ..job(1, run) };
         let jobs = [again(&run), again(&run), job(1, &run), again(&other)];
-        let mut told = [Told::Nothing; 4];
+        let mut results = [MessageResult::Pending; 4];
         let refuse_first = |_: &Job, place| if place == 0 { Err(Code::QueueFull) } else { Ok(()) };
-        assert_eq!(hand_over(&jobs, &mut told, refuse_first), Some(1));
-        assert_eq!(told, [Told::Refused(Code::QueueFull), Told::Stopped, Told::Stopped, Told::Nothing]);
+        assert_eq!(hand_over(&jobs, &mut results, refuse_first), Some(1));
+        assert_eq!(
+            results,
+            [
+                MessageResult::Refused(Code::QueueFull),
+                MessageResult::Skipped,
+                MessageResult::Skipped,
+                MessageResult::Pending
+            ]
+        );
     }
 
     #[test]
-    fn those_before_a_message_of_their_run_that_failed_are_handed_over_again() {
-        let run = Run::new();
+    fn messages_before_a_failed_one_of_their_sequence_are_sent_again() {
+        let run = KeySequence::new();
         run.fail();
-        let jobs = [Job { is_ahead: true, ..job(1, &run) }, job(1, &run)];
-        let mut told = [Told::Nothing; 2];
-        assert_eq!(hand_over(&jobs, &mut told, |_, _| Ok(())), Some(1));
-        assert_eq!(told, [Told::Nothing, Told::Stopped]);
+        let jobs = [Job { precedes_failure: true, ..job(1, &run) }, job(1, &run)];
+        let mut results = [MessageResult::Pending; 2];
+        assert_eq!(hand_over(&jobs, &mut results, |_, _| Ok(())), Some(1));
+        assert_eq!(results, [MessageResult::Pending, MessageResult::Skipped]);
     }
 }

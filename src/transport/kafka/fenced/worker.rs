@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::cause::Cause;
+use super::cause::EndReason;
 use super::context::LaneProducer;
 use super::transaction::{Job, deliver};
 use crate::limits::{KAFKA_LANE_IDLE, KAFKA_LANE_POLL, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX};
@@ -46,7 +46,7 @@ impl Worker {
     }
 
     /// Refuses all that is here and whatever comes until nobody has the lane any more.
-    fn close(self, left: impl Iterator<Item = Job>, cause: &Cause) {
+    fn close(self, left: impl Iterator<Item = Job>, cause: &EndReason) {
         tracing::warn!(error = %cause.error(), "a fenced lane sends nothing more before it is fenced anew");
         // Before the first outcome that says so.
         self.is_open.store(false, Ordering::Release);
@@ -86,11 +86,11 @@ fn transaction_of(waiting: &mut VecDeque<Job>) -> Vec<Job> {
 mod tests {
     use super::super::transaction::tests::job;
     use super::*;
-    use crate::transport::Run;
+    use crate::transport::KeySequence;
 
     /// How many go with each transaction, of messages of these sizes.
     fn transactions(sizes: &[usize]) -> Vec<usize> {
-        let mut waiting: VecDeque<Job> = sizes.iter().map(|bytes| job(*bytes, &Run::new())).collect();
+        let mut waiting: VecDeque<Job> = sizes.iter().map(|bytes| job(*bytes, &KeySequence::new())).collect();
         let mut counts = Vec::new();
         while !waiting.is_empty() {
             counts.push(transaction_of(&mut waiting).len());

@@ -10,17 +10,17 @@ use rocketmq_model::common::message::message_single::Message;
 use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 use tokio::runtime::Handle;
 
-use super::super::admin::{self, RocketMqTopic, Wanted};
+use super::super::admin::{self, RocketMqTopic, TopicSpec};
 use super::super::batch::Content;
-use super::super::classify::Trouble;
+use super::super::classify::CallError;
 use super::super::client::Client;
 use super::super::config::RocketMqConfig;
-use super::super::link::{Fields, Kept, Link, Open};
 use super::super::nodes::masters;
 use super::super::queues::Queue;
 use super::super::work;
 use super::route_of;
 use crate::transport::FailureClass;
+use crate::transport::rocketmq::connection::{Connect, Connection, Fields, StoredHalf};
 
 const MAKE_TOPIC: i32 = 17;
 const LIST_BROKERS: i32 = 106;
@@ -46,25 +46,25 @@ impl Nodes {
 }
 
 #[async_trait]
-impl Link for Nodes {
-    async fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Result<SendStatus, Trouble> {
+impl Connection for Nodes {
+    async fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Result<SendStatus, CallError> {
         unreachable!("no message is sent here")
     }
 
-    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<Kept, Trouble> {
+    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<StoredHalf, CallError> {
         unreachable!("no message is sent here")
     }
 
-    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
+    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, CallError> {
         Ok(Some(route_of(&["a"])))
     }
 
-    async fn ask(&self, address: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, Trouble> {
+    async fn ask(&self, address: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
         self.asked.lock().expect("no panic").push((address.to_owned(), code));
         if address.starts_with("silent") {
             return std::future::pending().await;
         }
-        let gone = || Trouble::new(FailureClass::Connection, "gone");
+        let gone = || CallError::new(FailureClass::Connection, "gone");
         self.answers.get(address).map(|answer| answer.map(|text| text.as_bytes().to_vec())).ok_or_else(gone)
     }
 
@@ -72,13 +72,13 @@ impl Link for Nodes {
 }
 
 #[tokio::test]
-async fn a_name_server_that_knows_no_broker_has_not_the_last_word() {
+async fn a_name_server_without_brokers_is_not_final() {
     let nodes = Nodes::new([("new:1", Some("{}")), ("torn:1", Some("<html>")), ("names:1", Some(TWO_BROKERS))]);
     let masters = async |servers: &'static str| masters(&*nodes, servers, &AtomicUsize::new(0)).await;
     let found = masters("gone:1;new:1;torn:1;names:1;never:1").await.expect("the last but one knows them");
     assert_eq!(found.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(masters("gone:1;new:1;torn:1").await.expect("an answer"), []);
-    let class = async |servers: &'static str| masters(servers).await.map_err(|trouble| trouble.class);
+    let class = async |servers: &'static str| masters(servers).await.map_err(|call_error| call_error.class);
     assert_eq!(class("gone:1").await, Err(FailureClass::Connection));
     assert_eq!(class("gone:1;torn:1").await, Err(FailureClass::Temporary));
 }
@@ -100,9 +100,9 @@ async fn a_topic_is_found_behind_silent_name_servers() {
 /// One whose only life has these nodes.
 fn client(nodes: &Arc<Nodes>, name_servers: &str) -> Arc<Client> {
     let life = Arc::clone(nodes);
-    let open: Open = Box::new(move || {
+    let open: Connect = Box::new(move || {
         let life = Arc::clone(&life);
-        Box::pin(async move { Ok(life as Arc<dyn Link>) })
+        Box::pin(async move { Ok(life as Arc<dyn Connection>) })
     });
     Arc::new(Client::new(RocketMqConfig::new(name_servers), Handle::current(), open))
 }
@@ -110,12 +110,12 @@ fn client(nodes: &Arc<Nodes>, name_servers: &str) -> Arc<Client> {
 /// Makes, or only checks, two topics of 8 queues on brokers a and b.
 async fn prepared(nodes: &Arc<Nodes>, create: bool) -> Result<(), FailureClass> {
     let client = client(nodes, "names:1");
-    let wanted = ["orders", "bills"].map(|name| Wanted { topic: RocketMqTopic::new(name).queues(8), create });
+    let wanted = ["orders", "bills"].map(|name| TopicSpec { topic: RocketMqTopic::new(name).queues(8), create });
     admin::prepare(&client, &wanted).await.map_err(|error| error.class())
 }
 
 #[tokio::test]
-async fn topics_are_made_and_checked_without_a_broker_that_is_gone() {
+async fn topics_are_created_and_checked_while_a_broker_is_gone() {
     let with_b = |answer| Nodes::new([("names:1", Some(TWO_BROKERS)), ("b:1", answer)]);
     let nodes = with_b(None);
     assert_eq!(prepared(&nodes, true).await, Ok(()));

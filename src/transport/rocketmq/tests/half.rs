@@ -9,29 +9,29 @@ use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 use tokio::runtime::Handle;
 
 use super::super::batch::Content;
-use super::super::classify::Trouble;
+use super::super::classify::CallError;
 use super::super::client::Client;
 use super::super::config::RocketMqConfig;
 use super::super::half::HalfProducer;
 use super::super::library::Library;
-use super::super::link::{Fields, Kept, Link, Open};
 use super::super::queues::Queue;
 use super::route_of;
-use crate::clock::wall_now;
+use crate::clock::system_now;
 use crate::message::{Envelope, MessageId};
 use crate::transport::FailureClass;
+use crate::transport::rocketmq::connection::{Connect, Connection, Fields, StoredHalf};
 
 /// A broker `a` that the name server lists at one address, and that is there, or not.
-struct Moving {
+struct MovingBroker {
     keeps: SendStatus,
     listed: Mutex<&'static str>,
     is_there: bool,
-    told_at: Mutex<Vec<String>>,
+    asked_addresses: Mutex<Vec<String>>,
 }
 
-impl Moving {
+impl MovingBroker {
     fn new(keeps: SendStatus, is_there: bool) -> Arc<Self> {
-        Arc::new(Self { keeps, listed: Mutex::new("a:1"), is_there, told_at: Mutex::default() })
+        Arc::new(Self { keeps, listed: Mutex::new("a:1"), is_there, asked_addresses: Mutex::default() })
     }
 
     fn move_to(&self, address: &'static str) {
@@ -40,42 +40,42 @@ impl Moving {
 }
 
 #[async_trait]
-impl Link for Moving {
-    async fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Result<SendStatus, Trouble> {
+impl Connection for MovingBroker {
+    async fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Result<SendStatus, CallError> {
         unreachable!("only half messages are sent here")
     }
 
-    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<Kept, Trouble> {
+    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<StoredHalf, CallError> {
         let (client_id, transaction_id) = ("id".to_owned(), "id".to_owned());
-        Ok(Kept { status: self.keeps, queue_offset: 1, log_offset: 2, client_id, transaction_id })
+        Ok(StoredHalf { status: self.keeps, queue_offset: 1, log_offset: 2, client_id, transaction_id })
     }
 
-    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, Trouble> {
+    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, CallError> {
         Ok(Some(route_of(&["a"])))
     }
 
-    async fn ask(&self, address: &str, _: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, Trouble> {
+    async fn ask(&self, address: &str, _: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
         let listed = *self.listed.lock().expect("no panic");
         if address == "names:1" {
             let list = format!(r#"{{"brokerAddrTable":{{"a":{{"brokerAddrs":{{0:"{listed}"}},"cluster":"one"}}}}}}"#);
             return Ok(Some(list.into_bytes()));
         }
-        self.told_at.lock().expect("no panic").push(address.to_owned());
-        let gone = Trouble::new(FailureClass::Connection, "gone");
+        self.asked_addresses.lock().expect("no panic").push(address.to_owned());
+        let gone = CallError::new(FailureClass::Connection, "gone");
         (self.is_there && address == listed).then(|| Some(Vec::new())).ok_or(gone)
     }
 
     async fn close(&self) {}
 }
 
-fn halves(life: &Arc<Moving>, config: RocketMqConfig) -> HalfProducer {
+fn halves(life: &Arc<MovingBroker>, config: RocketMqConfig) -> HalfProducer {
     let life = Arc::clone(life);
-    let open: Open = Box::new(move || {
+    let open: Connect = Box::new(move || {
         let life = Arc::clone(&life);
-        Box::pin(async move { Ok(life as Arc<dyn Link>) })
+        Box::pin(async move { Ok(life as Arc<dyn Connection>) })
     });
     let (library, ..) = Library::start().expect("a library");
-    HalfProducer::over(Arc::new(Client::new(config, Handle::current(), open)), library)
+    HalfProducer::with_client(Arc::new(Client::new(config, Handle::current(), open)), library)
 }
 
 fn config() -> RocketMqConfig {
@@ -83,37 +83,37 @@ fn config() -> RocketMqConfig {
 }
 
 fn envelope() -> Envelope {
-    Envelope::new(MessageId::new(), "orders".into(), wall_now())
+    Envelope::new(MessageId::new(), "orders".into(), system_now())
 }
 
 #[tokio::test]
-async fn a_broker_that_came_back_elsewhere_is_told_there() {
-    let life = Moving::new(SendStatus::SendOk, true);
+async fn a_broker_with_a_new_address_gets_the_decision() {
+    let life = MovingBroker::new(SendStatus::SendOk, true);
     let halves = halves(&life, config());
     let half = halves.send(envelope()).await.expect("a broker");
     halves.end(&half, true).await.expect("it is where it was");
     life.move_to("a:2");
     halves.end(&half, true).await.expect("it is elsewhere");
     halves.end(&half, true).await.expect("which is known by now");
-    assert_eq!(*life.told_at.lock().expect("no panic"), ["a:1", "a:1", "a:2", "a:2"]);
+    assert_eq!(*life.asked_addresses.lock().expect("no panic"), ["a:1", "a:1", "a:2", "a:2"]);
 }
 
 #[tokio::test]
-async fn a_broker_that_is_gone_is_told_once() {
-    let life = Moving::new(SendStatus::SendOk, false);
+async fn a_broker_that_is_gone_is_tried_once() {
+    let life = MovingBroker::new(SendStatus::SendOk, false);
     let halves = halves(&life, config());
     let half = halves.send(envelope()).await.expect("a broker");
     for told in 1..3 {
         let error = halves.end(&half, true).await.expect_err("it is gone");
         assert_eq!(error.class(), FailureClass::Connection);
-        assert_eq!(life.told_at.lock().expect("no panic").len(), told);
+        assert_eq!(life.asked_addresses.lock().expect("no panic").len(), told);
     }
 }
 
 #[tokio::test]
-async fn a_half_message_is_sent_when_it_is_as_safe_as_it_was_asked_to_be() {
+async fn a_half_message_is_sent_when_it_is_as_durable_as_configured() {
     for keeps in [SendStatus::FlushDiskTimeout, SendStatus::FlushSlaveTimeout, SendStatus::SlaveNotAvailable] {
-        let life = Moving::new(keeps, true);
+        let life = MovingBroker::new(keeps, true);
         let error = halves(&life, config()).send(envelope()).await.expect_err("not as safe");
         assert_eq!(error.class(), FailureClass::Temporary, "{keeps:?}");
         let accepts = halves(&life, config().accept_unreplicated()).send(envelope()).await;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use diesel::connection::Connection;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::transport::{Answer, FailureClass, MemoryTransport};
+use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 use diesel_outbox::{Message, MessageId, OnFailedKey, Outbox, OutboxBackend, Topic};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::yard::{ACCOUNTS, PAYMENTS};
+use super::fixture::{ACCOUNTS, PAYMENTS};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -66,9 +66,9 @@ pub(super) struct Placed {
 
 /// What was enqueued, each behind what the same connection enqueued before.
 #[derive(Clone, Default)]
-pub(super) struct Book(Arc<Mutex<Vec<Placed>>>);
+pub(super) struct PlacedLog(Arc<Mutex<Vec<Placed>>>);
 
-impl Book {
+impl PlacedLog {
     pub(super) fn lock(&self) -> MutexGuard<'_, Vec<Placed>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +107,7 @@ pub(super) fn load<C>(
     mut conn: C,
     by: usize,
     kinds: &'static [&'static str],
-    book: &Book,
+    book: &PlacedLog,
 ) -> JoinHandle<C>
 where
     C: Connection + 'static,
@@ -148,7 +148,7 @@ where
 
 pub(super) fn refuse(broker: &MemoryTransport) {
     let mut refused: HashMap<MessageId, usize> = HashMap::new();
-    broker.answer_matching(Answer::Fail(FailureClass::Record), move |sent| {
+    broker.respond_when(ScriptedResponse::Fail(FailureClass::Record), move |sent| {
         let so_far = refused.entry(sent.message_id).or_default();
         *so_far += 1;
         *so_far <= refusals(&sent.kind)

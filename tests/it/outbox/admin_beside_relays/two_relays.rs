@@ -9,17 +9,17 @@ use diesel::connection::Connection;
 use diesel::mysql::MysqlConnection;
 use diesel::pg::PgConnection;
 use diesel::sqlite::SqliteConnection;
-use diesel_outbox::admin::{Admin, AdminError, DeadFilter, Hastening, RedrivePace, Retried};
-use diesel_outbox::relay::{GivenUp, Relay};
+use diesel_outbox::admin::{Admin, AdminError, DeadLetterFilter, RedriveRate, RetryOutcome, SendNowOutcome};
+use diesel_outbox::relay::{DeadLetterEvent, Relay};
 use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore, Store, StoreError};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{MessageId, OutboxBackend};
 
+use super::fixture::{ACCOUNTS, until};
 use super::load::{
-    ALL_AT_ONCE, BY_FILTER, Book, DELAYED, EACH, FIRST, ONE_BY_ONE, RETRIED, RETRIED_WAITING, SECOND, TAKEN, WAITING,
-    load, outbox, refusals, refuse,
+    ALL_AT_ONCE, BY_FILTER, DELAYED, EACH, FIRST, ONE_BY_ONE, PlacedLog, RETRIED, RETRIED_WAITING, SECOND, TAKEN,
+    WAITING, load, outbox, refusals, refuse,
 };
-use super::yard::{ACCOUNTS, until};
 use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -29,9 +29,9 @@ fn done<T>(asked: Result<T, AdminError>) -> Option<T> {
     match asked {
         Ok(did) => Some(did),
         Err(
-            AdminError::NotDead { .. }
+            AdminError::NotDeadLetter { .. }
             | AdminError::NotWaiting { .. }
-            | AdminError::NotThere { .. }
+            | AdminError::NotFound { .. }
             | AdminError::Store(StoreError::Conflict(_)),
         ) => None,
         Err(error) => panic!("{error}"),
@@ -53,10 +53,10 @@ async fn until_delivered(broker: &MemoryTransport, kinds: &[&str], mut ask: impl
 }
 
 async fn one_by_one(admin: &Admin, broker: &MemoryTransport) -> usize {
-    let (mut went, dead) = (0, DeadFilter::new().kind(ONE_BY_ONE));
+    let (mut went, dead) = (0, DeadLetterFilter::new().kind(ONE_BY_ONE));
     let ask = async || {
         let page = admin.dead_letters(&dead, None, 10).await.expect("letters");
-        for letter in page.letters {
+        for letter in page.dead_letters {
             went += usize::from(done(admin.redrive(letter.message_id).await).is_some());
         }
     };
@@ -64,29 +64,29 @@ async fn one_by_one(admin: &Admin, broker: &MemoryTransport) -> usize {
     went
 }
 
-async fn by_filter(admin: &Admin, broker: &MemoryTransport, filter: DeadFilter, kind: &str) -> usize {
-    let (mut went, pace) = (0, RedrivePace::default().rows_max(7));
+async fn by_filter(admin: &Admin, broker: &MemoryTransport, filter: DeadLetterFilter, kind: &str) -> usize {
+    let (mut went, rate) = (0, RedriveRate::default().rows_max(7));
     let ask = async || {
-        let mut told = 0;
-        let asked = admin.redrive_all(&filter, pace, |so_far| told = so_far).await;
+        let mut called_back = 0;
+        let asked = admin.redrive_all(&filter, rate, |so_far| called_back = so_far).await;
         if let Some(all) = done(asked) {
-            assert_eq!(all, told, "the last step tells of all");
+            assert_eq!(all, called_back, "the last step tells of all");
         }
-        went += told;
+        went += called_back;
     };
     until_delivered(broker, &[kind], ask).await;
     went
 }
 
 /// How many were redriven, and how many were due then.
-async fn retried(admin: &Admin, broker: &MemoryTransport, book: &Book) -> (usize, usize) {
+async fn retried(admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) -> (usize, usize) {
     let (mut redriven, mut due) = (0, 0);
     let kinds = [RETRIED, RETRIED_WAITING];
     let ask = async || {
         for id in book.missing(&kinds, broker) {
             match done(admin.retry_send(id).await) {
-                Some(Retried::Redriven) => redriven += 1,
-                Some(Retried::Due) => due += 1,
+                Some(RetryOutcome::Redriven) => redriven += 1,
+                Some(RetryOutcome::Due) => due += 1,
                 _ => {}
             }
         }
@@ -95,11 +95,11 @@ async fn retried(admin: &Admin, broker: &MemoryTransport, book: &Book) -> (usize
     (redriven, due)
 }
 
-async fn sent_now(admin: &Admin, broker: &MemoryTransport, book: &Book) -> usize {
+async fn sent_now(admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) -> usize {
     let (mut due, kinds) = (0, [DELAYED, WAITING]);
     let ask = async || {
         for id in book.missing(&kinds, broker) {
-            due += usize::from(done(admin.send_now(id).await) == Some(Hastening::Due));
+            due += usize::from(done(admin.send_now(id).await) == Some(SendNowOutcome::Due));
         }
     };
     until_delivered(broker, &kinds, ask).await;
@@ -107,13 +107,13 @@ async fn sent_now(admin: &Admin, broker: &MemoryTransport, book: &Book) -> usize
 }
 
 /// Whatever was done meanwhile: each is delivered once, and sent no more often than it was refused.
-async fn audit(relays: Vec<Relay>, admin: &Admin, broker: &MemoryTransport, book: &Book) {
+async fn audit(relays: Vec<Relay>, admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) {
     until("the rest is delivered", || book.missing(FIRST, broker).is_empty()).await;
     for relay in &relays {
         assert!(relay.flush(DEADLINE).await);
     }
     assert_eq!(relays[0].backlog().await.expect("the backlog").live(), 0);
-    assert_eq!(admin.count_dead().await.expect("count"), []);
+    assert_eq!(admin.count_dead_letters().await.expect("count"), []);
     for relay in relays {
         let report = relay.shutdown(DEADLINE).await;
         assert!(report.is_clean(), "{report:?}");
@@ -132,24 +132,25 @@ async fn audit(relays: Vec<Relay>, admin: &Admin, broker: &MemoryTransport, book
     assert_eq!(by_key, book.in_order(), "letters that go again hold nothing up and overtake nothing");
 }
 
-async fn every_way_at_once<C, S: Store>(connect: impl Fn() -> C, store: impl Fn() -> S)
+async fn every_admin_action_at_once<C, S: Store>(connect: impl Fn() -> C, store: impl Fn() -> S)
 where
     C: Connection + 'static,
     C::Backend: OutboxBackend<C>,
 {
-    let (broker, book, told) = (MemoryTransport::new(), Book::default(), Arc::new(AtomicUsize::new(0)));
+    let (broker, book, called_back) = (MemoryTransport::new(), PlacedLog::default(), Arc::new(AtomicUsize::new(0)));
     refuse(&broker);
     let (here, there, mut relays) = (outbox(), outbox(), Vec::new());
     for outbox in [&here, &there] {
-        let told = Arc::clone(&told);
-        let relay = outbox.relay().store(store()).transport(broker.clone()).on_dead_letter(move |_: &GivenUp| {
-            told.fetch_add(1, Ordering::AcqRel);
-        });
+        let called_back = Arc::clone(&called_back);
+        let relay =
+            outbox.relay().store(store()).transport(broker.clone()).on_dead_letter(move |_: &DeadLetterEvent| {
+                called_back.fetch_add(1, Ordering::AcqRel);
+            });
         relays.push(relay.start().await.expect("start"));
     }
     let (admin, other) = (here.admin(store()), there.admin(store()));
 
-    let filter = || DeadFilter::new().kind(BY_FILTER);
+    let filter = || DeadLetterFilter::new().kind(BY_FILTER);
     let (first, second, one, filtered, filtered_there, retried, now) = tokio::join!(
         load(&here, connect(), 0, FIRST, &book),
         load(&there, connect(), 1, FIRST, &book),
@@ -167,31 +168,31 @@ where
     let (first, second, all, all_there) = tokio::join!(
         load(&here, first.expect("it ends"), 0, SECOND, &book),
         load(&there, second.expect("it ends"), 1, SECOND, &book),
-        by_filter(&admin, &broker, DeadFilter::new(), ALL_AT_ONCE),
-        by_filter(&other, &broker, DeadFilter::new(), ALL_AT_ONCE),
+        by_filter(&admin, &broker, DeadLetterFilter::new(), ALL_AT_ONCE),
+        by_filter(&other, &broker, DeadLetterFilter::new(), ALL_AT_ONCE),
     );
     assert!(first.is_ok() && second.is_ok(), "what is enqueued meanwhile is in the book");
     assert_eq!(all + all_there, 2 * EACH, "two share the letters");
     audit(relays, &admin, &broker, &book).await;
-    assert_eq!(told.load(Ordering::Acquire), 4 * 2 * EACH, "a listener hears of each death");
+    assert_eq!(called_back.load(Ordering::Acquire), 4 * 2 * EACH, "a listener hears of each death");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_way_at_once_on_postgres() {
+async fn every_admin_action_at_once_on_postgres() {
     let Some(url) = fresh_postgres() else { return };
     let connect = || PgConnection::establish(&url).expect("connect");
-    every_way_at_once(connect, || PostgresStore::new(pool::<PgConnection>(&url))).await;
+    every_admin_action_at_once(connect, || PostgresStore::new(pool::<PgConnection>(&url))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_way_at_once_on_mariadb() {
+async fn every_admin_action_at_once_on_mariadb() {
     let Some(url) = fresh_mariadb() else { return };
     let connect = || MysqlConnection::establish(&url).expect("connect");
-    every_way_at_once(connect, || MysqlStore::new(pool::<MysqlConnection>(&url))).await;
+    every_admin_action_at_once(connect, || MysqlStore::new(pool::<MysqlConnection>(&url))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_way_at_once_on_sqlite() {
+async fn every_admin_action_at_once_on_sqlite() {
     let file = SqliteFile::fresh();
-    every_way_at_once(|| file.connect(), || SqliteStore::new(pool::<SqliteConnection>(&file.url()))).await;
+    every_admin_action_at_once(|| file.connect(), || SqliteStore::new(pool::<SqliteConnection>(&file.url()))).await;
 }

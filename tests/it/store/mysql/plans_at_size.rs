@@ -1,6 +1,6 @@
 //! What claims read of a table that has grown, in rows as the server counted them for their session.
 
-use diesel_outbox::store::LookSpec;
+use diesel_outbox::store::PollSpec;
 use std::sync::{Arc, Mutex};
 
 use diesel::mysql::MysqlConnection;
@@ -41,7 +41,7 @@ impl CustomizeConnection<MysqlConnection, diesel::r2d2::Error> for Tally {
 }
 
 /// What looks and claims of a few rows read beside so many that are due next month.
-async fn read_beside(delayed: u32) -> Option<u64> {
+async fn rows_read_beside(delayed: u32) -> Option<u64> {
     let tally = Tally::default();
     let customizer = tally.clone();
     let test = MysqlUnderTest::open(|url| {
@@ -57,13 +57,13 @@ async fn read_beside(delayed: u32) -> Option<u64> {
     test.run("ANALYZE TABLE {m}");
     for _ in 0..CALLS {
         let key = insert(&test).await;
-        assert_eq!(test.store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
+        assert_eq!(test.store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
         let claim = test.store.claim(&spec()).await.expect("claim");
         assert_eq!(claim.rows.len(), 1);
-        claim.batch.close(&[key], &[]).await.expect("close");
+        claim.handle.close(&[key], &[]).await.expect("close");
         let nothing = test.store.claim(&spec()).await.expect("claim");
         assert!(nothing.rows.is_empty());
-        nothing.batch.close(&[], &[]).await.expect("close");
+        nothing.handle.close(&[], &[]).await.expect("close");
     }
     drop(test);
     let read = crate::store::eventually("the session has told", || tally.0.lock().expect("unpoisoned").pop());
@@ -71,9 +71,9 @@ async fn read_beside(delayed: u32) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_of_next_month_cost_a_sweeper_no_row() {
-    let Some(alone) = read_beside(FEW).await else { return };
-    let Some(beside) = read_beside(DELAYED).await else { return };
+async fn delayed_messages_cost_a_sweeper_no_row() {
+    let Some(alone) = rows_read_beside(FEW).await else { return };
+    let Some(beside) = rows_read_beside(DELAYED).await else { return };
     assert!(alone > 0, "nothing was counted");
     assert!(beside <= alone * 2, "{beside} rows in place of {alone}");
 }

@@ -10,22 +10,22 @@ use diesel_migrations::MigrationHarness;
 use diesel_outbox::TableNames;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::{
-    Dead, Failed, Held, Locking, LookSpec, MysqlStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError,
-    StoreWarning,
+    ConnectionPool, Failed, Held, Locking, MysqlStore, NewDeadLetter, PollSpec, RowKey, RowRef, SchemaProblem, Store,
+    StoreError, StoreWarning,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
-use xtask::parts;
 use xtask::servers::Mariadb;
 use xtask::servers::mariadb::{Flush, Options};
+use xtask::test_servers;
 
 use super::under_test::MysqlUnderTest;
 use super::{deadpool, r2d2};
-use crate::store::edited::assert_keeps_no_neighbour;
+use crate::store::edited::assert_edits_are_isolated;
 use crate::store::{assert_works_without_pauses, insert, spec};
 
 /// T5: the same id with another message is another row.
 #[tokio::test]
-async fn late_settle_spares_the_next_owner_of_its_id() {
+async fn late_settle_removes_no_row_with_a_reused_id() {
     let Some(test) = MysqlUnderTest::open(deadpool) else { return };
     let first = insert(&test).await;
     test.run("TRUNCATE TABLE {m}");
@@ -33,7 +33,7 @@ async fn late_settle_spares_the_next_owner_of_its_id() {
     assert_eq!(first.id, second.id);
     assert_eq!(test.store.settle(&[first], Locking::Wait).await.expect("settle"), []);
     let claim = test.store.claim(&spec()).await.expect("claim");
-    assert_eq!(claim.batch.close(&[first], &[first]).await.expect("close").settled, []);
+    assert_eq!(claim.handle.close(&[first], &[first]).await.expect("close").settled, []);
     assert_eq!(test.live_rows().await.len(), 1);
 }
 
@@ -56,11 +56,11 @@ async fn time_zone_of_the_session_moves_nothing() {
     let Some(test) = MysqlUnderTest::open(east) else { return };
     let key = insert(&test).await;
     let store = &test.store;
-    let due = store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due;
+    let due = store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due;
     assert!(due[0].due_in.is_zero() && due[0].overdue_by < Duration::from_secs(60), "{due:?}");
     let claim = store.claim(&spec()).await.expect("claim");
     assert_eq!(claim.rows.len(), 1);
-    let held = claim.batch.close(&[], &[key]).await.expect("close").held;
+    let held = claim.handle.close(&[], &[key]).await.expect("close").held;
     let lease_left = |due_at: std::time::SystemTime, now: std::time::SystemTime| due_at.duration_since(now);
     let (row, now) = (test.live_rows().await.remove(0), test.now().await);
     assert!(lease_left(row.due_at, now).is_ok_and(|left| left <= Duration::from_secs(30)), "{row:?}");
@@ -81,7 +81,7 @@ async fn claim_locks_no_gap() {
     for _ in 0..3 {
         insert(&test).await;
     }
-    claim.batch.close(&[], &[]).await.expect("close");
+    claim.handle.close(&[], &[]).await.expect("close");
 }
 
 /// T10: two relays settle the same rows, each in its own order.
@@ -97,7 +97,7 @@ async fn settles_in_any_order_do_not_deadlock() {
     }
 }
 
-fn fill(test: &MysqlUnderTest<impl Sessions<Mysql>>, rows: u32, due_at: &str) {
+fn fill(test: &MysqlUnderTest<impl ConnectionPool<Mysql>>, rows: u32, due_at: &str) {
     test.run(&format!(
         "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at) \
          SELECT UNHEX(REPLACE(UUID(), '-', '')), 'orders', '', '[]', {due_at} FROM seq_1_to_{rows}"
@@ -115,17 +115,17 @@ async fn backlog_that_is_not_due_is_not_read() {
     for _ in 0..5 {
         let key = insert(&test).await;
         let claim = store.claim(&spec()).await.expect("claim");
-        let held = claim.batch.close(&[], &[key]).await.expect("close").held[0];
+        let held = claim.handle.close(&[], &[key]).await.expect("close").held[0];
         let other = Held { key: insert(&test).await, epoch: 0 };
         let unknown_id = RowRef { id: None, message_id: other.key.message_id };
         assert_eq!(store.confirm(&[unknown_id]).await.expect("confirm").len(), 1);
         assert_eq!(store.extend(&[held, other], Duration::from_secs(30)).await.expect("extend").len(), 2);
         assert_eq!(store.fail(&[failed(held)]).await.expect("fail").len(), 1);
-        let dead = Dead { held: other, reason: "attempts".to_owned() };
-        assert_eq!(store.dead(&[dead]).await.expect("dead"), [other.key]);
-        assert_eq!(store.settle_dead(&[other.key]).await.expect("settle_dead"), 1);
+        let dead = NewDeadLetter { held: other, reason: "attempts".to_owned() };
+        assert_eq!(store.dead_letter(&[dead]).await.expect("dead_letter"), [other.key]);
+        assert_eq!(store.settle_dead_letters(&[other.key]).await.expect("settle_dead_letters"), 1);
         assert_eq!(store.settle(&[held.key], Locking::Skip).await.expect("settle"), [held.key]);
-        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
+        assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
         assert_eq!(store.backlog(100).await.expect("backlog")[0].live, 100);
     }
     let own = test.names.schema_name().expect("a database");
@@ -139,7 +139,7 @@ fn failed(held: Held) -> Failed {
     Failed { held, wait, spends_attempt: true, class: "temporary", error: "timed out".to_owned() }
 }
 
-async fn problem(store: &MysqlStore<impl Sessions<Mysql>>) -> SchemaProblem {
+async fn problem(store: &MysqlStore<impl ConnectionPool<Mysql>>) -> SchemaProblem {
     match store.check().await {
         Err(StoreError::Schema(problem)) => problem,
         other => panic!("no problem of the schema: {other:?}"),
@@ -147,7 +147,7 @@ async fn problem(store: &MysqlStore<impl Sessions<Mysql>>) -> SchemaProblem {
 }
 
 #[tokio::test]
-async fn check_names_what_is_wrong() {
+async fn check_reports_schema_problems() {
     let Some(mut test) = MysqlUnderTest::open(deadpool) else { return };
     let (messages, dead) = (test.names.messages(), test.names.dead_letters());
     test.run("ALTER TABLE {d} COMMENT = 'diesel-outbox schema 7'");
@@ -173,18 +173,18 @@ async fn check_sees_settings_that_lose_commits_or_refuse_writes() {
     let settings = [("log-bin", "binlog"), ("binlog-format", "STATEMENT")];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let options = Options { flush: Flush::EverySecond, settings, ..Options::default() };
-    let Some(server) = parts::own(Mariadb::start(&options)) else { return };
-    let mut side = MysqlConnection::establish(&server.url()).expect("connect");
-    side.run_pending_migrations(MIGRATIONS).expect("migrate");
+    let Some(server) = test_servers::own_or_skip(Mariadb::start(&options)) else { return };
+    let mut control = MysqlConnection::establish(&server.url()).expect("connect");
+    control.run_pending_migrations(MIGRATIONS).expect("migrate");
 
     let store = MysqlStore::new(deadpool(&server.url()));
     assert!(matches!(problem(&store).await, SchemaProblem::Setting { found, .. } if found.contains("STATEMENT")));
-    side.batch_execute("SET GLOBAL binlog_format = 'ROW', GLOBAL sync_binlog = 0").expect("set");
+    control.batch_execute("SET GLOBAL binlog_format = 'ROW', GLOBAL sync_binlog = 0").expect("set");
     let store = MysqlStore::new(deadpool(&server.url()));
     let settings = ["innodb_flush_log_at_trx_commit <> 1", "sync_binlog <> 1"];
     let warnings = settings.map(|setting| StoreWarning::NotDurable { setting });
     assert_eq!(store.check().await.expect("check"), warnings);
-    side.batch_execute("SET GLOBAL read_only = 1").expect("set");
+    control.batch_execute("SET GLOBAL read_only = 1").expect("set");
     assert!(matches!(problem(&store).await, SchemaProblem::Setting { found, .. } if found.contains("read_only")));
 }
 
@@ -196,7 +196,7 @@ async fn relays_work_without_a_table_of_pauses() {
 }
 
 #[tokio::test]
-async fn a_row_edited_by_hand_keeps_no_neighbour() {
+async fn a_row_edited_by_hand_blocks_no_other_row() {
     let Some(test) = MysqlUnderTest::open(deadpool) else { return };
     let own = [
         "due_at = 0",
@@ -208,5 +208,5 @@ async fn a_row_edited_by_hand_keeps_no_neighbour() {
         "kind = '', `key` = ''",
     ];
     let set = |edit: &str| test.run(&format!("UPDATE {{m}} SET {edit}"));
-    assert_keeps_no_neighbour(&test, &own, set).await;
+    assert_edits_are_isolated(&test, &own, set).await;
 }

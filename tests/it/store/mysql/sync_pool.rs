@@ -4,7 +4,7 @@ use diesel::mysql::MysqlConnection;
 use diesel::r2d2::{ConnectionManager, Pool};
 
 use super::under_test::MysqlUnderTest;
-use crate::store::parts::missing;
+use crate::store::parts::unsupported;
 
 async fn open() -> Option<MysqlUnderTest<Pool<ConnectionManager<MysqlConnection>>>> {
     MysqlUnderTest::open(super::r2d2)
@@ -14,7 +14,7 @@ diesel_outbox::store_conformance_tests!(open);
 
 /// It does not tell which transactions are open, so a lane is read back for a time.
 #[tokio::test]
-async fn it_has_every_part_but_horizons() {
+async fn supports_everything_but_horizons() {
     let Some(test) = open().await else { return };
-    assert_eq!(missing(&test).await, ["horizons"]);
+    assert_eq!(unsupported(&test).await, ["horizons"]);
 }

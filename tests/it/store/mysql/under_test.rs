@@ -10,41 +10,41 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel_outbox::migrations::Migrations;
-use diesel_outbox::store::{DeadRow, InsertOptions, LiveRow, MysqlStore, RowKey, Sessions, Store};
+use diesel_outbox::store::{ConnectionPool, DeadLetterRow, InsertOptions, LiveRow, MysqlStore, RowKey, Store};
 use diesel_outbox::testing::store::{Marking, OpenTransaction, StoreUnderTest};
 use diesel_outbox::{Envelope, MessageId, TableNames};
-use xtask::parts;
-use xtask::servers::Part;
+use xtask::servers::ServerKind;
+use xtask::test_servers;
 
-use crate::store::columns::{DeadColumns, Instant, KeyRow, LiveColumns};
+use crate::store::columns::{DeadLetterColumns, Instant, KeyRow, LiveColumns};
 use crate::store::eventually;
-use crate::store::marks::{before_mark, is_taken};
+use crate::store::marks::{statement_before_mark, was_marked};
 
 /// A store over a database of its own in the shared server, which is thrown away as a whole.
-pub(crate) struct MysqlUnderTest<P: Sessions<Mysql>> {
+pub(crate) struct MysqlUnderTest<P: ConnectionPool<Mysql>> {
     pub(crate) store: MysqlStore<P>,
     pub(crate) names: TableNames,
     pub(crate) url: String,
-    side: Mutex<MysqlConnection>,
+    control: Mutex<MysqlConnection>,
 }
 
-impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
+impl<P: ConnectionPool<Mysql>> MysqlUnderTest<P> {
     pub(crate) fn open(pool: impl FnOnce(&str) -> P) -> Option<Self> {
-        let url = parts::require(Part::Mariadb)?;
-        let mut side = MysqlConnection::establish(&url).expect("connect");
-        let names = new_database(&mut side);
+        let url = test_servers::shared_or_skip(ServerKind::Mariadb)?;
+        let mut control = MysqlConnection::establish(&url).expect("connect");
+        let names = new_database(&mut control);
         for migration in MigrationSource::<Mysql>::migrations(&Migrations::new(names.clone())).expect("migrations") {
-            migration.run(&mut side).expect("migrate");
+            migration.run(&mut control).expect("migrate");
         }
         let (server, _) = url.rsplit_once('/').expect("a URL with a database");
         let own = format!("{server}/{}", names.schema_name().expect("a database"));
         let mut store = MysqlStore::new(pool(&own));
         store.use_tables(&names);
-        Some(Self { store, names, url, side: Mutex::new(side) })
+        Some(Self { store, names, url, control: Mutex::new(control) })
     }
 
-    pub(crate) fn side(&self) -> MutexGuard<'_, MysqlConnection> {
-        self.side.lock().expect("no test panicked with it")
+    pub(crate) fn control(&self) -> MutexGuard<'_, MysqlConnection> {
+        self.control.lock().expect("no test panicked with it")
     }
 
     /// `{m}` and `{d}` stand for the tables.
@@ -53,11 +53,11 @@ impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
     }
 
     pub(crate) fn run(&self, text: &str) {
-        self.side().batch_execute(&self.sql(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+        self.control().batch_execute(&self.sql(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
     pub(crate) fn numbers(&self, text: &str) -> Vec<i32> {
-        numbers(&self.side, &self.sql(text))
+        numbers(&self.control, &self.sql(text))
     }
 
     /// The server's threads for the store's connections; the other session is in another database.
@@ -68,7 +68,7 @@ impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
         ))
     }
 
-    pub(crate) async fn until_gone(&self, threads: &[i32]) {
+    pub(crate) async fn until_closed(&self, threads: &[i32]) {
         eventually("the connections are closed", || {
             let now = self.threads();
             (!threads.iter().any(|thread| now.contains(thread))).then_some(())
@@ -85,8 +85,8 @@ impl<P: Sessions<Mysql>> MysqlUnderTest<P> {
 }
 
 /// The numbers that a query has in its column of that name.
-fn numbers(side: &Mutex<MysqlConnection>, sql: &str) -> Vec<i32> {
-    let rows: Vec<Number> = sql_query(sql).load(&mut *side.lock().expect("unpoisoned")).expect("read numbers");
+fn numbers(control: &Mutex<MysqlConnection>, sql: &str) -> Vec<i32> {
+    let rows: Vec<Number> = sql_query(sql).load(&mut *control.lock().expect("unpoisoned")).expect("read numbers");
     rows.into_iter().map(|row| row.number).collect()
 }
 
@@ -135,13 +135,13 @@ fn micros(duration: Duration) -> i64 {
 }
 
 #[async_trait]
-impl<P: Sessions<Mysql>> StoreUnderTest for MysqlUnderTest<P> {
+impl<P: ConnectionPool<Mysql>> StoreUnderTest for MysqlUnderTest<P> {
     fn store(&self) -> &dyn Store {
         &self.store
     }
 
     async fn insert(&self, envelope: &Envelope, options: InsertOptions) -> RowKey {
-        insert(&mut self.side(), &self.names, envelope, options)
+        insert(&mut self.control(), &self.names, envelope, options)
     }
 
     async fn insert_uncommitted(&self, envelope: &Envelope) -> (RowKey, Box<dyn OpenTransaction>) {
@@ -163,32 +163,32 @@ impl<P: Sessions<Mysql>> StoreUnderTest for MysqlUnderTest<P> {
             "SELECT CAST(id AS SIGNED) AS id, message_id, topic, \
              TIMESTAMPDIFF(MICROSECOND, '1970-01-01', due_at) AS micros, epoch, attempts, failures, errors FROM {m} ORDER BY id",
         );
-        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.side()).expect("read the rows");
+        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.control()).expect("read the rows");
         rows.into_iter().map(LiveColumns::row).collect()
     }
 
-    async fn dead_rows(&self) -> Vec<DeadRow> {
+    async fn dead_letter_rows(&self) -> Vec<DeadLetterRow> {
         let sql = self.sql(
             "SELECT CAST(id AS SIGNED) AS id, message_id, topic, epoch, attempts, failures, errors, reason FROM {d} ORDER BY id",
         );
-        let rows: Vec<DeadColumns> = sql_query(sql).load(&mut *self.side()).expect("read the dead letters");
-        rows.into_iter().map(DeadColumns::row).collect()
+        let rows: Vec<DeadLetterColumns> = sql_query(sql).load(&mut *self.control()).expect("read the dead letters");
+        rows.into_iter().map(DeadLetterColumns::row).collect()
     }
 
     async fn now(&self) -> SystemTime {
         let sql = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS micros";
-        sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
+        sql_query(sql).get_result::<Instant>(&mut *self.control()).expect("read the clock").time()
     }
 
     async fn mark(&self, message: MessageId, marking: Marking) -> Option<Box<dyn OpenTransaction>> {
-        let mut open = self.begin(before_mark(marking));
+        let mut open = self.begin(statement_before_mark(marking));
         let id = message.as_uuid().simple();
         let mark = format!("INSERT INTO {} (message_id, topic) VALUES (X'{id}', 'orders')", self.names.half_messages());
         let written = sql_query(mark).execute(&mut open.0);
-        is_taken(&mut open.0, marking, written).then(|| Box::new(open) as _)
+        was_marked(&mut open.0, marking, written).then(|| Box::new(open) as _)
     }
 
-    async fn pass(&self, by: Duration) {
+    async fn advance(&self, by: Duration) {
         let days = by.as_secs() / 86_400;
         let by = format!("INTERVAL {} MICROSECOND", micros(by));
         let (lanes, nodes) = (self.names.lanes(), self.names.nodes());

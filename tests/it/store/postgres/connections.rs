@@ -6,7 +6,7 @@ use diesel::pg::{Pg, PgConnection};
 use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
-use diesel_outbox::store::{InsertOptions, Locking, LookSpec, RowKey, Sessions, Store, StoreError};
+use diesel_outbox::store::{ConnectionPool, InsertOptions, Locking, PollSpec, RowKey, Store, StoreError};
 use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
 
@@ -56,7 +56,7 @@ macro_rules! over_every_pool {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $pool() {
-                if let Some(under_test) = super::Named::open(super::$pool) {
+                if let Some(under_test) = super::NamedStore::open(super::$pool) {
                     super::$case(under_test).await;
                 }
             }
@@ -75,12 +75,12 @@ over_every_pool! {
 }
 
 /// A store whose connections carry a name of their own at the server.
-pub(super) struct Named<P: Sessions<Pg>> {
+pub(super) struct NamedStore<P: ConnectionPool<Pg>> {
     pub(super) inner: PostgresUnderTest<P>,
     pub(super) name: String,
 }
 
-impl<P: Sessions<Pg>> Named<P> {
+impl<P: ConnectionPool<Pg>> NamedStore<P> {
     pub(super) fn open(pool: impl FnOnce(&str) -> P) -> Option<Self> {
         let name = format!("store_{}", MessageId::new().as_uuid().simple());
         let inner = PostgresUnderTest::open(|url| pool(&format!("{url}?application_name={name}")))?;
@@ -98,7 +98,7 @@ impl<P: Sessions<Pg>> Named<P> {
             .numbers(&format!("SELECT pid AS number FROM pg_stat_activity WHERE application_name = '{}'", self.name))
     }
 
-    async fn until_no_backend_of(&self, pids: &[i32]) {
+    async fn until_closed(&self, pids: &[i32]) {
         eventually("the connections are closed", || {
             let now = self.backends();
             (!pids.iter().any(|pid| now.contains(pid))).then_some(())
@@ -107,35 +107,35 @@ impl<P: Sessions<Pg>> Named<P> {
     }
 }
 
-async fn calls_one_after_the_other_share_a_connection(test: Named<impl Sessions<Pg>>) {
+async fn calls_one_after_the_other_share_a_connection(test: NamedStore<impl ConnectionPool<Pg>>) {
     for _ in 0..5 {
         let key = test.insert().await;
         let claim = test.inner.store.claim(&spec()).await.expect("claim");
-        claim.batch.close(&[key], &[]).await.expect("close");
+        claim.handle.close(&[key], &[]).await.expect("close");
         test.inner.store.settle(&[key], Locking::Skip).await.expect("settle");
     }
     assert_eq!(test.backends().len(), 1);
 }
 
-async fn time_out_closes_the_connection(mut test: Named<impl Sessions<Pg>>) {
+async fn time_out_closes_the_connection(mut test: NamedStore<impl ConnectionPool<Pg>>) {
     let key = test.insert().await;
     let lock = test.inner.lock(key).await.expect("a lock");
     test.inner.store = test.inner.store.statement_timeout(Duration::from_millis(300));
     test.inner.store.settle(&[key], Locking::Skip).await.expect("settle nothing");
-    let kept = test.backends();
+    let open = test.backends();
     let error = test.inner.store.settle(&[key], Locking::Wait).await.expect_err("it waits for ever");
     assert!(matches!(error, StoreError::TimedOut { after } if after == Duration::from_millis(300)), "{error}");
     lock.roll_back().await;
-    test.until_no_backend_of(&kept).await;
+    test.until_closed(&open).await;
     test.inner.store = test.inner.store.statement_timeout(Duration::from_secs(5));
     test.inner.store.settle(&[key], Locking::Wait).await.expect("settle");
 }
 
-async fn cancelled_call_closes_the_connection(test: Named<impl Sessions<Pg>>) {
+async fn cancelled_call_closes_the_connection(test: NamedStore<impl ConnectionPool<Pg>>) {
     let key = test.insert().await;
     let lock = test.inner.lock(key).await.expect("a lock");
     test.inner.store.settle(&[key], Locking::Skip).await.expect("settle nothing");
-    let kept = test.backends();
+    let open = test.backends();
     {
         let rows = [key];
         let settle = test.inner.store.settle(&rows, Locking::Wait);
@@ -146,76 +146,76 @@ async fn cancelled_call_closes_the_connection(test: Named<impl Sessions<Pg>>) {
         }
     }
     lock.roll_back().await;
-    test.until_no_backend_of(&kept).await;
+    test.until_closed(&open).await;
 }
 
-async fn dropped_claim_closes_its_connection(test: Named<impl Sessions<Pg>>) {
+async fn dropped_claim_closes_its_connection(test: NamedStore<impl ConnectionPool<Pg>>) {
     let key = test.insert().await;
     let claim = test.inner.store.claim(&spec()).await.expect("claim");
-    let kept = test.backends();
+    let open = test.backends();
     drop(claim);
-    test.until_no_backend_of(&kept).await;
+    test.until_closed(&open).await;
     let claim = test.inner.store.claim(&spec()).await.expect("claim");
     assert_eq!(claim.rows.len(), 1, "the row is free again");
-    claim.batch.close(&[key], &[]).await.expect("close");
+    claim.handle.close(&[key], &[]).await.expect("close");
 }
 
-async fn failed_statement_closes_the_connection(test: Named<impl Sessions<Pg>>) {
+async fn failed_statement_closes_the_connection(test: NamedStore<impl ConnectionPool<Pg>>) {
     let key = test.insert().await;
     test.inner.run(
         "CREATE FUNCTION {m}_refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$; \
          CREATE TRIGGER refuse BEFORE DELETE ON {m} FOR EACH ROW EXECUTE FUNCTION {m}_refuse();",
     );
     let claim = test.inner.store.claim(&spec()).await.expect("claim");
-    let kept = test.backends();
-    let error = claim.batch.close(&[key], &[]).await.expect_err("the trigger refuses");
+    let open = test.backends();
+    let error = claim.handle.close(&[key], &[]).await.expect_err("the trigger refuses");
     assert!(matches!(error, StoreError::Statement(_)), "{error}");
-    test.until_no_backend_of(&kept).await;
+    test.until_closed(&open).await;
     test.inner.run("DROP TRIGGER refuse ON {m}");
     let claim = test.inner.store.claim(&spec()).await.expect("claim");
-    assert_eq!(claim.batch.close(&[key], &[]).await.expect("close").settled, [key]);
+    assert_eq!(claim.handle.close(&[key], &[]).await.expect("close").settled, [key]);
 }
 
-async fn dead_connections_cost_one_call(test: Named<impl Sessions<Pg>>) {
+async fn dead_connections_cost_one_call(test: NamedStore<impl ConnectionPool<Pg>>) {
     let (first, second) = (test.inner.store.claim(&spec()).await, test.inner.store.claim(&spec()).await);
     for claim in [first, second] {
-        claim.expect("claim").batch.close(&[], &[]).await.expect("close");
+        claim.expect("claim").handle.close(&[], &[]).await.expect("close");
     }
-    let kept = test.backends();
-    assert_eq!(kept.len(), 2);
-    for pid in &kept {
+    let open = test.backends();
+    assert_eq!(open.len(), 2);
+    for pid in &open {
         test.inner.run(&format!("SELECT pg_terminate_backend({pid})"));
     }
-    test.until_no_backend_of(&kept).await;
+    test.until_closed(&open).await;
     let error =
-        test.inner.store.look(&LookSpec::everything(["orders".into()])).await.expect_err("the connection is dead");
+        test.inner.store.poll(&PollSpec::everything(["orders".into()])).await.expect_err("the connection is dead");
     assert!(matches!(error, StoreError::Unreachable(_)), "{error}");
-    test.inner.store.look(&LookSpec::everything(["orders".into()])).await.expect("a new connection");
-    test.inner.store.claim(&spec()).await.expect("claim").batch.close(&[], &[]).await.expect("close");
+    test.inner.store.poll(&PollSpec::everything(["orders".into()])).await.expect("a new connection");
+    test.inner.store.claim(&spec()).await.expect("claim").handle.close(&[], &[]).await.expect("close");
 }
 
-async fn dropped_store_closes_its_connections(test: Named<impl Sessions<Pg>>) {
-    test.inner.store.look(&LookSpec::everything(["orders".into()])).await.expect("look");
-    let kept = test.backends();
-    assert_eq!(kept.len(), 1);
-    let Named { inner, name } = test;
-    let side = inner.drop_store();
+async fn dropped_store_closes_its_connections(test: NamedStore<impl ConnectionPool<Pg>>) {
+    test.inner.store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll");
+    let open = test.backends();
+    assert_eq!(open.len(), 1);
+    let NamedStore { inner, name } = test;
+    let control = inner.drop_store();
     eventually("the connections are closed", || {
         let sql = format!("SELECT pid AS number FROM pg_stat_activity WHERE application_name = '{name}'");
-        numbers(&side, &sql).is_empty().then_some(())
+        numbers(&control, &sql).is_empty().then_some(())
     })
     .await;
 }
 
 /// With fewer connections than calls, calls wait for each other instead of for a pool that has none left.
-async fn one_connection_is_enough(test: Named<impl Sessions<Pg>>) {
+async fn one_connection_is_enough(test: NamedStore<impl ConnectionPool<Pg>>) {
     let key = test.insert().await;
     let claim = test.inner.store.claim(&spec()).await.expect("claim");
     let rows = [key];
     let settle = test.inner.store.settle(&rows, Locking::Wait);
     let close = async {
         tokio::task::yield_now().await;
-        claim.batch.close(&[], &[]).await.expect("close");
+        claim.handle.close(&[], &[]).await.expect("close");
     };
     let (settled, ()) = tokio::join!(settle, close);
     assert_eq!(settled.expect("settle"), [key]);

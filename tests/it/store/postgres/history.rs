@@ -1,7 +1,7 @@
 //! The partitions of the history.
 
 use diesel::pg::Pg;
-use diesel_outbox::store::{ClaimSpec, HistoryStore, Keep, Kept, Locking, RowKey, Sessions, Store};
+use diesel_outbox::store::{ClaimSpec, ConnectionPool, HistoryRow, HistoryStore, Keep, Locking, RowKey, Store};
 use diesel_outbox::testing::store::OpenTransaction;
 
 use super::connections::deadpool;
@@ -10,20 +10,20 @@ use crate::store::{insert, spec};
 
 const KEEP: Keep = Keep { days: 1, awaits_processing: false };
 
-async fn send(test: &PostgresUnderTest<impl Sessions<Pg>>) -> RowKey {
+async fn send(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) -> RowKey {
     let key = insert(test).await;
-    let settled = test.store.settle_kept(&[Kept { key, keep: KEEP }], Locking::Skip).await;
+    let settled = test.store.settle_into_history(&[HistoryRow { key, keep: KEEP }], Locking::Skip).await;
     assert_eq!(settled.expect("settle"), [key]);
     key
 }
 
-fn rows_in(test: &PostgresUnderTest<impl Sessions<Pg>>, partition: &str) -> i32 {
+fn rows_in(test: &PostgresUnderTest<impl ConnectionPool<Pg>>, partition: &str) -> i32 {
     let table = format!("{}_{partition}", test.names.history());
     test.numbers(&format!("SELECT count(*)::int AS number FROM {table}"))[0]
 }
 
 /// Makes a partition of a day that is long over and moves everything there.
-fn grow_old(test: &PostgresUnderTest<impl Sessions<Pg>>) {
+fn expire_all(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) {
     let history = test.names.history();
     test.run(&format!(
         "CREATE TABLE {history}_20200101 (LIKE {history} INCLUDING ALL); \
@@ -32,20 +32,20 @@ fn grow_old(test: &PostgresUnderTest<impl Sessions<Pg>>) {
     ));
 }
 
-fn partitions(test: &PostgresUnderTest<impl Sessions<Pg>>) -> i32 {
+fn partitions(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) -> i32 {
     let history = test.names.history();
     test.numbers(&format!("SELECT count(*)::int AS number FROM pg_inherits WHERE inhparent = '{history}'::regclass"))[0]
 }
 
 #[tokio::test]
-async fn a_day_falls_as_a_whole() {
+async fn an_expired_day_is_dropped_as_a_whole() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
-    test.store.make_room(&[1]).await.expect("make room");
+    test.store.ensure_partitions(&[1]).await.expect("ensure_partitions");
     let made = partitions(&test);
     assert_eq!(made, 5, "the default one, today's and three days ahead");
     let old = send(&test).await;
     assert_eq!(rows_in(&test, "default"), 0, "it is in the partition of its day");
-    grow_old(&test);
+    expire_all(&test);
     let young = send(&test).await;
     assert!(test.store.prune(100).await.expect("prune").more);
     assert_eq!(partitions(&test), made);
@@ -56,10 +56,10 @@ async fn a_day_falls_as_a_whole() {
 
 /// A reader has the history for as long as it likes: the fall waits for a moment and no longer, and settles go on.
 #[tokio::test]
-async fn a_reader_keeps_a_day_and_no_settle() {
+async fn a_reader_blocks_dropping_a_day_and_no_settle() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     send(&test).await;
-    grow_old(&test);
+    expire_all(&test);
     let reader = test.begin(&format!("SELECT 1 FROM {}", test.names.history()));
     let refused = test.store.prune(100).await.expect_err("somebody reads it");
     assert!(refused.is_retriable(), "{refused}");
@@ -70,56 +70,56 @@ async fn a_reader_keeps_a_day_and_no_settle() {
 
 /// A writer of the default partition keeps the days ahead from being made: that gives up soon, so that no settle waits for long.
 #[tokio::test]
-async fn a_writer_keeps_days_from_being_made_and_no_settle() {
+async fn a_writer_blocks_making_days_and_no_settle() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     let (before, history) = (partitions(&test), test.names.history());
     let writer = test.begin(&format!("LOCK TABLE {history}_default IN ROW EXCLUSIVE MODE"));
-    let refused = test.store.make_room(&[1]).await.expect_err("somebody writes to it");
+    let refused = test.store.ensure_partitions(&[1]).await.expect_err("somebody writes to it");
     assert!(refused.is_retriable() && refused.to_string().contains("lock timeout"), "{refused}");
     assert_eq!(partitions(&test), before, "none, or all");
     send(&test).await;
     Box::new(writer).commit().await;
-    test.store.make_room(&[1]).await.expect("make room");
+    test.store.ensure_partitions(&[1]).await.expect("ensure_partitions");
     assert!(partitions(&test) > before);
 }
 
 /// Rule of the protocol: an open claim has no lock on the history before its last statement.
 #[tokio::test]
-async fn an_open_claim_keeps_no_day() {
+async fn an_open_claim_blocks_dropping_no_day() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     send(&test).await;
-    grow_old(&test);
+    expire_all(&test);
     let key = insert(&test).await;
     let claim = test.store.claim(&ClaimSpec { keep: Some(KEEP), ..spec() }).await.expect("claim");
     assert!(test.store.prune(100).await.expect("prune").more);
-    assert_eq!(claim.batch.close(&[key], &[]).await.expect("close").settled, [key]);
+    assert_eq!(claim.handle.close(&[key], &[]).await.expect("close").settled, [key]);
     assert!(test.store.sent(key.message_id).await.expect("sent").is_some());
 }
 
 /// A day of which rows are in the default partition already cannot be attached, and keeps none of the others from it.
 #[tokio::test]
-async fn a_day_that_was_late_keeps_no_other() {
+async fn a_late_day_blocks_no_other() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     send(&test).await;
     assert_eq!(rows_in(&test, "default"), 1);
-    test.store.make_room(&[1]).await.expect("make room");
+    test.store.ensure_partitions(&[1]).await.expect("ensure_partitions");
     assert_eq!(partitions(&test), 1 + 3, "all but the first day");
-    test.store.make_room(&[1]).await.expect("again");
+    test.store.ensure_partitions(&[1]).await.expect("again");
     let history = test.names.history();
     test.run(&format!("UPDATE {history}_default SET falls_on = '2020-01-01'"));
     assert_eq!(test.store.prune(100).await.expect("prune").rows, 1);
-    test.store.make_room(&[1]).await.expect("make room");
+    test.store.ensure_partitions(&[1]).await.expect("ensure_partitions");
     assert_eq!(partitions(&test), 1 + 4);
 }
 
 /// Two nodes that find the same day missing.
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_that_make_room_at_once_do_it_once() {
+async fn concurrent_ensure_partitions_make_each_once() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     for days in 1..20 {
         let days = [days * 10];
-        let (one, other) = tokio::join!(test.store.make_room(&days), test.store.make_room(&days));
-        one.and(other).expect("make room");
+        let (one, other) = tokio::join!(test.store.ensure_partitions(&days), test.store.ensure_partitions(&days));
+        one.and(other).expect("ensure_partitions");
     }
     assert_eq!(partitions(&test), 1 + 19 * 4);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_outbox::store::{Dead, Failed, Held, Locking, LookSpec, RowRef, Store};
+use diesel_outbox::store::{Failed, Held, Locking, NewDeadLetter, PollSpec, RowRef, Store};
 
 use super::connections::deadpool;
 use super::under_test::PostgresUnderTest;
@@ -24,21 +24,28 @@ async fn statements_take_no_predicate_locks_where_serializable_is_the_default() 
     let refs = keys.map(RowRef::from);
     assert_eq!(store.confirm(&refs).await.expect("confirm").len(), 2);
     assert_eq!(store.remaining(&refs).await.expect("remaining").len(), 2);
-    assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
+    assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
     assert_eq!(store.settle(&keys[..1], Locking::Skip).await.expect("settle").len(), 1);
     assert_eq!(store.settle(&keys[1..], Locking::Wait).await.expect("settle").len(), 1);
-    assert_eq!(store.settle_dead(&keys).await.expect("settle_dead"), 0);
+    assert_eq!(store.settle_dead_letters(&keys).await.expect("settle_dead_letters"), 0);
     assert_eq!(store.extend(&held[2..], Duration::from_secs(30)).await.expect("extend").len(), 2);
     let failure =
         |held| Failed { held, wait: Duration::ZERO, spends_attempt: false, class: "temporary", error: String::new() };
     assert_eq!(store.fail(&[failure(held[2])]).await.expect("fail").len(), 1);
-    assert_eq!(store.dead(&[Dead { held: held[3], reason: "attempts".into() }]).await.expect("dead").len(), 1);
+    assert_eq!(
+        store
+            .dead_letter(&[NewDeadLetter { held: held[3], reason: "attempts".into() }])
+            .await
+            .expect("dead_letter")
+            .len(),
+        1
+    );
     store.backlog(10).await.expect("backlog");
     let claim = store.claim(&spec()).await.expect("claim");
-    claim.batch.close(&[], &[]).await.expect("close");
+    claim.handle.close(&[], &[]).await.expect("close");
     let lanes = store.lanes().expect("lanes");
     lanes.lane_entries(&"orders".into(), &[]).await.expect("entries");
-    lanes.look_at_lanes(&"orders".into()).await.expect("lanes");
+    lanes.read_lanes(&"orders".into()).await.expect("lanes");
 
     let schema = test.names.schema_name().expect("a schema");
     let locks = format!(

@@ -1,8 +1,8 @@
 //! PostgreSQL.
 
+mod abandoned_calls;
 mod async_pool;
 mod connections;
-mod given_up;
 mod history;
 mod isolation;
 mod passwords;

@@ -8,7 +8,7 @@ use diesel::pg::{Pg, PgConnection};
 use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_outbox::store::{NoticeConnection, PostgresStore, Sessions, Store, StoreError};
+use diesel_outbox::store::{ConnectionPool, NoticeConnection, PostgresStore, Store, StoreError};
 
 const URL: &str = "postgres://outbox:s3cret-word@127.0.0.1:1/shop";
 const PASSWORD: &str = "s3cret-word";
@@ -27,25 +27,25 @@ fn printed(error: &(dyn Error + 'static)) -> String {
     printed
 }
 
-fn assert_tells_nothing(text: &str) {
+fn assert_hides_password(text: &str) {
     assert!(!text.contains(PASSWORD), "{text}");
 }
 
 /// The error of a store over a pool that cannot connect.
-async fn unreachable(pool: impl Sessions<Pg>, within: Duration) -> StoreError {
-    let store = PostgresStore::new(pool).statement_timeout(within).notices_over(NoticeConnection::to(URL));
-    let debug = format!("{store:?} {store:#?} {:?}", NoticeConnection::to(URL));
+async fn unreachable(pool: impl ConnectionPool<Pg>, within: Duration) -> StoreError {
+    let store = PostgresStore::new(pool).statement_timeout(within).notice_connection(NoticeConnection::new(URL));
+    let debug = format!("{store:?} {store:#?} {:?}", NoticeConnection::new(URL));
     assert!(debug.contains("PostgresStore"), "{debug}");
-    assert_tells_nothing(&debug);
+    assert_hides_password(&debug);
     let error = store.check().await.expect_err("nobody listens there");
-    assert_tells_nothing(&printed(&error));
+    assert_hides_password(&printed(&error));
     assert!(error.is_retriable(), "{error}");
     error
 }
 
 /// These pools hand on what the driver says.
 #[tokio::test]
-async fn a_store_over_deadpool_or_mobc_tells_nobody_its_password() {
+async fn a_store_over_deadpool_or_mobc_hides_its_password() {
     let within = Duration::from_secs(10);
     let deadpool = deadpool::Pool::builder(manager()).build().expect("a pool");
     for error in [unreachable(deadpool, within).await, unreachable(mobc::Pool::new(manager()), within).await] {
@@ -55,21 +55,21 @@ async fn a_store_over_deadpool_or_mobc_tells_nobody_its_password() {
 
 /// These try until the time is over.
 #[tokio::test]
-async fn a_store_over_r2d2_or_bb8_tells_nobody_its_password() {
+async fn a_store_over_r2d2_or_bb8_hides_its_password() {
     let within = Duration::from_millis(500);
     let manager_of_r2d2 = ConnectionManager::<PgConnection>::new(URL);
     let r2d2 = R2d2Pool::builder().max_size(1).min_idle(Some(0)).build(manager_of_r2d2).expect("a pool");
     unreachable(r2d2.clone(), within).await;
     let error = r2d2.get_timeout(within).map(drop).expect_err("nobody listens there");
-    assert_tells_nothing(&printed(&error));
+    assert_hides_password(&printed(&error));
     let bb8 = bb8::Pool::builder().connection_timeout(within).build_unchecked(manager());
     unreachable(bb8, within * 20).await;
 }
 
 #[tokio::test]
-async fn a_connection_that_is_refused_tells_nobody_its_password() {
+async fn a_refused_connection_hides_its_password() {
     let error = PgConnection::establish(URL).map(drop).expect_err("nobody listens there");
-    assert_tells_nothing(&printed(&error));
+    assert_hides_password(&printed(&error));
     let error = AsyncPgConnection::establish(URL).await.map(drop).expect_err("nobody listens there");
-    assert_tells_nothing(&printed(&error));
+    assert_hides_password(&printed(&error));
 }

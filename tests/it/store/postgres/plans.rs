@@ -10,11 +10,11 @@ use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfi
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_outbox::MessageId;
 use diesel_outbox::store::{
-    Cancellation, ClaimSpec, Dead, Failed, Held, Loaded, Locking, LookSpec, PostgresStore, RowKey, RowRef, Sessions,
-    Store,
+    CancelOutcome, ClaimSpec, ConnectionPool, Failed, Held, Loaded, Locking, NewDeadLetter, PollSpec, PostgresStore,
+    RowKey, RowRef, Store,
 };
 
-use super::connections::{Named, deadpool};
+use super::connections::{NamedStore, deadpool};
 use super::under_test::{PostgresUnderTest, numbers};
 use crate::store::eventually;
 use crate::store::{insert, spec};
@@ -40,10 +40,10 @@ pub(super) struct Reads {
 
 impl Reads {
     /// By all sessions that have ended: a session tells its counts then.
-    fn so_far(side: &Mutex<PgConnection>, schema: &str) -> Self {
+    fn read_now(control: &Mutex<PgConnection>, schema: &str) -> Self {
         let number = |column: &str, view: &str, which: &str| {
             let sql = format!("SELECT {column}::int AS number FROM {view} WHERE schemaname = '{schema}' AND {which}");
-            numbers(side, &sql)[0]
+            numbers(control, &sql)[0]
         };
         let pages = "sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))";
         Self {
@@ -60,8 +60,8 @@ impl Reads {
 /// A store whose reads are counted from here on.
 pub(super) async fn counted(
     fill: impl FnOnce(&PostgresUnderTest<Pool<AsyncPgConnection>>),
-) -> Option<(Counted, Reads)> {
-    let test = Named::open(deadpool)?;
+) -> Option<(MeasuredStore, Reads)> {
+    let test = NamedStore::open(deadpool)?;
     fill(&test.inner);
     // Making an index scans the table, too.
     let migrated = test.inner.numbers("SELECT pg_backend_pid() AS number")[0];
@@ -72,25 +72,25 @@ pub(super) async fn counted(
     })
     .await;
     let schema = test.inner.names.schema_name().expect("a schema").to_owned();
-    let before = Reads::so_far(&test.inner.side, &schema);
-    Some((Counted { test, schema }, before))
+    let before = Reads::read_now(&test.inner.control, &schema);
+    Some((MeasuredStore { test, schema }, before))
 }
 
-pub(super) struct Counted {
-    pub(super) test: Named<Pool<AsyncPgConnection>>,
+pub(super) struct MeasuredStore {
+    pub(super) test: NamedStore<Pool<AsyncPgConnection>>,
     schema: String,
 }
 
-impl Counted {
+impl MeasuredStore {
     pub(super) async fn since(self, before: Reads) -> Reads {
-        let Self { test: Named { inner, name }, schema } = self;
-        let side = inner.drop_store();
+        let Self { test: NamedStore { inner, name }, schema } = self;
+        let control = inner.drop_store();
         eventually("the sessions end", || {
             let sql = format!("SELECT 1 AS number FROM pg_stat_activity WHERE application_name = '{name}'");
-            numbers(&side, &sql).is_empty().then_some(())
+            numbers(&control, &sql).is_empty().then_some(())
         })
         .await;
-        let after = Reads::so_far(&side, &schema);
+        let after = Reads::read_now(&control, &schema);
         Reads {
             table_scans: after.table_scans - before.table_scans,
             scanned_rows: after.scanned_rows - before.scanned_rows,
@@ -102,7 +102,7 @@ impl Counted {
     }
 }
 
-fn insert_backlog(test: &PostgresUnderTest<impl Sessions<Pg>>) {
+fn insert_backlog(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) {
     test.run(&format!(
         "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at, deliver_at) \
          SELECT gen_random_uuid(), 'orders', '', '[]', now() + interval '1 year', now() + interval '1 year' \
@@ -110,12 +110,12 @@ fn insert_backlog(test: &PostgresUnderTest<impl Sessions<Pg>>) {
     ));
 }
 
-async fn sweep(test: &PostgresUnderTest<impl Sessions<Pg>>) {
+async fn sweep(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) {
     for _ in 0..CALLS {
         let key = insert(test).await;
         let claim = test.store.claim(&spec()).await.expect("claim");
         assert_eq!(claim.rows.len(), 1);
-        claim.batch.close(&[key], &[]).await.expect("close");
+        claim.handle.close(&[key], &[]).await.expect("close");
     }
 }
 
@@ -182,7 +182,7 @@ async fn drain_beside_an_old_snapshot_reads_each_row_a_few_times() {
     loop {
         let claim = counted.test.inner.store.claim(&spec).await.expect("claim");
         let keys: Vec<RowKey> = claim.rows.iter().map(Loaded::key).collect();
-        claim.batch.close(&keys, &[]).await.expect("close");
+        claim.handle.close(&keys, &[]).await.expect("close");
         spec.after = claim.watermark;
         if claim.found_all {
             break;
@@ -195,7 +195,7 @@ async fn drain_beside_an_old_snapshot_reads_each_row_a_few_times() {
 
 /// So does one of rows that are too young for the watermark: the pass remembers where it is.
 #[tokio::test]
-async fn a_pass_over_young_rows_reads_each_once() {
+async fn successive_claims_read_young_rows_once() {
     const ROWS: i32 = 5_000;
     let filled = counted(|test| {
         test.run(&format!(
@@ -210,7 +210,7 @@ async fn a_pass_over_young_rows_reads_each_once() {
     loop {
         let claim = counted.test.inner.store.claim(&spec).await.expect("claim");
         let keys: Vec<RowKey> = claim.rows.iter().map(Loaded::key).collect();
-        claim.batch.close(&keys, &[]).await.expect("close");
+        claim.handle.close(&keys, &[]).await.expect("close");
         taken += keys.len();
         spec.after = claim.reached;
         if claim.found_all {
@@ -225,7 +225,7 @@ async fn a_pass_over_young_rows_reads_each_once() {
 
 /// For the watermark and for what is locked there is one walk: the second begins where the first came to a row.
 #[tokio::test]
-async fn a_claim_walks_over_what_is_gone_once() {
+async fn a_claim_reads_dead_index_entries_once() {
     const GONE: i32 = 5_000;
     let mut snapshot = None;
     let filled = counted(|test| {
@@ -241,7 +241,7 @@ async fn a_claim_walks_over_what_is_gone_once() {
     let key = insert(&counted.test.inner).await;
     let claim = counted.test.inner.store.claim(&spec()).await.expect("claim");
     assert_eq!(claim.rows.iter().map(Loaded::key).collect::<Vec<_>>(), [key]);
-    claim.batch.close(&[key], &[]).await.expect("close");
+    claim.handle.close(&[key], &[]).await.expect("close");
     let Reads { due_entries, .. } = counted.since(before).await;
     drop(snapshot);
     assert!((GONE..GONE + GONE / 2).contains(&due_entries), "{due_entries} index entries for {GONE} that are gone");
@@ -264,12 +264,12 @@ async fn rows_are_found_by_primary_key() {
         assert_eq!(store.extend(&held, Duration::from_secs(30)).await.expect("extend").len(), 2);
         assert_eq!(store.fail(&held.map(failed)).await.expect("fail").len(), 2);
         held = held.map(|held| Held { epoch: 1, ..held });
-        assert_eq!(kill(store, held[0]).await, [held[0].key]);
+        assert_eq!(dead_letter(store, held[0]).await, [held[0].key]);
         assert_eq!(store.settle(&[held[1].key], Locking::Skip).await.expect("settle"), [held[1].key]);
         assert_eq!(store.settle(&[held[1].key], Locking::Wait).await.expect("settle"), []);
-        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
+        assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
         let admin = store.admin().expect("what people need");
-        assert_eq!(admin.cancel(MessageId::new()).await.expect("cancel"), Cancellation::NotThere);
+        assert_eq!(admin.cancel(MessageId::new()).await.expect("cancel"), CancelOutcome::NotFound);
     }
     let Reads { table_scans, due_entries, .. } = counted.since(before).await;
     assert_eq!(table_scans, 0);
@@ -280,9 +280,9 @@ async fn rows_are_found_by_primary_key() {
 /// A plan that was made for a few rows is not kept for a backlog, where a settle of 500 rows took 16 s with it. An idle
 /// store looks for the next due row by one statement, and has nothing to renew.
 #[tokio::test]
-async fn plans_are_renewed_before_a_write_and_not_by_a_poll() {
+async fn plans_are_renewed_before_a_write_and_not_by_polling() {
     let sent = Arc::new(Mutex::new(Vec::new()));
-    let Some(test) = Named::open(|url| watched(url, &sent)) else { return };
+    let Some(test) = NamedStore::open(|url| logging_pool(url, &sent)) else { return };
     let store = &test.inner.store;
     let renewals = || sent.lock().expect("unpoisoned").iter().filter(|text| *text == "DISCARD PLANS").count();
     let absent = [RowKey { id: 1, message_id: MessageId::new() }];
@@ -291,12 +291,12 @@ async fn plans_are_renewed_before_a_write_and_not_by_a_poll() {
         assert!(tokio::time::Instant::now() < end, "no renewal in 15 s of writes");
         store.settle(&absent, Locking::Skip).await.expect("settle");
     }
-    store.look(&LookSpec::everything(["orders".into()])).await.expect("a first look, which finds the tables");
+    store.poll(&PollSpec::everything(["orders".into()])).await.expect("a first look, which finds the tables");
     let polled_until = tokio::time::Instant::now() + Duration::from_millis(1_200);
     sent.lock().expect("unpoisoned").clear();
     let mut polls = 0;
     while tokio::time::Instant::now() < polled_until {
-        store.look(&LookSpec::everything(["orders".into()])).await.expect("look");
+        store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll");
         polls += 1;
     }
     assert_eq!(sent.lock().expect("unpoisoned").len(), polls);
@@ -305,7 +305,7 @@ async fn plans_are_renewed_before_a_write_and_not_by_a_poll() {
 }
 
 /// A pool whose connections note the texts that they send.
-fn watched(url: &str, sent: &Arc<Mutex<Vec<String>>>) -> Pool<AsyncPgConnection> {
+fn logging_pool(url: &str, sent: &Arc<Mutex<Vec<String>>>) -> Pool<AsyncPgConnection> {
     let mut config = ManagerConfig::default();
     let sent = Arc::clone(sent);
     config.custom_setup = Box::new(move |url| {
@@ -330,6 +330,6 @@ fn failed(held: Held) -> Failed {
     Failed { held, wait, spends_attempt: true, class: "temporary", error: "timed out".to_owned() }
 }
 
-async fn kill(store: &PostgresStore<impl Sessions<Pg>>, held: Held) -> Vec<RowKey> {
-    store.dead(&[Dead { held, reason: "attempts".to_owned() }]).await.expect("dead")
+async fn dead_letter(store: &PostgresStore<impl ConnectionPool<Pg>>, held: Held) -> Vec<RowKey> {
+    store.dead_letter(&[NewDeadLetter { held, reason: "attempts".to_owned() }]).await.expect("dead_letter")
 }

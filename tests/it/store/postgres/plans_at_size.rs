@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, LookSpec, Return, Store};
+use diesel_outbox::store::{HistoryRow, HistoryStore, Keep, Locking, PollSpec, Requeue, Store};
 
 use super::plans::counted;
 use super::under_test::PostgresUnderTest;
@@ -23,7 +23,7 @@ const SENT: i32 = 100_000;
 const DAYS: i32 = 10;
 
 /// Of the due topic as of the delayed messages, pages that looks and claims of a few rows read beside so many that are due later.
-async fn pages_beside(delayed: i32) -> Option<i32> {
+async fn pages_read_beside(delayed: i32) -> Option<i32> {
     let filled = counted(|test| {
         test.run(&format!(
             "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at, deliver_at) \
@@ -36,13 +36,13 @@ async fn pages_beside(delayed: i32) -> Option<i32> {
     let store = &counted.test.inner.store;
     for _ in 0..CALLS {
         let key = insert(&counted.test.inner).await;
-        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
+        assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
         let claim = store.claim(&spec()).await.expect("claim");
         assert_eq!(claim.rows.len(), 1);
-        claim.batch.close(&[key], &[]).await.expect("close");
+        claim.handle.close(&[key], &[]).await.expect("close");
         let nothing = store.claim(&spec()).await.expect("claim");
         assert!(nothing.rows.is_empty());
-        nothing.batch.close(&[], &[]).await.expect("close");
+        nothing.handle.close(&[], &[]).await.expect("close");
     }
     let reads = counted.since(before).await;
     assert_eq!(reads.table_scans, 0);
@@ -51,14 +51,14 @@ async fn pages_beside(delayed: i32) -> Option<i32> {
 
 /// Their index is a level deeper, and that is all.
 #[tokio::test]
-async fn a_million_messages_of_next_month_cost_a_sweeper_no_page() {
-    let Some(alone) = pages_beside(FEW).await else { return };
-    let Some(beside) = pages_beside(DELAYED).await else { return };
+async fn a_million_delayed_messages_cost_a_sweeper_no_page() {
+    let Some(alone) = pages_read_beside(FEW).await else { return };
+    let Some(beside) = pages_read_beside(DELAYED).await else { return };
     assert!(alone > 0, "nothing was counted");
     assert!(beside <= alone * 2, "{beside} pages in place of {alone}");
 }
 
-fn fill_history(test: &PostgresUnderTest<impl diesel_outbox::store::Sessions<diesel::pg::Pg>>) {
+fn fill_history(test: &PostgresUnderTest<impl diesel_outbox::store::ConnectionPool<diesel::pg::Pg>>) {
     let history = test.names.history();
     for day in 1..=DAYS {
         test.run(&format!(
@@ -84,23 +84,23 @@ async fn the_history_is_read_by_its_indexes() {
     let (store, orders) = (&counted.test.inner.store, "orders".into());
     for call in 0..CALLS {
         let key = insert(&counted.test.inner).await;
-        let kept = [Kept { key, keep: Keep { days: 3, awaits_processing: true } }];
-        assert_eq!(store.settle_kept(&kept, Locking::Skip).await.expect("settle"), [key]);
+        let kept = [HistoryRow { key, keep: Keep { days: 3, awaits_processing: true } }];
+        assert_eq!(store.settle_into_history(&kept, Locking::Skip).await.expect("settle"), [key]);
         assert!(store.sent(key.message_id).await.expect("sent").is_some());
         assert_eq!(store.sent(MessageId::new()).await.expect("sent"), None);
         let of_key = store.sent_of_key(&orders, &call.to_string().into(), None, 10).await.expect("sent of a key");
         assert_eq!(of_key.len(), 10);
-        let next = of_key.last().map(|sent| sent.mark());
+        let next = of_key.last().map(|sent| sent.cursor());
         assert_eq!(store.sent_of_key(&orders, &"5".into(), next.as_ref(), 10).await.expect("a page").len(), 10);
         let late = store.unprocessed(&orders, Duration::ZERO, None, 10).await.expect("unprocessed");
         assert_eq!(late.len(), 10);
         assert_eq!(store.mark_processed(&[late[0].message_id]).await.expect("mark").len(), 1);
         assert_eq!(
-            store.send_again(&[Return { message_id: late[1].message_id, lane: None }]).await.expect("send again").len(),
+            store.resend(&[Requeue { message_id: late[1].message_id, lane: None }]).await.expect("resend").len(),
             1
         );
         assert_eq!(store.prune(100).await.expect("prune").rows, 0);
-        assert_eq!(store.fold_marks(Duration::ZERO, 100).await.expect("fold"), 0);
+        assert_eq!(store.apply_processed_marks(Duration::ZERO, 100).await.expect("fold"), 0);
     }
     let reads = counted.since(before).await;
     assert!(reads.scanned_rows < SENT / DAYS / 10, "{} rows by scans of whole tables", reads.scanned_rows);

@@ -5,18 +5,18 @@ use std::time::Duration;
 use diesel::pg::Pg;
 use diesel_outbox::TableNames;
 use diesel_outbox::store::{
-    Locking, PostgresStore, RowKey, RowRef, SchemaProblem, Sessions, Store, StoreError, StoreWarning,
+    ConnectionPool, Locking, PostgresStore, RowKey, RowRef, SchemaProblem, Store, StoreError, StoreWarning,
 };
 use diesel_outbox::testing::store::StoreUnderTest;
 
 use super::connections::{deadpool, r2d2};
 use super::under_test::PostgresUnderTest;
-use crate::store::edited::assert_keeps_no_neighbour;
+use crate::store::edited::assert_edits_are_isolated;
 use crate::store::{assert_works_without_pauses, insert, spec};
 
 /// T5: an id can be given again, and a late settle then names another message's row.
 #[tokio::test]
-async fn late_settle_spares_the_next_owner_of_its_id() {
+async fn late_settle_removes_no_row_with_a_reused_id() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     let first = insert(&test).await;
     test.run("TRUNCATE {m} RESTART IDENTITY");
@@ -24,7 +24,7 @@ async fn late_settle_spares_the_next_owner_of_its_id() {
     assert_eq!(first.id, second.id);
     assert_eq!(test.store.settle(&[first], Locking::Wait).await.expect("settle"), []);
     let claim = test.store.claim(&spec()).await.expect("claim");
-    assert_eq!(claim.batch.close(&[first], &[first]).await.expect("close").settled, []);
+    assert_eq!(claim.handle.close(&[first], &[first]).await.expect("close").settled, []);
     assert_eq!(test.live_rows().await.len(), 1);
 }
 
@@ -44,7 +44,7 @@ async fn claim_brings_its_own_settings() {
     );
     let claimed = insert(&test).await;
     let claim = test.store.claim(&spec()).await.expect("claim");
-    claim.batch.close(&[claimed], &[]).await.expect("close");
+    claim.handle.close(&[claimed], &[]).await.expect("close");
     let settled = insert(&test).await;
     test.store.settle(&[settled], Locking::Skip).await.expect("settle");
     let seen = |which: &str| test.numbers(&format!("SELECT 1 AS number FROM {{m}}_seen WHERE {which}")).len();
@@ -72,7 +72,7 @@ async fn settles_in_any_order_do_not_deadlock() {
 
 /// T12: one row that the database refuses fails its group, and nothing of the group is taken for done.
 #[tokio::test]
-async fn refused_row_fails_its_group_and_leaves_it() {
+async fn refused_row_fails_its_whole_batch() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     let keys = [insert(&test).await, insert(&test).await];
     test.run(&format!(
@@ -81,7 +81,7 @@ async fn refused_row_fails_its_group_and_leaves_it() {
         keys[1].id
     ));
     let claim = test.store.claim(&spec()).await.expect("claim");
-    let error = claim.batch.close(&keys, &[]).await.expect_err("the trigger refuses");
+    let error = claim.handle.close(&keys, &[]).await.expect_err("the trigger refuses");
     assert!(!error.is_retriable(), "{error}");
     assert_eq!(test.live_rows().await.len(), 2, "a COMMIT after the error would have answered ROLLBACK");
     assert_eq!(test.store.settle(&[keys[0]], Locking::Wait).await.expect("settle"), [keys[0]]);
@@ -90,7 +90,7 @@ async fn refused_row_fails_its_group_and_leaves_it() {
 
 /// What a trigger keeps in silence is told as kept, and the others of its claim as settled.
 #[tokio::test]
-async fn row_that_a_trigger_keeps_is_not_told_as_settled() {
+async fn row_kept_by_a_trigger_is_not_reported_as_settled() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     let keys = [insert(&test).await, insert(&test).await, insert(&test).await];
     test.run(&format!(
@@ -99,14 +99,14 @@ async fn row_that_a_trigger_keeps_is_not_told_as_settled() {
         keys[1].id
     ));
     let claim = test.store.claim(&spec()).await.expect("claim");
-    let closed = claim.batch.close(&keys, &[]).await.expect("close");
+    let closed = claim.handle.close(&keys, &[]).await.expect("close");
     assert_eq!(closed.settled, [keys[0], keys[2]]);
     assert_eq!(test.live_rows().await.len(), 1);
 }
 
 /// A lease is a difference of instants, and one of them can be infinite: one such row is not to keep its group.
 #[tokio::test]
-async fn row_that_is_due_never_keeps_no_other_from_its_confirm() {
+async fn row_that_is_never_due_blocks_no_confirm_of_others() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     let keys = [insert(&test).await, insert(&test).await];
     test.run(&format!("UPDATE {{m}} SET due_at = 'infinity' WHERE id = {}", keys[0].id));
@@ -129,7 +129,7 @@ async fn lock_timeout_is_retriable() {
     lock.roll_back().await;
 }
 
-async fn problem(store: &PostgresStore<impl Sessions<Pg>>) -> SchemaProblem {
+async fn problem(store: &PostgresStore<impl ConnectionPool<Pg>>) -> SchemaProblem {
     match store.check().await {
         Err(StoreError::Schema(problem)) => problem,
         other => panic!("no problem of the schema: {other:?}"),
@@ -137,7 +137,7 @@ async fn problem(store: &PostgresStore<impl Sessions<Pg>>) -> SchemaProblem {
 }
 
 #[tokio::test]
-async fn check_names_what_is_wrong() {
+async fn check_reports_schema_problems() {
     let Some(mut test) = PostgresUnderTest::open(deadpool) else { return };
     test.store.check().await.expect("nothing is wrong yet");
 
@@ -188,7 +188,7 @@ async fn relays_work_without_a_table_of_pauses() {
 }
 
 #[tokio::test]
-async fn a_row_edited_by_hand_keeps_no_neighbour() {
+async fn a_row_edited_by_hand_blocks_no_other_row() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     let own = [
         "due_at = '-infinity'",
@@ -200,5 +200,5 @@ async fn a_row_edited_by_hand_keeps_no_neighbour() {
         "kind = '', key = ''",
     ];
     let set = |edit: &str| test.run(&format!("UPDATE {{m}} SET {edit}"));
-    assert_keeps_no_neighbour(&test, &own, set).await;
+    assert_edits_are_isolated(&test, &own, set).await;
 }

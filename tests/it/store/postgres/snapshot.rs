@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel::pg::Pg;
-use diesel_outbox::store::{LookAt, LookFrom, LookSpec, PostgresStore, Sessions, Store};
+use diesel_outbox::store::{ConnectionPool, PollFrom, PollSpec, PollTopic, PostgresStore, Store};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Limits, Outbox, Topic};
 
@@ -18,7 +18,7 @@ const GONE: i32 = 300_000;
 const SWEEPS: i32 = 20;
 
 /// Leaves the entries of `GONE` rows that were due a while ago, and the snapshot that keeps them.
-pub(super) fn leave_behind(test: &PostgresUnderTest<impl Sessions<Pg>>) -> OpenPostgres {
+pub(super) fn insert_dead_entries(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) -> OpenPostgres {
     test.run("ALTER TABLE {m} SET (autovacuum_enabled = off)");
     test.run(&format!(
         "INSERT INTO {{m}} (message_id, topic, kind, headers, due_at) \
@@ -33,9 +33,9 @@ pub(super) fn leave_behind(test: &PostgresUnderTest<impl Sessions<Pg>>) -> OpenP
 /// Each sweep is found by a look and taken by a claim, and none of them walks over what is gone: the look that does, for what was
 /// committed late, rests fifty times as long as it took.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sweeps_beside_an_old_snapshot_do_not_walk_over_what_is_gone() {
+async fn sweeps_beside_an_old_snapshot_read_no_dead_entries() {
     let mut snapshot = None;
-    let Some((counted, before)) = counted(|test| snapshot = Some(leave_behind(test))).await else { return };
+    let Some((counted, before)) = counted(|test| snapshot = Some(insert_dead_entries(test))).await else { return };
     let test = &counted.test.inner;
     let mut store = PostgresStore::new(deadpool(&format!("{}?application_name={}", test.url, counted.test.name)));
     store.use_tables(&test.names);
@@ -58,7 +58,7 @@ async fn sweeps_beside_an_old_snapshot_do_not_walk_over_what_is_gone() {
 
 /// A look from the watermark ends where the relay looks next: neither below nor ahead does it walk over what is gone.
 #[tokio::test]
-async fn a_look_reads_no_entry_outside_of_its_bounds() {
+async fn a_poll_reads_no_entry_outside_of_its_bounds() {
     const GONE: i32 = 5_000;
     const LOOKS: i32 = 10;
     let mut snapshot = None;
@@ -79,22 +79,22 @@ async fn a_look_reads_no_entry_outside_of_its_bounds() {
     let test = &counted.test.inner;
     let key = insert(test).await;
     let ahead = Duration::from_secs(1);
-    let mut from = LookFrom::Beginning;
+    let mut from = PollFrom::Beginning;
     for _ in 0..=LOOKS {
-        let topics = vec![LookAt { topic: "orders".into(), from }];
+        let topics = vec![PollTopic { topic: "orders".into(), from }];
         let look = test
             .store
-            .look(&LookSpec { topics, ahead, watermark_slack_duration: Duration::from_secs(3) })
+            .poll(&PollSpec { topics, ahead, watermark_slack_duration: Duration::from_secs(3) })
             .await
-            .expect("look");
+            .expect("poll");
         assert_eq!(look.due.len(), 1, "{key:?} is due");
-        from = LookFrom::After(look.ranges[0].watermark);
+        from = PollFrom::After(look.ranges[0].watermark);
     }
     let Reads { due_entries, .. } = counted.since(before).await;
     drop(snapshot);
     let first = GONE..GONE + GONE / 10;
     assert!(
         first.contains(&due_entries),
-        "{due_entries} index entries of {GONE} on each side, in a look from the beginning and {LOOKS} more"
+        "{due_entries} index entries of {GONE} on each control, in a look from the beginning and {LOOKS} more"
     );
 }

@@ -10,38 +10,38 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text, Uuid as SqlUuid};
 use diesel_outbox::migrations::Migrations;
-use diesel_outbox::store::{DeadRow, InsertOptions, LiveRow, PostgresStore, RowKey, Sessions, Store};
+use diesel_outbox::store::{ConnectionPool, DeadLetterRow, InsertOptions, LiveRow, PostgresStore, RowKey, Store};
 use diesel_outbox::testing::store::{Marking, OpenTransaction, StoreUnderTest};
 use diesel_outbox::{Envelope, MessageId, TableNames};
-use xtask::parts;
-use xtask::servers::Part;
+use xtask::servers::ServerKind;
+use xtask::test_servers;
 
-use crate::store::columns::{DeadColumns, Instant, KeyRow, LiveColumns};
-use crate::store::marks::{before_mark, is_taken};
+use crate::store::columns::{DeadLetterColumns, Instant, KeyRow, LiveColumns};
+use crate::store::marks::{statement_before_mark, was_marked};
 
 /// A store over a schema of its own in the shared server, which is thrown away as a whole.
-pub(crate) struct PostgresUnderTest<P: Sessions<Pg>> {
+pub(crate) struct PostgresUnderTest<P: ConnectionPool<Pg>> {
     pub(crate) store: PostgresStore<P>,
     pub(crate) names: TableNames,
     pub(crate) url: String,
-    pub(crate) side: Mutex<PgConnection>,
+    pub(crate) control: Mutex<PgConnection>,
 }
 
-impl<P: Sessions<Pg>> PostgresUnderTest<P> {
+impl<P: ConnectionPool<Pg>> PostgresUnderTest<P> {
     pub(crate) fn open(pool: impl FnOnce(&str) -> P) -> Option<Self> {
-        let url = parts::require(Part::Postgres)?;
-        let mut side = PgConnection::establish(&url).expect("connect");
-        let names = new_schema(&mut side);
+        let url = test_servers::shared_or_skip(ServerKind::Postgres)?;
+        let mut control = PgConnection::establish(&url).expect("connect");
+        let names = new_schema(&mut control);
         for migration in MigrationSource::<Pg>::migrations(&Migrations::new(names.clone())).expect("migrations") {
-            migration.run(&mut side).expect("migrate");
+            migration.run(&mut control).expect("migrate");
         }
         let mut store = PostgresStore::new(pool(&url));
         store.use_tables(&names);
-        Some(Self { store, names, url, side: Mutex::new(side) })
+        Some(Self { store, names, url, control: Mutex::new(control) })
     }
 
-    pub(crate) fn side(&self) -> MutexGuard<'_, PgConnection> {
-        self.side.lock().expect("no test panicked with it")
+    pub(crate) fn control(&self) -> MutexGuard<'_, PgConnection> {
+        self.control.lock().expect("no test panicked with it")
     }
 
     /// `{m}` and `{d}` stand for the tables.
@@ -50,11 +50,11 @@ impl<P: Sessions<Pg>> PostgresUnderTest<P> {
     }
 
     pub(crate) fn run(&self, text: &str) {
-        self.side().batch_execute(&self.sql(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+        self.control().batch_execute(&self.sql(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
     pub(crate) fn numbers(&self, text: &str) -> Vec<i32> {
-        numbers(&self.side, &self.sql(text))
+        numbers(&self.control, &self.sql(text))
     }
 
     /// Whether a connection of that name waits for a lock.
@@ -65,13 +65,13 @@ impl<P: Sessions<Pg>> PostgresUnderTest<P> {
 
     /// Ends the other session, and begins another.
     pub(crate) fn reconnect(&self) {
-        *self.side() = PgConnection::establish(&self.url).expect("connect");
+        *self.control() = PgConnection::establish(&self.url).expect("connect");
     }
 
     /// Drops the store, and leaves the other session.
     pub(crate) fn drop_store(self) -> Mutex<PgConnection> {
         drop(self.store);
-        self.side
+        self.control
     }
 
     pub(crate) fn begin(&self, text: &str) -> OpenPostgres {
@@ -82,8 +82,8 @@ impl<P: Sessions<Pg>> PostgresUnderTest<P> {
 }
 
 /// The numbers that a query has in its column of that name.
-pub(crate) fn numbers(side: &Mutex<PgConnection>, sql: &str) -> Vec<i32> {
-    let rows: Vec<Number> = sql_query(sql).load(&mut *side.lock().expect("unpoisoned")).expect("read numbers");
+pub(crate) fn numbers(control: &Mutex<PgConnection>, sql: &str) -> Vec<i32> {
+    let rows: Vec<Number> = sql_query(sql).load(&mut *control.lock().expect("unpoisoned")).expect("read numbers");
     rows.into_iter().map(|row| row.number).collect()
 }
 
@@ -128,13 +128,13 @@ fn micros(duration: Duration) -> i64 {
 }
 
 #[async_trait]
-impl<P: Sessions<Pg>> StoreUnderTest for PostgresUnderTest<P> {
+impl<P: ConnectionPool<Pg>> StoreUnderTest for PostgresUnderTest<P> {
     fn store(&self) -> &dyn Store {
         &self.store
     }
 
     async fn insert(&self, envelope: &Envelope, options: InsertOptions) -> RowKey {
-        insert(&mut self.side(), &self.names, envelope, options)
+        insert(&mut self.control(), &self.names, envelope, options)
     }
 
     async fn insert_uncommitted(&self, envelope: &Envelope) -> (RowKey, Box<dyn OpenTransaction>) {
@@ -155,32 +155,32 @@ impl<P: Sessions<Pg>> StoreUnderTest for PostgresUnderTest<P> {
         let sql = self.sql(
             "SELECT id, uuid_send(message_id) AS message_id, topic, (extract(epoch FROM due_at) * 1000000)::bigint AS micros, epoch, attempts, failures, errors::text AS errors FROM {m} ORDER BY id",
         );
-        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.side()).expect("read the rows");
+        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.control()).expect("read the rows");
         rows.into_iter().map(LiveColumns::row).collect()
     }
 
-    async fn dead_rows(&self) -> Vec<DeadRow> {
+    async fn dead_letter_rows(&self) -> Vec<DeadLetterRow> {
         let sql = self.sql(
             "SELECT id, uuid_send(message_id) AS message_id, topic, epoch, attempts, failures, errors::text AS errors, reason FROM {d} ORDER BY id",
         );
-        let rows: Vec<DeadColumns> = sql_query(sql).load(&mut *self.side()).expect("read the dead letters");
-        rows.into_iter().map(DeadColumns::row).collect()
+        let rows: Vec<DeadLetterColumns> = sql_query(sql).load(&mut *self.control()).expect("read the dead letters");
+        rows.into_iter().map(DeadLetterColumns::row).collect()
     }
 
     async fn now(&self) -> SystemTime {
         let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS micros";
-        sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
+        sql_query(sql).get_result::<Instant>(&mut *self.control()).expect("read the clock").time()
     }
 
     async fn mark(&self, message: MessageId, marking: Marking) -> Option<Box<dyn OpenTransaction>> {
-        let mut open = self.begin(before_mark(marking));
+        let mut open = self.begin(statement_before_mark(marking));
         let mark =
             format!("INSERT INTO {} (message_id, topic) VALUES ('{message}', 'orders')", self.names.half_messages());
         let written = sql_query(mark).execute(&mut open.0);
-        is_taken(&mut open.0, marking, written).then(|| Box::new(open) as _)
+        was_marked(&mut open.0, marking, written).then(|| Box::new(open) as _)
     }
 
-    async fn pass(&self, by: Duration) {
+    async fn advance(&self, by: Duration) {
         let days = by.as_secs() / 86_400;
         let by = format!("{} * interval '1 microsecond'", micros(by));
         let (lanes, nodes, halves) = (self.names.lanes(), self.names.nodes(), self.names.half_messages());

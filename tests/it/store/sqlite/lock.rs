@@ -8,7 +8,7 @@ use diesel::sqlite::Sqlite;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{Decision, Locking, LookSpec, Sessions, Store, StoreError};
+use diesel_outbox::store::{ConnectionPool, Decision, Locking, PollSpec, Store, StoreError};
 use diesel_outbox::testing::store::{Marking, StoreUnderTest};
 
 use super::under_test::SqliteUnderTest;
@@ -18,8 +18,8 @@ use crate::store::{insert, spec};
 type Async = SyncConnectionWrapper<SqliteConnection>;
 
 /// Less than the application holds the lock.
-const HASTE: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(15);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 async fn one_r2d2(file: &str) -> R2d2Pool {
     R2d2Pool::builder().max_size(1).build(diesel::r2d2::ConnectionManager::new(file)).expect("a pool")
@@ -43,7 +43,7 @@ async fn a_write_waits_for_the_application() {
     let keys = [insert(&under_test).await];
     let mut application = under_test.begin();
     let mut settle = under_test.store.settle(&keys, Locking::Skip);
-    let early = tokio::time::timeout(HASTE, &mut settle).await;
+    let early = tokio::time::timeout(SHORT_TIMEOUT, &mut settle).await;
     assert!(early.is_err(), "it wrote beside another writer: {early:?}");
     application.0.batch_execute("COMMIT").expect("commit");
     assert_eq!(settle.await.expect("settle"), keys);
@@ -63,7 +63,7 @@ async fn reads_do_not_wait_for_the_application() {
     let under_test = open().await;
     let key = insert(&under_test).await;
     let _application = under_test.begin();
-    let due = under_test.store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due;
+    let due = under_test.store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due;
     assert_eq!(due.len(), 1);
     let refs = [diesel_outbox::store::RowRef { id: Some(key.id), message_id: key.message_id }];
     assert_eq!(under_test.store.confirm(&refs).await.expect("confirm").len(), 1);
@@ -72,11 +72,11 @@ async fn reads_do_not_wait_for_the_application() {
 
 /// Nobody can say that a mark will never be written while somebody else writes; and nobody who asks may wait for that.
 #[tokio::test]
-async fn a_broker_that_asks_waits_for_no_writer() {
+async fn a_broker_check_waits_for_no_writer() {
     let under_test = open().await;
     let halves = under_test.store.halves().expect("marks");
     let (marked, unmarked, topic) = (MessageId::new(), MessageId::new(), "orders".into());
-    under_test.mark(marked, Marking::Whole).await.expect("a mark").commit().await;
+    under_test.mark(marked, Marking::InTransaction).await.expect("a mark").commit().await;
     let application = under_test.begin();
     let asked = async { (halves.decide(marked, &topic).await, halves.decide(unmarked, &topic).await) };
     let (of_marked, of_unmarked) = tokio::time::timeout(Duration::from_secs(1), asked).await.expect("answers");
@@ -87,45 +87,45 @@ async fn a_broker_that_asks_waits_for_no_writer() {
     // The wait is short for this alone.
     let application = under_test.begin();
     let told = [marked];
-    let mut forget = halves.forget(&told);
-    let early = tokio::time::timeout(Duration::from_millis(500), &mut forget).await;
+    let mut removal = halves.remove_marks(&told);
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut removal).await;
     assert!(early.is_err(), "it gave up as soon as a check-back does: {early:?}");
     drop(application);
-    assert_eq!(forget.await.expect("forget"), 1);
+    assert_eq!(removal.await.expect("remove_marks"), 1);
 }
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_leaves_the_pool_usable_r2d2() {
-    too_long(SqliteUnderTest::open(one_r2d2).await).await;
+    assert_usable_after_timeout(SqliteUnderTest::open(one_r2d2).await).await;
 }
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_leaves_the_pool_usable_deadpool() {
-    too_long(SqliteUnderTest::open(one_deadpool).await).await;
+    assert_usable_after_timeout(SqliteUnderTest::open(one_deadpool).await).await;
 }
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_leaves_the_pool_usable_bb8() {
-    too_long(SqliteUnderTest::open(one_bb8).await).await;
+    assert_usable_after_timeout(SqliteUnderTest::open(one_bb8).await).await;
 }
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_leaves_the_pool_usable_mobc() {
-    too_long(SqliteUnderTest::open(one_mobc).await).await;
+    assert_usable_after_timeout(SqliteUnderTest::open(one_mobc).await).await;
 }
 
 /// The statement goes on in its thread when its caller has given up: nobody may get its connection before it ends.
-async fn too_long(under_test: SqliteUnderTest<impl Sessions<Sqlite>>) {
+async fn assert_usable_after_timeout(under_test: SqliteUnderTest<impl ConnectionPool<Sqlite>>) {
     let keys = [insert(&under_test).await, insert(&under_test).await];
     assert_eq!(under_test.store.settle(&keys[..1], Locking::Skip).await.expect("settle"), keys[..1]);
 
-    let under_test = under_test.configure(|store| store.statement_timeout(HASTE));
+    let under_test = under_test.configure(|store| store.statement_timeout(SHORT_TIMEOUT));
     let application = under_test.begin();
     let slow = under_test.store.settle(&keys[1..], Locking::Skip).await.expect_err("locked by the application");
     assert!(matches!(slow, StoreError::TimedOut { .. }), "{slow:?}");
     drop(application);
 
-    let under_test = under_test.configure(|store| store.statement_timeout(PATIENCE));
+    let under_test = under_test.configure(|store| store.statement_timeout(TIMEOUT));
     under_test.store.settle(&keys[1..], Locking::Skip).await.expect("the one connection is free again");
     assert!(under_test.live_rows().await.is_empty(), "settled by one call or the other");
 }
@@ -136,7 +136,7 @@ fn a_runtime_may_end_in_the_middle_of_a_call() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (under_test, application, keys) = runtime.block_on(async {
         let under_test = SqliteUnderTest::open(one_deadpool).await;
-        let under_test = under_test.configure(|store| store.statement_timeout(HASTE));
+        let under_test = under_test.configure(|store| store.statement_timeout(SHORT_TIMEOUT));
         let keys = [insert(&under_test).await];
         let application = under_test.begin();
         let slow = under_test.store.settle(&keys, Locking::Skip).await;
@@ -145,7 +145,7 @@ fn a_runtime_may_end_in_the_middle_of_a_call() {
     });
     drop(runtime);
     drop(application);
-    let under_test = under_test.configure(|store| store.statement_timeout(PATIENCE));
+    let under_test = under_test.configure(|store| store.statement_timeout(TIMEOUT));
     let other = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     other.block_on(async {
         let found = under_test.live_rows().await.len();

@@ -8,23 +8,23 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel::sql_types::Text;
 use diesel::{QueryableByName, RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{HistoryStore, Keep, Kept, Locking, LookSpec, Return, RowRef, SqliteStore, Store};
+use diesel_outbox::store::{HistoryRow, HistoryStore, Keep, Locking, PollSpec, Requeue, RowRef, SqliteStore, Store};
 
 use super::R2d2Pool;
 use super::under_test::SqliteUnderTest;
 use crate::store::{insert, spec};
 
 #[derive(Debug, Clone, Default)]
-struct Texts(Arc<Mutex<Vec<String>>>);
+struct SqlLog(Arc<Mutex<Vec<String>>>);
 
-impl CustomizeConnection<SqliteConnection, diesel::r2d2::Error> for Texts {
+impl CustomizeConnection<SqliteConnection, diesel::r2d2::Error> for SqlLog {
     fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), diesel::r2d2::Error> {
-        let texts = Arc::clone(&self.0);
+        let log = Arc::clone(&self.0);
         conn.set_instrumentation(move |event: InstrumentationEvent<'_>| {
             if let InstrumentationEvent::StartQuery { query, .. } = event {
                 let query = query.to_string();
                 let text = query.split(" -- binds").next().unwrap_or_default().trim().to_owned();
-                texts.lock().expect("unpoisoned").push(text);
+                log.lock().expect("unpoisoned").push(text);
             }
         });
         Ok(())
@@ -52,24 +52,24 @@ fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
 }
 
 /// A store whose statements are written down.
-async fn traced() -> (SqliteUnderTest<R2d2Pool>, Texts) {
-    let texts = Texts::default();
-    let customizer = texts.clone();
+async fn open_logged() -> (SqliteUnderTest<R2d2Pool>, SqlLog) {
+    let log = SqlLog::default();
+    let customizer = log.clone();
     let pool = |file: &str| {
         let pool = Pool::builder().max_size(2).connection_customizer(Box::new(customizer));
         pool.build(ConnectionManager::new(file)).expect("a pool")
     };
-    (SqliteUnderTest::open(async |file| pool(file)).await, texts)
+    (SqliteUnderTest::open(async |file| pool(file)).await, log)
 }
 
-impl Texts {
+impl SqlLog {
     /// Those about the outbox's tables, each once.
-    fn asked(&self) -> Vec<String> {
-        let mut asked: Vec<String> = self.0.lock().expect("unpoisoned").clone();
-        asked.sort();
-        asked.dedup();
-        asked.retain(|text| text.contains("outbox_") && !text.contains("sqlite_"));
-        asked
+    fn statements(&self) -> Vec<String> {
+        let mut statements: Vec<String> = self.0.lock().expect("unpoisoned").clone();
+        statements.sort();
+        statements.dedup();
+        statements.retain(|text| text.contains("outbox_") && !text.contains("sqlite_"));
+        statements
     }
 }
 
@@ -77,38 +77,38 @@ async fn live(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>) {
     let [key, other] = [insert(test).await, insert(test).await];
     let row = RowRef { id: Some(key.id), message_id: key.message_id };
     assert_eq!(store.confirm(&[row]).await.expect("confirm").len(), 1);
-    assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
+    assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
     let claim = store.claim(&spec()).await.expect("claim");
-    claim.batch.close(&[key], &[]).await.expect("close");
+    claim.handle.close(&[key], &[]).await.expect("close");
     assert_eq!(store.settle(&[other], Locking::Skip).await.expect("settle"), [other]);
 }
 
 async fn history(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>) {
     let (key, orders) = (insert(test).await, "orders".into());
     let keep = Keep { days: 3, awaits_processing: true };
-    assert_eq!(store.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle"), [key]);
+    assert_eq!(store.settle_into_history(&[HistoryRow { key, keep }], Locking::Skip).await.expect("settle"), [key]);
     assert!(store.sent(key.message_id).await.expect("sent").is_some());
     store.sent_of_key(&orders, &"a".into(), None, 10).await.expect("sent of a key");
     store.unprocessed(&orders, Duration::ZERO, None, 10).await.expect("unprocessed");
-    store.unprocessed_marks(&orders, Duration::ZERO, None, 10).await.expect("their marks");
+    store.unprocessed_cursors(&orders, Duration::ZERO, None, 10).await.expect("their cursors");
     store.count_sent(&orders, 10).await.expect("count");
     store.mark_processed(&[MessageId::new()]).await.expect("mark");
-    store.send_again(&[Return { message_id: key.message_id, lane: None }]).await.expect("send again");
+    store.resend(&[Requeue { message_id: key.message_id, lane: None }]).await.expect("resend");
     store.prune(10).await.expect("prune");
     test.run("UPDATE outbox_history SET falls_on = 0");
     store.prune(10).await.expect("prune");
-    store.prune_dead(&orders, Duration::ZERO, 10).await.expect("prune dead letters");
-    store.fold_marks(Duration::from_secs(3_600), 10).await.expect("fold");
+    store.prune_dead_letters(&orders, Duration::ZERO, 10).await.expect("prune dead letters");
+    store.apply_processed_marks(Duration::from_secs(3_600), 10).await.expect("fold");
 }
 
 #[tokio::test]
 async fn no_statement_goes_over_a_whole_table() {
-    let (test, texts) = traced().await;
+    let (test, log) = open_logged().await;
     live(&test.store, &test).await;
     history(&test.store, &test).await;
-    let sent = texts.asked();
+    let sent = log.statements();
     assert!(sent.len() > 15, "{sent:?}");
-    let scanned: Vec<String> = sent.iter().flat_map(|text| scans(&mut test.side(), text)).collect();
+    let scanned: Vec<String> = sent.iter().flat_map(|text| scans(&mut test.control(), text)).collect();
     assert!(scanned.is_empty(), "{}", scanned.join("\n"));
 }
 
@@ -117,8 +117,8 @@ const DELAYED: i32 = 200_000;
 
 /// A claim reads the index between what it has seen and what is due by now; a look reads the first entry, twice, up to where it ends.
 #[tokio::test]
-async fn messages_of_next_month_cost_a_sweeper_nothing() {
-    let (test, texts) = traced().await;
+async fn delayed_messages_cost_a_sweeper_nothing() {
+    let (test, log) = open_logged().await;
     test.run(&format!(
         "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {DELAYED}) \
          INSERT INTO outbox_messages (message_id, topic, kind, headers, due_at, deliver_at) \
@@ -129,18 +129,18 @@ async fn messages_of_next_month_cost_a_sweeper_nothing() {
     let store = &test.store;
     for _ in 0..3 {
         let key = insert(&test).await;
-        assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
+        assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
         let claim = store.claim(&spec()).await.expect("claim");
         assert_eq!(claim.rows.len(), 1);
-        claim.batch.close(&[key], &[]).await.expect("close");
+        claim.handle.close(&[key], &[]).await.expect("close");
         let nothing = store.claim(&spec()).await.expect("claim");
         assert!(nothing.rows.is_empty());
-        nothing.batch.close(&[], &[]).await.expect("close");
+        nothing.handle.close(&[], &[]).await.expect("close");
     }
     let (mut bounded, mut looks) = (0, 0);
-    for text in texts.asked() {
-        assert_eq!(scans(&mut test.side(), &text), [""; 0]);
-        let steps = steps(&mut test.side(), &text);
+    for text in log.statements() {
+        assert_eq!(scans(&mut test.control(), &text), [""; 0]);
+        let steps = steps(&mut test.control(), &text);
         let by_due: Vec<&String> = steps.iter().filter(|step| step.contains("outbox_messages_due")).collect();
         let ends = by_due.iter().filter(|step| step.contains("due_at<?")).count();
         assert_eq!(by_due.len(), ends, "{text}: {steps:?}");
@@ -149,5 +149,5 @@ async fn messages_of_next_month_cost_a_sweeper_nothing() {
         assert!(firsts == 0 || !steps.iter().any(|step| step.contains("TEMP B-TREE")), "{text}: {steps:?}");
         (bounded, looks) = (bounded + ends, looks + firsts);
     }
-    assert!(bounded > looks && looks > 0, "neither a claim nor a look was seen: {:?}", texts.asked());
+    assert!(bounded > looks && looks > 0, "neither a claim nor a look was seen: {:?}", log.statements());
 }

@@ -4,7 +4,7 @@ mod r2d2 {
     use diesel::SqliteConnection;
     use diesel::r2d2::{ConnectionManager, Pool};
 
-    use crate::store::parts::missing;
+    use crate::store::parts::unsupported;
     use crate::store::sqlite::under_test::SqliteUnderTest;
 
     async fn open() -> Option<SqliteUnderTest<Pool<ConnectionManager<SqliteConnection>>>> {
@@ -16,9 +16,9 @@ mod r2d2 {
 
     /// One writer at a time: it locks no rows, and their ids become visible in their order.
     #[tokio::test]
-    async fn it_has_every_part_that_it_needs() {
+    async fn supports_everything_but_row_locks_and_horizons() {
         let test = open().await.expect("a file");
-        assert_eq!(missing(&test).await, ["row locks", "horizons"]);
+        assert_eq!(unsupported(&test).await, ["row locks", "horizons"]);
     }
 }
 

@@ -3,16 +3,16 @@
 use std::time::{Duration, SystemTime};
 
 use diesel_outbox::limits;
-use diesel_outbox::store::{Failed, Held, HistoryStore, Keep, Kept, Loaded, Locking, Pruned, Store};
+use diesel_outbox::store::{Failed, Held, HistoryRow, HistoryStore, Keep, Loaded, Locking, Pruned, Store};
 use diesel_outbox::testing::store::StoreUnderTest;
 
 use super::open;
-use crate::store::edited::assert_keeps_no_neighbour;
+use crate::store::edited::assert_edits_are_isolated;
 use crate::store::{insert, spec};
 
 /// T5: without AUTOINCREMENT the id of the last row is given again as soon as that row is gone.
 #[tokio::test]
-async fn a_late_settle_meets_no_row_under_its_id() {
+async fn a_late_settle_removes_no_row_with_a_reused_id() {
     let under_test = open().await;
     let settled = insert(&under_test).await;
     under_test.store.settle(&[settled], Locking::Skip).await.expect("settle");
@@ -41,11 +41,11 @@ async fn instants_are_utc() {
     assert!(is_now(row.envelope.created_at), "{:?}", row.envelope.created_at);
     let leased = under_test.live_rows().await[0].due_at - spec().lease_duration;
     assert!(is_now(leased), "{leased:?}");
-    claim.batch.close(&[key], &[]).await.expect("close");
+    claim.handle.close(&[key], &[]).await.expect("close");
 }
 
 #[tokio::test]
-async fn text_that_is_no_utf8_spoils_its_own_row() {
+async fn text_that_is_no_utf8_poisons_only_its_row() {
     let under_test = open().await;
     for column in ["key", "kind", "headers"] {
         let (spoiled, sound) = (insert(&under_test).await, insert(&under_test).await);
@@ -55,7 +55,7 @@ async fn text_that_is_no_utf8_spoils_its_own_row() {
             let is_poisoned = matches!(row, Loaded::Poisoned(_));
             assert_eq!(is_poisoned, row.key() == spoiled, "{column}: {row:?}");
         }
-        claim.batch.close(&[spoiled, sound], &[]).await.expect("close");
+        claim.handle.close(&[spoiled, sound], &[]).await.expect("close");
     }
 }
 
@@ -65,13 +65,13 @@ async fn a_row_of_other_types_is_refused_where_it_is_written() {
     insert(&under_test).await;
     for (column, value) in [("message_id", "x'00'"), ("key", "x'ff'"), ("due_at", "'soon'"), ("epoch", "NULL")] {
         let update = format!("UPDATE outbox_messages SET {column} = {value}");
-        let refused = diesel::connection::SimpleConnection::batch_execute(&mut *under_test.side(), &update);
+        let refused = diesel::connection::SimpleConnection::batch_execute(&mut *under_test.control(), &update);
         assert!(refused.is_err(), "{update}");
     }
 }
 
 #[tokio::test]
-async fn a_row_edited_by_hand_keeps_no_neighbour() {
+async fn a_row_edited_by_hand_blocks_no_other_row() {
     let under_test = open().await;
     let own = [
         "errors = 'no json'",
@@ -87,11 +87,11 @@ async fn a_row_edited_by_hand_keeps_no_neighbour() {
         "kind = '', key = ''",
     ];
     let set = |edit: &str| under_test.run(&format!("UPDATE outbox_messages SET {edit}"));
-    assert_keeps_no_neighbour(&under_test, &own, set).await;
+    assert_edits_are_isolated(&under_test, &own, set).await;
 }
 
 #[tokio::test]
-async fn errors_that_are_no_json_fail_no_group() {
+async fn errors_that_are_no_json_fail_no_batch() {
     let under_test = open().await;
     let mut failures = Vec::new();
     for spoiled in ["no json", "{}", "null", ""] {
@@ -115,7 +115,10 @@ async fn large_messages_are_removed_few_at_a_time() {
     for _ in 0..5 {
         let key = insert(&under_test).await;
         let keep = Keep { days: 1, awaits_processing: false };
-        assert_eq!(under_test.store.settle_kept(&[Kept { key, keep }], Locking::Skip).await.expect("settle"), [key]);
+        assert_eq!(
+            under_test.store.settle_into_history(&[HistoryRow { key, keep }], Locking::Skip).await.expect("settle"),
+            [key]
+        );
     }
     let third = limits::PRUNE_BYTES_MAX / 3;
     under_test.run(&format!("UPDATE outbox_history SET falls_on = 0, payload = zeroblob({third})"));

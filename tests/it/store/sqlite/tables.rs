@@ -9,7 +9,7 @@ use diesel::{RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::TableNames;
 use diesel_outbox::migrations::Migrations;
 use diesel_outbox::store::{
-    Held, LookSpec, SQLITE_SET_UP, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning,
+    Held, PollSpec, SQLITE_SET_UP, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning,
 };
 
 use super::{R2d2Pool, open, r2d2};
@@ -48,16 +48,16 @@ async fn tables_of_another_version_are_refused() {
 
 /// What an application's pool does to each connection.
 #[derive(Debug, Clone)]
-struct Each(String);
+struct ConnectionSetUp(String);
 
-impl CustomizeConnection<SqliteConnection, diesel::r2d2::Error> for Each {
+impl CustomizeConnection<SqliteConnection, diesel::r2d2::Error> for ConnectionSetUp {
     fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), diesel::r2d2::Error> {
         conn.batch_execute(&self.0).map_err(diesel::r2d2::Error::QueryError)
     }
 }
 
 fn pool_with(file: &str, each: &str) -> R2d2Pool {
-    let customizer = Box::new(Each(each.to_owned()));
+    let customizer = Box::new(ConnectionSetUp(each.to_owned()));
     Pool::builder().max_size(1).connection_customizer(customizer).build(ConnectionManager::new(file)).expect("a pool")
 }
 
@@ -72,7 +72,7 @@ async fn settings_that_lose_commits_are_warned_of() {
         ("PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL", None),
     ] {
         // Only without others can the journal mode be changed.
-        under_test.close_side();
+        under_test.close_control();
         let store = SqliteStore::new(pool_with(under_test.file(), each));
         let expected: Vec<_> = expected.map(|setting| StoreWarning::NotDurable { setting }).into_iter().collect();
         assert_eq!(store.check().await.expect("check"), expected, "{each}");
@@ -92,7 +92,7 @@ struct Settings {
 #[tokio::test]
 async fn an_application_s_connection_is_set_up_by_one_constant() {
     let under_test = open().await;
-    under_test.close_side();
+    under_test.close_control();
     let each = format!("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; {SQLITE_SET_UP}");
     let pool = pool_with(under_test.file(), &each);
     let sql = "SELECT * FROM pragma_busy_timeout, pragma_journal_mode, pragma_synchronous";
@@ -113,23 +113,24 @@ async fn tables_may_be_in_an_attached_database_under_another_prefix() {
     let not_attached = store.check().await.expect_err("this pool attaches nothing");
     assert!(matches!(not_attached, StoreError::Statement(_)), "{not_attached:?}");
 
-    let mut side = pool.get().expect("a connection");
+    let mut control = pool.get().expect("a connection");
     for migration in MigrationSource::<Sqlite>::migrations(&Migrations::new(names.clone())).expect("migrations") {
-        migration.run(&mut *side).expect("migrate");
+        migration.run(&mut *control).expect("migrate");
     }
-    side.batch_execute(
-        "INSERT INTO events.shop_messages (message_id, topic, kind, headers, due_at) \
+    control
+        .batch_execute(
+            "INSERT INTO events.shop_messages (message_id, topic, kind, headers, due_at) \
          VALUES (randomblob(16), 'orders', '', '[]', 0), (randomblob(16), 'orders', '', '[]', 0)",
-    )
-    .expect("insert");
-    drop(side);
+        )
+        .expect("insert");
+    drop(control);
 
     let mut store = SqliteStore::new(pool);
     store.use_tables(&names);
     assert_eq!(store.check().await.expect("check"), []);
     let claim = store.claim(&spec()).await.expect("claim");
     let keys: Vec<_> = claim.rows.iter().map(diesel_outbox::store::Loaded::key).collect();
-    let closed = claim.batch.close(&keys[..1], &keys[1..]).await.expect("close");
+    let closed = claim.handle.close(&keys[..1], &keys[1..]).await.expect("close");
     assert_eq!((closed.settled.len(), closed.held.len()), (1, 1));
     let held: Held = closed.held[0];
     let failure = diesel_outbox::store::Failed {
@@ -140,11 +141,13 @@ async fn tables_may_be_in_an_attached_database_under_another_prefix() {
         error: "timed out".to_owned(),
     };
     assert_eq!(store.fail(&[failure]).await.expect("fail"), [held.key]);
-    assert_eq!(store.look(&LookSpec::everything(["orders".into()])).await.expect("look").due.len(), 1);
-    let given_up =
-        diesel_outbox::store::Dead { held: Held { epoch: held.epoch + 1, ..held }, reason: "attempts".to_owned() };
-    assert_eq!(store.dead(&[given_up]).await.expect("dead"), [held.key]);
-    assert_eq!(store.settle_dead(&[held.key]).await.expect("settle_dead"), 1);
+    assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
+    let new_dead_letter = diesel_outbox::store::NewDeadLetter {
+        held: Held { epoch: held.epoch + 1, ..held },
+        reason: "attempts".to_owned(),
+    };
+    assert_eq!(store.dead_letter(&[new_dead_letter]).await.expect("dead_letter"), [held.key]);
+    assert_eq!(store.settle_dead_letters(&[held.key]).await.expect("settle_dead_letters"), 1);
 }
 
 #[tokio::test]

@@ -9,42 +9,42 @@ use diesel::sql_query;
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 use diesel_outbox::migrations::MIGRATIONS;
-use diesel_outbox::store::{DeadRow, InsertOptions, LiveRow, RowKey, Sessions, SqliteStore, Store};
+use diesel_outbox::store::{ConnectionPool, DeadLetterRow, InsertOptions, LiveRow, RowKey, SqliteStore, Store};
 use diesel_outbox::testing::store::{Marking, OpenTransaction, StoreUnderTest};
 use diesel_outbox::{Envelope, MessageId};
 use tempfile::TempDir;
 
-use crate::store::columns::{DeadColumns, Instant, KeyRow, LiveColumns};
-use crate::store::marks::{before_mark, is_taken};
+use crate::store::columns::{DeadLetterColumns, Instant, KeyRow, LiveColumns};
+use crate::store::marks::{statement_before_mark, was_marked};
 
 const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
 
 /// A store over a file of its own.
-pub(super) struct SqliteUnderTest<P: Sessions<Sqlite>> {
+pub(super) struct SqliteUnderTest<P: ConnectionPool<Sqlite>> {
     pub(super) store: SqliteStore<P>,
-    side: Mutex<SqliteConnection>,
+    control: Mutex<SqliteConnection>,
     file: String,
     _folder: TempDir,
 }
 
-impl<P: Sessions<Sqlite>> SqliteUnderTest<P> {
+impl<P: ConnectionPool<Sqlite>> SqliteUnderTest<P> {
     pub(super) async fn open(pool: impl AsyncFnOnce(&str) -> P) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("outbox.db").to_str().expect("a plain path").to_owned();
-        let mut side = connect(&file);
-        side.batch_execute("PRAGMA journal_mode = WAL").expect("WAL");
-        migrate(&mut side);
+        let mut control = connect(&file);
+        control.batch_execute("PRAGMA journal_mode = WAL").expect("WAL");
+        migrate(&mut control);
         let store = SqliteStore::new(pool(&file).await);
-        Self { store, side: Mutex::new(side), file, _folder: folder }
+        Self { store, control: Mutex::new(control), file, _folder: folder }
     }
 
-    pub(super) fn side(&self) -> MutexGuard<'_, SqliteConnection> {
-        self.side.lock().expect("no test panicked with it")
+    pub(super) fn control(&self) -> MutexGuard<'_, SqliteConnection> {
+        self.control.lock().expect("no test panicked with it")
     }
 
     /// Leaves the file to others.
-    pub(super) fn close_side(&self) {
-        *self.side() = connect(":memory:");
+    pub(super) fn close_control(&self) {
+        *self.control() = connect(":memory:");
     }
 
     pub(super) fn file(&self) -> &str {
@@ -56,7 +56,7 @@ impl<P: Sessions<Sqlite>> SqliteUnderTest<P> {
     }
 
     pub(super) fn run(&self, text: &str) {
-        self.side().batch_execute(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        self.control().batch_execute(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
     /// Another connection, which has the write lock.
@@ -105,13 +105,13 @@ fn millis(duration: Duration) -> i64 {
 }
 
 #[async_trait]
-impl<P: Sessions<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
+impl<P: ConnectionPool<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
     fn store(&self) -> &dyn Store {
         &self.store
     }
 
     async fn insert(&self, envelope: &Envelope, options: InsertOptions) -> RowKey {
-        insert(&mut self.side(), envelope, options)
+        insert(&mut self.control(), envelope, options)
     }
 
     async fn insert_uncommitted(&self, envelope: &Envelope) -> (RowKey, Box<dyn OpenTransaction>) {
@@ -130,31 +130,31 @@ impl<P: Sessions<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
 
     async fn live_rows(&self) -> Vec<LiveRow> {
         let sql = "SELECT *, due_at * 1000 AS micros FROM outbox_messages ORDER BY id";
-        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.side()).expect("read the rows");
+        let rows: Vec<LiveColumns> = sql_query(sql).load(&mut *self.control()).expect("read the rows");
         rows.into_iter().map(LiveColumns::row).collect()
     }
 
-    async fn dead_rows(&self) -> Vec<DeadRow> {
+    async fn dead_letter_rows(&self) -> Vec<DeadLetterRow> {
         let sql = "SELECT * FROM outbox_dead_letters ORDER BY id";
-        let rows: Vec<DeadColumns> = sql_query(sql).load(&mut *self.side()).expect("read the dead letters");
-        rows.into_iter().map(DeadColumns::row).collect()
+        let rows: Vec<DeadLetterColumns> = sql_query(sql).load(&mut *self.control()).expect("read the dead letters");
+        rows.into_iter().map(DeadLetterColumns::row).collect()
     }
 
     async fn now(&self) -> SystemTime {
         let sql = format!("SELECT {NOW} * 1000 AS micros");
-        sql_query(sql).get_result::<Instant>(&mut *self.side()).expect("read the clock").time()
+        sql_query(sql).get_result::<Instant>(&mut *self.control()).expect("read the clock").time()
     }
 
     async fn mark(&self, message: MessageId, marking: Marking) -> Option<Box<dyn OpenTransaction>> {
         let mut open = self.begin();
-        open.0.batch_execute(before_mark(marking)).expect("begin");
+        open.0.batch_execute(statement_before_mark(marking)).expect("begin");
         let id = message.as_uuid().simple();
         let mark = format!("INSERT INTO outbox_half_messages (message_id, topic) VALUES (X'{id}', 'orders')");
         let written = sql_query(mark).execute(&mut open.0);
-        is_taken(&mut open.0, marking, written).then(|| Box::new(open) as _)
+        was_marked(&mut open.0, marking, written).then(|| Box::new(open) as _)
     }
 
-    async fn pass(&self, by: Duration) {
+    async fn advance(&self, by: Duration) {
         let (days, by) = (by.as_secs() / 86_400, millis(by));
         self.run(&format!(
             "UPDATE outbox_messages SET due_at = due_at - {by} WHERE lane = -1; \

@@ -8,14 +8,14 @@ use diesel::{MysqlConnection, PgConnection, SqliteConnection};
 use diesel_outbox::HalfMessages;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::site::{Site, on_each_site};
-use super::yard::{DEADLINE, Yard, insert, until};
+use super::database::{TestDatabase, on_each_database};
+use super::fixture::{DEADLINE, Fixture, insert, until};
 
 const CONFIG: &str = "OUTBOX_TEST_HALF_CHILD";
 
 /// Sends a half message and ends its transaction; its id is in `sent` before anything can become of it.
-fn scan<S: Site>(yard: &Yard<S>, halves: &HalfMessages, conn: &mut S, number: i32) {
-    let half = halves.send_blocking(&yard.message(number)).unwrap();
+fn scan<S: TestDatabase>(fixture: &Fixture<S>, halves: &HalfMessages, conn: &mut S, number: i32) {
+    let half = halves.send_blocking(&fixture.message(number)).unwrap();
     let id = half.message_id();
     conn.batch_execute(&format!("INSERT INTO sent VALUES ('{id}')")).unwrap();
     let ended = conn.transaction(|conn| {
@@ -41,11 +41,11 @@ fn a_rocketmq_half_process_scans() {
     }
 }
 
-fn scans<S: Site>(config: &str) {
-    let (yard, step): (Yard<S>, String) = serde_json::from_str(config).unwrap();
-    let (halves, mut conn) = (yard.halves(), yard.connect());
+fn scans<S: TestDatabase>(config: &str) {
+    let (fixture, step): (Fixture<S>, String) = serde_json::from_str(config).unwrap();
+    let (halves, mut conn) = (fixture.halves(), fixture.connect());
     for number in 1..=2 {
-        scan(&yard, &halves, &mut conn, number);
+        scan(&fixture, &halves, &mut conn, number);
     }
     fail::cfg_callback(step, || {
         kill_process(getpid(), Signal::KILL).unwrap();
@@ -55,13 +55,13 @@ fn scans<S: Site>(config: &str) {
         }
     })
     .unwrap();
-    scan(&yard, &halves, &mut conn, 3);
+    scan(&fixture, &halves, &mut conn, 3);
 }
 
 /// Kills a process at a step of its third message, and lets another answer for it.
-fn dies_at<S: Site>(step: &str, commits: bool) {
-    let Some(yard) = Yard::<S>::open() else { return };
-    let config = (S::NAME, serde_json::to_string(&(&yard, step)).unwrap());
+fn dies_at<S: TestDatabase>(step: &str, commits: bool) {
+    let Some(fixture) = Fixture::<S>::open() else { return };
+    let config = (S::NAME, serde_json::to_string(&(&fixture, step)).unwrap());
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "transport::half_rocketmq::crash::a_rocketmq_half_process_scans", "--nocapture"])
         .env(CONFIG, serde_json::to_string(&config).unwrap())
@@ -69,26 +69,26 @@ fn dies_at<S: Site>(step: &str, commits: bool) {
         .status()
         .unwrap();
     assert_eq!(status.signal(), Some(9), "the step was never reached: {status}");
-    let _answers = yard.halves();
-    assert_eq!(yard.committed().len(), if commits { 2 } else { 1 }, "at {step}");
-    yard.until_delivered_once();
+    let _answers = fixture.halves();
+    assert_eq!(fixture.committed().len(), if commits { 2 } else { 1 }, "at {step}");
+    fixture.until_delivered_once();
     if !commits {
         // Its sender may not have lived to note it.
-        let earlier = yard.first_sent(2);
+        let earlier = fixture.first_sent(2);
         until("the one in doubt is void", || {
-            yard.marks().iter().any(|(id, is_void)| *is_void && !earlier.contains(id))
+            fixture.marks().iter().any(|(id, is_void)| *is_void && !earlier.contains(id))
         });
-        yard.until_delivered_once();
+        fixture.until_delivered_once();
     }
 }
 
 macro_rules! at_each_step {
     ($($test:ident = $step:literal, $commits:literal;)+) => {
-        $(fn $test<S: Site>() {
+        $(fn $test<S: TestDatabase>() {
             dies_at::<S>($step, $commits);
         })+
 
-        on_each_site!($($test),+);
+        on_each_database!($($test),+);
 
         /// The steps that are tested here.
         pub(crate) const TESTED: &[&str] = &[$($step,)+];
@@ -99,6 +99,6 @@ at_each_step! {
     before_the_transaction = "half::sent", false;
     before_the_commit = "half::marked", false;
     after_the_commit = "half::ending", true;
-    before_the_broker_is_told = "half::decided", true;
-    after_the_broker_was_told = "half::forgetting", true;
+    before_the_decision_is_sent = "half::decided", true;
+    after_the_decision_was_sent = "half::forgetting", true;
 }

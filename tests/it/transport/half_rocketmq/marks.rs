@@ -4,7 +4,7 @@ use diesel_outbox::store::{MemoryStore, SchemaProblem, StoreError};
 use diesel_outbox::transport::RocketMqConfig;
 use diesel_outbox::{HalfMessagesError, Outbox, Topic};
 
-use super::site::{Site, on_each_site};
+use super::database::{TestDatabase, on_each_database};
 
 /// Nobody listens there, which is no error by itself.
 fn nobody() -> RocketMqConfig {
@@ -21,7 +21,7 @@ fn half_messages_of_rocketmq_need_a_store_that_marks() {
     assert!(matches!(refused, HalfMessagesError::NoMarks), "{refused}");
 }
 
-fn half_messages_of_rocketmq_need_their_table<S: Site>() {
+fn half_messages_of_rocketmq_need_their_table<S: TestDatabase>() {
     let Some((url, _folder)) = S::fresh() else { return };
     let refused = outbox().half_messages_blocking(S::store(&url), nobody()).unwrap_err();
     let missing = StoreError::Schema(SchemaProblem::Missing { table: "outbox_half_messages".to_owned() });
@@ -30,4 +30,4 @@ fn half_messages_of_rocketmq_need_their_table<S: Site>() {
     drop(outbox().half_messages_blocking(S::store(&url), nobody()).unwrap());
 }
 
-on_each_site!(half_messages_of_rocketmq_need_their_table);
+on_each_database!(half_messages_of_rocketmq_need_their_table);

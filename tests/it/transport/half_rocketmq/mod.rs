@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where, and needs no more words")]
 
 pub(crate) mod crash;
+mod database;
+mod fixture;
 mod marks;
 mod namespaced;
 mod outages;
-mod site;
 mod transactions;
-mod watched;
-mod yard;
+mod watched_store;

@@ -9,14 +9,14 @@ use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection as _, AsyncMysqlConnection, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_outbox::EnqueueError;
 
-use super::site::{Site, on_each_site};
-use super::yard::{DEADLINE, Yard, insert, until};
+use super::database::{TestDatabase, on_each_database};
+use super::fixture::{DEADLINE, Fixture, insert, until};
 
-fn a_committed_message_is_delivered_and_no_other<S: Site>() {
-    let Some(yard) = Yard::<S>::open() else { return };
-    let (halves, mut conn) = (yard.halves(), yard.connect());
+fn a_committed_message_is_delivered_and_no_other<S: TestDatabase>() {
+    let Some(fixture) = Fixture::<S>::open() else { return };
+    let (halves, mut conn) = (fixture.halves(), fixture.connect());
     for number in 0..30 {
-        let half = halves.send_blocking(&yard.message(number)).unwrap();
+        let half = halves.send_blocking(&fixture.message(number)).unwrap();
         let id = half.message_id();
         let ended = conn.transaction(|conn| {
             half.mark(conn)?;
@@ -42,23 +42,23 @@ fn a_committed_message_is_delivered_and_no_other<S: Site>() {
         assert_eq!(ended.is_err(), number % 5 == 1, "{ended:?}");
     }
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
-    assert_eq!(yard.committed().len(), if S::ERROR_ABORTS { 18 } else { 24 });
-    yard.until_delivered_once();
-    assert!(yard.marks().iter().all(|(_, is_void)| *is_void), "the broker was told of all of them");
+    assert_eq!(fixture.committed().len(), if S::ERROR_ABORTS { 18 } else { 24 });
+    fixture.until_delivered_once();
+    assert!(fixture.marks().iter().all(|(_, is_void)| *is_void), "the broker was told of all of them");
 }
 
-macro_rules! async_connections_mark_as_well {
+macro_rules! async_connections_mark_too {
     ($($test:ident: $site:ty = $conn:ty;)+) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $test() {
-            let Some(yard) = tokio::task::spawn_blocking(Yard::<$site>::open).await.unwrap() else { return };
-            let config = crate::transport::rocketmq::config(&yard.name_server).group(yard.topic.as_str());
-            let store = <$site>::store(&yard.database_url);
-            let halves = yard.outbox().half_messages(store, config).await.unwrap();
-            let mut conn = <$conn>::establish(&yard.database_url).await.unwrap();
+            let Some(fixture) = tokio::task::spawn_blocking(Fixture::<$site>::open).await.unwrap() else { return };
+            let config = crate::transport::rocketmq::config(&fixture.name_server).group(fixture.topic.as_str());
+            let store = <$site>::store(&fixture.database_url);
+            let halves = fixture.outbox().half_messages(store, config).await.unwrap();
+            let mut conn = <$conn>::establish(&fixture.database_url).await.unwrap();
             conn.batch_execute(<$site>::SET_UP).await.unwrap();
             for number in 0..6 {
-                let half = halves.send(&yard.message(number)).await.unwrap();
+                let half = halves.send(&fixture.message(number)).await.unwrap();
                 let outside = half.mark_async(&mut conn).await.unwrap_err();
                 assert!(matches!(EnqueueError::of(&outside), Some(EnqueueError::NotInTransaction { .. })), "{outside}");
                 let id = half.message_id();
@@ -71,32 +71,32 @@ macro_rules! async_connections_mark_as_well {
             }
             assert_eq!(halves.flush(DEADLINE).await, 0);
             let read = tokio::task::spawn_blocking(move || {
-                assert_eq!(yard.committed().len(), 3);
-                yard.until_delivered_once();
+                assert_eq!(fixture.committed().len(), 3);
+                fixture.until_delivered_once();
             });
             read.await.unwrap();
         })+
     };
 }
 
-async_connections_mark_as_well! {
+async_connections_mark_too! {
     async_connections_mark_as_well_postgres: diesel::PgConnection = AsyncPgConnection;
     async_connections_mark_as_well_mariadb: diesel::MysqlConnection = AsyncMysqlConnection;
     async_connections_mark_as_well_sqlite: diesel::SqliteConnection = SyncConnectionWrapper<diesel::SqliteConnection>;
 }
 
-fn a_broker_that_asks_during_a_transaction_waits_for_its_end<S: Site>() {
-    let Some(yard) = Yard::<S>::open() else { return };
-    let ((halves, watch), mut conn) = (yard.watched_halves(), yard.connect());
+fn a_broker_that_asks_during_a_transaction_waits_for_its_end<S: TestDatabase>() {
+    let Some(fixture) = Fixture::<S>::open() else { return };
+    let ((halves, watch), mut conn) = (fixture.watched_halves(), fixture.connect());
     for (number, commits) in [(1, true), (2, false)] {
-        let half = halves.send_blocking(&yard.message(number)).unwrap();
+        let half = halves.send_blocking(&fixture.message(number)).unwrap();
         let id = half.message_id();
         let ended = conn.transaction(|conn| {
             half.mark(conn)?;
             insert(conn, number, id)?;
             let before = watch.open.load(Ordering::Relaxed);
             until("the broker has asked twice", || watch.open.load(Ordering::Relaxed) >= before + 2);
-            assert!(!yard.delivered().contains(&id), "nobody sees a message of an open transaction");
+            assert!(!fixture.delivered().contains(&id), "nobody sees a message of an open transaction");
             if commits { Ok(()) } else { Err(Error::RollbackTransaction) }
         });
         assert_eq!(ended.is_ok(), commits, "{ended:?}");
@@ -104,32 +104,32 @@ fn a_broker_that_asks_during_a_transaction_waits_for_its_end<S: Site>() {
     }
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
     // Once, or once more by the answer to a broker that asked in that very moment.
-    let delivered = || yard.delivered().into_iter().collect::<BTreeSet<_>>();
+    let delivered = || fixture.delivered().into_iter().collect::<BTreeSet<_>>();
     until("the committed one is delivered", || !delivered().is_empty());
-    assert_eq!(delivered(), yard.committed());
+    assert_eq!(delivered(), fixture.committed());
 }
 
-fn a_flush_waits_until_the_marks_are_gone<S: Site>() {
-    let Some(yard) = Yard::<S>::open() else { return };
-    let ((halves, watch), mut conn) = (yard.watched_halves(), yard.connect());
+fn a_flush_waits_until_the_marks_are_gone<S: TestDatabase>() {
+    let Some(fixture) = Fixture::<S>::open() else { return };
+    let ((halves, watch), mut conn) = (fixture.watched_halves(), fixture.connect());
     let kept = watch.forgetting.blocking_lock();
-    let half = halves.send_blocking(&yard.message(1)).unwrap();
+    let half = halves.send_blocking(&fixture.message(1)).unwrap();
     let id = half.message_id();
     conn.transaction(|conn| half.mark(conn).and_then(|()| insert(conn, 1, id))).unwrap();
     drop(half);
     until("the broker was told", || watch.forgets.load(Ordering::Relaxed) == 1);
     assert_eq!(halves.flush_blocking(Duration::ZERO), 1, "its mark is still there");
-    assert_eq!(yard.marks(), [(id, false)]);
+    assert_eq!(fixture.marks(), [(id, false)]);
     drop(kept);
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
-    assert_eq!(yard.marks(), []);
-    yard.until_delivered_once();
+    assert_eq!(fixture.marks(), []);
+    fixture.until_delivered_once();
 }
 
-fn a_half_message_that_is_dropped_too_early_is_delivered_all_the_same<S: Site>() {
-    let Some(yard) = Yard::<S>::open() else { return };
-    let (halves, mut conn) = (yard.halves(), yard.connect());
-    let half = halves.send_blocking(&yard.message(1)).unwrap();
+fn a_half_message_dropped_too_early_is_still_delivered<S: TestDatabase>() {
+    let Some(fixture) = Fixture::<S>::open() else { return };
+    let (halves, mut conn) = (fixture.halves(), fixture.connect());
+    let half = halves.send_blocking(&fixture.message(1)).unwrap();
     let id = half.message_id();
     let ended = conn.transaction(|conn| {
         half.mark(conn)?;
@@ -138,16 +138,16 @@ fn a_half_message_that_is_dropped_too_early_is_delivered_all_the_same<S: Site>()
         insert(conn, 1, id)
     });
     ended.unwrap();
-    yard.until_delivered_once();
-    assert_eq!(yard.marks(), [(id, false)], "kept for as long as the broker may ask again");
+    fixture.until_delivered_once();
+    assert_eq!(fixture.marks(), [(id, false)], "kept for as long as the broker may ask again");
 }
 
-fn a_transaction_that_marks_too_late_cannot_commit<S: Site>() {
-    let Some(yard) = Yard::<S>::open() else { return };
-    let (halves, mut conn) = (yard.halves(), yard.connect());
-    let half = halves.send_blocking(&yard.message(1)).unwrap();
+fn a_transaction_that_marks_too_late_cannot_commit<S: TestDatabase>() {
+    let Some(fixture) = Fixture::<S>::open() else { return };
+    let (halves, mut conn) = (fixture.halves(), fixture.connect());
+    let half = halves.send_blocking(&fixture.message(1)).unwrap();
     let id = half.message_id();
-    until("the broker has asked", || yard.marks() == [(id, true)]);
+    until("the broker has asked", || fixture.marks() == [(id, true)]);
     let ended = conn.transaction(|conn| {
         insert(conn, 1, id)?;
         half.mark(conn)
@@ -156,22 +156,22 @@ fn a_transaction_that_marks_too_late_cannot_commit<S: Site>() {
     assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::HalfMessageDropped { .. })), "{error}");
     drop(half);
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
-    assert_eq!((yard.committed(), yard.delivered()), (BTreeSet::new(), Vec::new()));
+    assert_eq!((fixture.committed(), fixture.delivered()), (BTreeSet::new(), Vec::new()));
     // The next one is none the worse for it.
-    let half = halves.send_blocking(&yard.message(2)).unwrap();
+    let half = halves.send_blocking(&fixture.message(2)).unwrap();
     let id = half.message_id();
     conn.transaction(|conn| half.mark(conn).and_then(|()| insert(conn, 2, id))).unwrap();
     drop(half);
     assert_eq!(halves.flush_blocking(Duration::from_secs(10)), 0);
-    yard.until_delivered_once();
+    fixture.until_delivered_once();
 }
 
 /// MariaDB and SQLite end a transaction behind the connection's back, as at a deadlock or by `OR ROLLBACK`: a mark would be
 /// committed by itself.
-fn a_transaction_that_is_over_marks_nothing<S: Site>() {
-    let Some(yard) = Yard::<S>::open() else { return };
-    let (halves, mut conn) = (yard.halves(), yard.connect());
-    let half = halves.send_blocking(&yard.message(1)).unwrap();
+fn a_finished_transaction_marks_nothing<S: TestDatabase>() {
+    let Some(fixture) = Fixture::<S>::open() else { return };
+    let (halves, mut conn) = (fixture.halves(), fixture.connect());
+    let half = halves.send_blocking(&fixture.message(1)).unwrap();
     let _what_diesel_says = conn.transaction(|conn| {
         conn.batch_execute("ROLLBACK")?;
         let error = half.mark(conn).unwrap_err();
@@ -180,24 +180,24 @@ fn a_transaction_that_is_over_marks_nothing<S: Site>() {
     });
     drop(half);
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
-    assert!(yard.marks().iter().all(|(_, is_void)| *is_void), "{:?}", yard.marks());
-    assert_eq!(yard.delivered(), []);
+    assert!(fixture.marks().iter().all(|(_, is_void)| *is_void), "{:?}", fixture.marks());
+    assert_eq!(fixture.delivered(), []);
 }
 
 #[test]
 fn a_transaction_that_mariadb_has_ended_marks_nothing() {
-    a_transaction_that_is_over_marks_nothing::<diesel::MysqlConnection>();
+    a_finished_transaction_marks_nothing::<diesel::MysqlConnection>();
 }
 
 #[test]
 fn a_transaction_that_sqlite_has_ended_marks_nothing() {
-    a_transaction_that_is_over_marks_nothing::<diesel::SqliteConnection>();
+    a_finished_transaction_marks_nothing::<diesel::SqliteConnection>();
 }
 
-on_each_site!(
+on_each_database!(
     a_committed_message_is_delivered_and_no_other,
     a_broker_that_asks_during_a_transaction_waits_for_its_end,
     a_flush_waits_until_the_marks_are_gone,
-    a_half_message_that_is_dropped_too_early_is_delivered_all_the_same,
+    a_half_message_dropped_too_early_is_still_delivered,
     a_transaction_that_marks_too_late_cannot_commit,
 );

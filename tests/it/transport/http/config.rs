@@ -14,10 +14,10 @@ fn secretive() -> HttpTarget {
 }
 
 #[test]
-fn what_cannot_work_is_refused_by_name_and_without_the_secret() {
-    let every = |target| HttpTransport::builder().every_topic(target);
+fn invalid_settings_are_refused_by_name_without_the_secret() {
+    let every = |target| HttpTransport::builder().default_target(target);
     let refused: Vec<(HttpTransportBuilder, &str)> = vec![
-        (HttpTransport::builder(), "every_topic"),
+        (HttpTransport::builder(), "default_target"),
         (HttpTransport::builder().topic("orders", HttpTarget::new("swordfish")), "\"orders\""),
         (every(HttpTarget::new("https://user:swordfish@shop.example")), "header"),
         (every(secretive().method("GE T")), "method"),
@@ -48,7 +48,7 @@ fn what_cannot_work_is_refused_by_name_and_without_the_secret() {
 }
 
 #[tokio::test]
-async fn a_topic_without_a_target_keeps_the_relay_from_starting() {
+async fn a_topic_without_a_target_prevents_the_start() {
     let transport = HttpTransport::builder().topic("orders", secretive()).build().unwrap();
     transport.prepare(&[Topic::new("orders")]).await.unwrap();
     let error = transport.prepare(&[Topic::new("orders"), Topic::new("invoices")]).await.unwrap_err();
@@ -60,7 +60,7 @@ async fn a_topic_without_a_target_keeps_the_relay_from_starting() {
 
 #[tokio::test]
 async fn no_debug_shows_a_secret() {
-    let builder = HttpTransport::builder().every_topic(secretive());
+    let builder = HttpTransport::builder().default_target(secretive());
     let transport = builder.clone().build().unwrap();
     for text in [format!("{:?}", secretive()), format!("{builder:?}"), format!("{transport:?}")] {
         assert!(SECRETS.iter().all(|secret| !text.contains(secret)), "{text}");

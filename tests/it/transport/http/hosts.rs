@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use diesel_outbox::limits::{HTTP_CONNECT_TIMEOUT, HTTP_PROBE_TIMEOUT};
-use diesel_outbox::testing::transport::{Outcomes, Seen};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport};
 
 use super::{DEADLINE, Receiver, Reply, envelope, sent};
@@ -19,27 +19,30 @@ fn to_both(up: &Receiver, down: &Receiver) -> HttpTransport {
 }
 
 #[tokio::test]
-async fn a_host_that_is_down_is_its_topics_matter_and_comes_back_by_itself() {
+async fn a_down_host_backs_off_its_topic_and_recovers() {
     let (up, down) = (Receiver::start(), Receiver::start());
     let transport = to_both(&up, &down);
     down.kill();
     for _ in 0..3 {
         let seen = sent(&transport, envelope("down")).await;
         assert_eq!(seen.class(), Some(FailureClass::Topic), "{seen:?}");
-        assert_eq!(sent(&transport, envelope("up")).await, Seen::Delivered);
+        assert_eq!(sent(&transport, envelope("up")).await, RecordedOutcome::Delivered);
     }
     assert_eq!(transport.outage(), None, "the transport is not down");
     transport.probe().await.unwrap();
     down.restart();
-    let back = async { while sent(&transport, envelope("down")).await != Seen::Delivered {} };
+    let back = async { while sent(&transport, envelope("down")).await != RecordedOutcome::Delivered {} };
     tokio::time::timeout(DEADLINE, back).await.unwrap();
 }
 
 #[tokio::test]
-async fn where_messages_bring_their_url_a_host_that_is_down_is_theirs_alone() {
+async fn a_down_host_affects_only_the_messages_that_name_it() {
     let (up, down) = (Receiver::start(), Receiver::start());
-    let transport =
-        HttpTransport::builder().every_topic(HttpTarget::from_header("to")).allow_private_addresses().build().unwrap();
+    let transport = HttpTransport::builder()
+        .default_target(HttpTarget::from_header("to"))
+        .allow_private_addresses()
+        .build()
+        .unwrap();
     let to = |receiver: &Receiver| {
         let mut message = envelope("webhooks");
         message.headers.push("to", receiver.url("/"));
@@ -49,21 +52,21 @@ async fn where_messages_bring_their_url_a_host_that_is_down_is_theirs_alone() {
     for _ in 0..2 {
         let seen = sent(&transport, to(&down)).await;
         assert_eq!(seen.class(), Some(FailureClass::Temporary), "{seen:?}");
-        assert_eq!(sent(&transport, to(&up)).await, Seen::Delivered);
+        assert_eq!(sent(&transport, to(&up)).await, RecordedOutcome::Delivered);
     }
     for (status, class) in
         [(401, FailureClass::Record), (404, FailureClass::Record), (410, FailureClass::RecordRefused)]
     {
         up.reply_next([Reply::Status(status)]);
         assert_eq!(sent(&transport, to(&up)).await.class(), Some(class), "{status}");
-        assert_eq!(sent(&transport, to(&up)).await, Seen::Delivered, "and nobody else's");
+        assert_eq!(sent(&transport, to(&up)).await, RecordedOutcome::Delivered, "and nobody else's");
     }
 }
 
 #[tokio::test]
-async fn a_host_gets_no_more_at_once_than_it_may_and_takes_no_room_from_another() {
+async fn each_host_has_its_own_in_flight_limit() {
     let (up, slow) = (Receiver::start(), Receiver::start());
-    slow.reply_by(|_| Some(Reply::Held));
+    slow.reply_by(|_| Some(Reply::Hang));
     let transport = HttpTransport::builder()
         .topic("up", HttpTarget::new(up.url("/")))
         .topic("slow", HttpTarget::new(slow.url("/")))
@@ -71,15 +74,16 @@ async fn a_host_gets_no_more_at_once_than_it_may_and_takes_no_room_from_another(
         .build()
         .unwrap();
     assert_eq!(transport.in_flight_max(), 80, "for each request eight, for each host");
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     (0..100).for_each(|id| outcomes.send(&transport, id, envelope("slow")));
     slow.until_received(5).await;
     let seen = outcomes.wait_for(60, DEADLINE).await;
     let refused = seen.iter().filter(|(_, seen)| seen.class() == Some(FailureClass::Temporary)).count();
     assert_eq!((refused, seen.len()), (60, 60), "beyond its share of 40: {seen:?}");
-    let others = Outcomes::new();
+    let others = OutcomeRecorder::new();
     (0..200).for_each(|id| others.send(&transport, id, envelope("up")));
-    let delivered = |seen: &[(i64, Seen)]| seen.iter().filter(|(_, seen)| *seen == Seen::Delivered).count();
+    let delivered =
+        |seen: &[(i64, RecordedOutcome)]| seen.iter().filter(|(_, seen)| *seen == RecordedOutcome::Delivered).count();
     assert!(delivered(&others.wait_for(200, DEADLINE).await) >= 40);
     slow.release();
     outcomes.wait_for(100, DEADLINE).await;
@@ -91,12 +95,12 @@ async fn a_host_gets_no_more_at_once_than_it_may_and_takes_no_room_from_another(
 fn silent(scheme: &str) -> (TcpListener, HttpTransport) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("{scheme}://{}/", silent.local_addr().unwrap());
-    (silent, HttpTransport::builder().every_topic(HttpTarget::new(url)).build().unwrap())
+    (silent, HttpTransport::builder().default_target(HttpTarget::new(url)).build().unwrap())
 }
 
 /// On virtual time, because nothing else is to be waited for.
 #[tokio::test(start_paused = true)]
-async fn a_probe_waits_for_a_silent_host_no_longer_than_it_may() {
+async fn a_probe_of_a_silent_host_respects_its_timeout() {
     let (_silent, transport) = silent("http");
     let began = tokio::time::Instant::now();
     let probed = tokio::time::timeout(HTTP_PROBE_TIMEOUT * 10, transport.probe()).await.expect("it ends");
@@ -106,7 +110,7 @@ async fn a_probe_waits_for_a_silent_host_no_longer_than_it_may() {
 
 /// It never does its part in setting up TLS.
 #[tokio::test(start_paused = true)]
-async fn connecting_takes_no_longer_than_it_may() {
+async fn connecting_respects_its_timeout() {
     let (_silent, transport) = silent("https");
     let began = tokio::time::Instant::now();
     assert_eq!(sent(&transport, envelope("orders")).await.class(), Some(FailureClass::Connection));
@@ -114,10 +118,10 @@ async fn connecting_takes_no_longer_than_it_may() {
 }
 
 #[tokio::test]
-async fn where_private_addresses_are_denied_no_name_and_no_number_leads_to_one() {
+async fn denied_private_addresses_are_unreachable_by_name_and_number() {
     let receiver = Receiver::start();
     let builder = || HttpTransport::builder().deny_private_addresses();
-    let by_header = builder().every_topic(HttpTarget::from_header("to")).build().unwrap();
+    let by_header = builder().default_target(HttpTarget::from_header("to")).build().unwrap();
     for host in ["127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"] {
         let mut message = envelope("webhooks");
         message.headers.push("to", format!("http://{host}:{}/token", receiver.port()));
@@ -129,22 +133,22 @@ async fn where_private_addresses_are_denied_no_name_and_no_number_leads_to_one()
         assert!(text.contains("no public address") && !text.contains("token"), "{text}");
     }
     let by_topic =
-        builder().every_topic(HttpTarget::new(format!("http://localhost:{}/", receiver.port()))).build().unwrap();
+        builder().default_target(HttpTarget::new(format!("http://localhost:{}/", receiver.port()))).build().unwrap();
     assert_eq!(sent(&by_topic, envelope("orders")).await.class(), Some(FailureClass::Topic));
     assert!(receiver.received().is_empty());
 }
 
 /// A panic of the application's own function is that message's failure, and nobody else's.
 #[tokio::test]
-async fn a_rule_that_panics_stops_nothing() {
+async fn a_panicking_success_predicate_stops_nothing() {
     let receiver = Receiver::start();
     let target = HttpTarget::new(receiver.url("/")).success_when(100, |answer| {
         assert!(answer.status != 418, "a defect of somebody else's");
         true
     });
-    let transport = HttpTransport::builder().every_topic(target).in_flight_per_host_max(1).build().unwrap();
+    let transport = HttpTransport::builder().default_target(target).in_flight_per_host_max(1).build().unwrap();
     receiver.reply_next([Reply::Status(418), Reply::Status(418)]);
-    let outcomes = Outcomes::new();
+    let outcomes = OutcomeRecorder::new();
     for id in 0..5 {
         let mut message = envelope("orders");
         message.key = Some("one".to_owned());

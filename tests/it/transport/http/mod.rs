@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use diesel_outbox::testing::transport::{Outcomes, Seen, Stored, TransportUnderTest, cases};
+use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest, cases};
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, HttpTransportBuilder, Transport, header};
 use diesel_outbox::{Envelope, MessageId};
 
@@ -33,8 +33,8 @@ fn envelope(topic: &str) -> Envelope {
 }
 
 /// Sends one message and waits for what becomes of it.
-async fn sent(transport: &dyn Transport, envelope: Envelope) -> Seen {
-    let outcomes = Outcomes::new();
+async fn sent(transport: &dyn Transport, envelope: Envelope) -> RecordedOutcome {
+    let outcomes = OutcomeRecorder::new();
     outcomes.send(transport, 0, envelope);
     let (_, seen) = outcomes.wait_for(1, DEADLINE).await.swap_remove(0);
     seen
@@ -42,7 +42,7 @@ async fn sent(transport: &dyn Transport, envelope: Envelope) -> Seen {
 
 /// One transport to one URL of the receiver.
 fn to(receiver: &Receiver) -> HttpTransport {
-    HttpTransport::builder().every_topic(HttpTarget::new(receiver.url("/"))).build().unwrap()
+    HttpTransport::builder().default_target(HttpTarget::new(receiver.url("/"))).build().unwrap()
 }
 
 struct Http {
@@ -56,12 +56,15 @@ impl Http {
         let target = HttpTarget::new(self.receiver.url("/"))
             .created_at_header()
             .header("authorization", format!("Bearer {token}"));
-        HttpTransport::builder().every_topic(target).timeout(Duration::from_secs(3)).wait_max(Duration::from_secs(10))
+        HttpTransport::builder()
+            .default_target(target)
+            .timeout(Duration::from_secs(3))
+            .queue_timeout(Duration::from_secs(10))
     }
 }
 
 /// A request as the message that it was.
-fn stored(received: &Received) -> Stored {
+fn stored(received: &Received) -> StoredMessage {
     let of_http = ["host", "content-length", "content-type", "user-agent", "accept", "authorization"];
     let (mut headers, mut key, mut tombstone) = (Vec::new(), None, false);
     for (name, value) in &received.headers {
@@ -81,7 +84,7 @@ fn stored(received: &Received) -> Stored {
     }
     let own = [header::MESSAGE_ID, header::KIND, header::ATTEMPT, header::CREATED_AT, header::DELIVER_AT];
     headers.sort_by_key(|(name, _)| own.iter().position(|own| own == name).unwrap_or(own.len()));
-    Stored { key, payload: (!tombstone).then(|| received.body.to_vec()), headers, timestamp: None }
+    StoredMessage { key, payload: (!tombstone).then(|| received.body.to_vec()), headers, timestamp: None }
 }
 
 #[async_trait]
@@ -90,7 +93,7 @@ impl TransportUnderTest for Http {
         Box::new(self.builder(TOKEN).build().unwrap())
     }
 
-    async fn stored(&self, topic: &str) -> Vec<Stored> {
+    async fn stored(&self, topic: &str) -> Vec<StoredMessage> {
         // One that was refused is not stored.
         let taken =
             |received: &&Received| received.header("outbox-topic") == Some(topic) && received.body.len() <= LIMIT_BYTES;
@@ -106,17 +109,17 @@ impl TransportUnderTest for Http {
         self.receiver.restart();
     }
 
-    async fn go_silent(&self) -> bool {
+    async fn freeze(&self) -> bool {
         self.is_silent.store(true, Ordering::Release);
         true
     }
 
-    async fn answer_again(&self) {
+    async fn unfreeze(&self) {
         self.is_silent.store(false, Ordering::Release);
         self.receiver.release();
     }
 
-    fn payload_bytes_refused(&self) -> Option<usize> {
+    fn oversized_payload_bytes(&self) -> Option<usize> {
         Some(LIMIT_BYTES + 1)
     }
 
@@ -129,7 +132,7 @@ impl TransportUnderTest for Http {
         Some("unknown".to_owned())
     }
 
-    async fn make_topic(&self, _name: &str) -> bool {
+    async fn create_topic(&self, _name: &str) -> bool {
         *self.unknown.lock().unwrap() = None;
         true
     }
@@ -138,7 +141,7 @@ impl TransportUnderTest for Http {
         Some(Box::new(self.builder(TOKEN).queue_max(messages).build().unwrap()))
     }
 
-    fn transport_not_let_in(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
+    fn unauthorized_transport(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
         let secret = "hunter2-hunter2";
         Some((Box::new(self.builder(secret).build().unwrap()), vec![secret.to_owned()]))
     }
@@ -149,15 +152,15 @@ pub(super) async fn logs_in() -> Vec<String> {
     const KEY: &str = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const PATH: &str = "path-words";
     let http = conformance::open().await.unwrap();
-    cases::prepares_and_probes(&http).await;
-    cases::who_is_not_let_in_hears_so_without_secrets(&http).await;
+    cases::prepare_is_idempotent_and_probe_succeeds(&http).await;
+    cases::authentication_failure_hides_secrets(&http).await;
     let target = HttpTarget::new(http.receiver.url(&format!("/{PATH}"))).sign(format!("whsec_{KEY}"));
     let target = target.header("authorization", format!("Bearer {TOKEN}"));
-    let transport = HttpTransport::builder().every_topic(target).build().unwrap();
-    assert_eq!(sent(&transport, envelope("orders")).await, Seen::Delivered);
+    let transport = HttpTransport::builder().default_target(target).build().unwrap();
+    assert_eq!(sent(&transport, envelope("orders")).await, RecordedOutcome::Delivered);
     http.receiver.kill();
-    assert_ne!(sent(&transport, envelope("orders")).await, Seen::Delivered);
-    let (_, mut secrets) = http.transport_not_let_in().unwrap();
+    assert_ne!(sent(&transport, envelope("orders")).await, RecordedOutcome::Delivered);
+    let (_, mut secrets) = http.unauthorized_transport().unwrap();
     secrets.extend([TOKEN, KEY, PATH].map(str::to_owned));
     secrets
 }
@@ -173,7 +176,7 @@ mod conformance {
             let let_in = received.header("authorization") == Some(format!("Bearer {TOKEN}").as_str());
             let topic = received.header("outbox-topic");
             if says_nothing.load(Ordering::Acquire) {
-                return Some(Reply::Held);
+                return Some(Reply::Hang);
             }
             match topic.is_some() && topic == is_unknown.lock().unwrap().as_deref() {
                 _ if !let_in => Some(Reply::Status(401)),
@@ -186,8 +189,8 @@ mod conformance {
 
     // Nothing can be fenced at a receiver.
     diesel_outbox::transport_conformance_tests! { open; without
-        a_fenced_lane_refuses_the_one_before_it,
-        a_fenced_lane_keeps_the_order_of_a_run,
-        a_refused_message_stops_its_run_and_no_other,
+        fencing_a_lane_shuts_out_the_previous_owner,
+        fenced_lane_keeps_the_order_of_a_sequence,
+        refused_message_stops_only_its_own_sequence,
     }
 }

@@ -46,7 +46,7 @@ pub(in crate::transport) enum Reply {
     /// 200, the beginning of a body, and nothing more.
     Stalled,
     /// Nothing until [`Receiver::release`].
-    Held,
+    Hang,
 }
 
 type Rule = Box<dyn FnMut(&Received) -> Option<Reply> + Send>;
@@ -155,9 +155,9 @@ impl Drop for Receiver {
 }
 
 /// Counts a request until its handler is gone.
-struct UnderWay(Arc<Shared>);
+struct InFlightGuard(Arc<Shared>);
 
-impl UnderWay {
+impl InFlightGuard {
     fn enter(shared: &Arc<Shared>) -> Self {
         let now = shared.under_way.fetch_add(1, Ordering::AcqRel) + 1;
         shared.peak.fetch_max(now, Ordering::AcqRel);
@@ -165,7 +165,7 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::AcqRel);
     }
@@ -178,7 +178,7 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
-    let _under_way = UnderWay::enter(&shared);
+    let _under_way = InFlightGuard::enter(&shared);
     let received = Received { method, uri, headers, body };
     let probe = received.method == Method::HEAD;
     let next = if probe { None } else { shared.next.lock().unwrap().pop_front() };
@@ -186,7 +186,7 @@ async fn answer(
     if !probe {
         shared.received.send_modify(|all| all.push(received));
     }
-    if matches!(reply, Reply::Held) {
+    if matches!(reply, Reply::Hang) {
         // The sender is in `shared`: it cannot be gone.
         let _ = shared.released.subscribe().wait_for(|released| *released).await;
     }
@@ -206,7 +206,7 @@ fn response(reply: Reply) -> Response<Body> {
         Reply::Body(status, body) => with(status).body(Body::from(body)),
         Reply::Endless => with(200).body(stream(stream::repeat(body()).boxed())),
         Reply::Stalled => with(200).body(stream(stream::iter([body()]).chain(stream::pending()).boxed())),
-        Reply::Held => with(200).body(Body::empty()),
+        Reply::Hang => with(200).body(Body::empty()),
     }
     .unwrap()
 }

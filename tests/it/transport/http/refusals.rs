@@ -20,7 +20,7 @@ fn waits() -> Fixed {
 
 /// A wrong deployment answers every request so, and is taken back.
 #[tokio::test]
-async fn a_receiver_that_refuses_everything_for_a_while_kills_no_message() {
+async fn a_receiver_that_refuses_for_a_while_dead_letters_nothing() {
     for status in [400, 409, 413, 415, 422] {
         let (store, receiver) = (MemoryStore::new(), Receiver::start());
         receiver.reply_by(move |_| Some(Reply::Status(status)));
@@ -33,10 +33,10 @@ async fn a_receiver_that_refuses_everything_for_a_while_kills_no_message() {
             status == 415 || store.live_rows().iter().all(|row| row.attempts > 0)
         })
         .await;
-        assert_eq!(store.dead_rows().len(), 0, "dead letters by a minute of {status}");
+        assert_eq!(store.dead_letter_rows().len(), 0, "dead letters by a minute of {status}");
         receiver.reply_by(|_| None);
         until("everything is settled", || store.live_rows().is_empty()).await;
-        assert_eq!((ids(&receiver), store.dead_rows().len()), (committed, 0), "{status}");
+        assert_eq!((ids(&receiver), store.dead_letter_rows().len()), (committed, 0), "{status}");
         assert!(relay.shutdown(DEADLINE).await.is_clean());
     }
 }
@@ -47,24 +47,25 @@ async fn a_message_outlives_refusals_up_to_the_last() {
     let (store, receiver) = (MemoryStore::new(), Receiver::start());
     receiver.reply_next((1..HTTP_REFUSALS_MAX).map(|_| Reply::Status(422)));
     let committed = commit(&store, 1);
-    let http = to_http(&receiver).refusals(HTTP_REFUSALS_MAX, waits());
+    let http = to_http(&receiver).refusal_retries(HTTP_REFUSALS_MAX, waits());
     let (relay, _broker) = relay_of(&store, Topic::new("webhooks"), http).await;
     until("it is settled", || store.live_rows().is_empty()).await;
-    assert_eq!((ids(&receiver), store.dead_rows().len()), (committed, 0));
+    assert_eq!((ids(&receiver), store.dead_letter_rows().len()), (committed, 0));
     assert_eq!(receiver.received().len(), HTTP_REFUSALS_MAX as usize);
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 
 #[tokio::test]
-async fn a_message_that_is_refused_for_ever_is_a_dead_letter_with_its_history() {
+async fn a_message_refused_to_the_end_is_a_dead_letter_with_its_history() {
     let (store, receiver) = (MemoryStore::new(), Receiver::start());
     let refused = commit(&store, 1);
     let id = refused.first().unwrap().to_string();
     receiver.reply_by(move |received| (received.header("idempotency-key") == Some(&id)).then_some(Reply::Status(422)));
     let healthy = commit(&store, 50);
-    let (relay, _broker) = relay_of(&store, Topic::new("webhooks"), to_http(&receiver).refusals(4, waits())).await;
+    let (relay, _broker) =
+        relay_of(&store, Topic::new("webhooks"), to_http(&receiver).refusal_retries(4, waits())).await;
     until("everything is settled or dead", || store.live_rows().is_empty()).await;
-    let dead = store.dead_rows();
+    let dead = store.dead_letter_rows();
     assert_eq!(dead.iter().map(|dead| dead.key.message_id).collect::<BTreeSet<_>>(), refused);
     assert!(dead[0].reason.starts_with("attempts: ") && dead[0].reason.ends_with("answered 422"), "{dead:?}");
     let history: Vec<&str> = dead[0].errors.iter().map(|error| error.class.as_str()).collect();
@@ -79,14 +80,14 @@ async fn a_message_that_is_refused_for_ever_is_a_dead_letter_with_its_history() 
 
 /// A status that somebody treats otherwise has nothing of this.
 #[tokio::test]
-async fn a_status_that_is_treated_as_record_has_the_attempts_of_its_topic() {
+async fn a_status_classified_as_record_uses_the_attempts_of_its_topic() {
     let (store, receiver) = (MemoryStore::new(), Receiver::start());
     receiver.reply_by(|_| Some(Reply::Status(409)));
     commit(&store, 1);
-    let target = HttpTarget::new(receiver.url("/")).treat(409, FailureClass::Record);
+    let target = HttpTarget::new(receiver.url("/")).classify_status(409, FailureClass::Record);
     let topic = Topic::new("webhooks").attempts_max(2).retry(waits());
-    let (relay, _broker) = relay_of(&store, topic, to_http(&receiver).every_topic(target)).await;
-    until("it is given up", || !store.dead_rows().is_empty()).await;
+    let (relay, _broker) = relay_of(&store, topic, to_http(&receiver).default_target(target)).await;
+    until("it is given up", || !store.dead_letter_rows().is_empty()).await;
     assert_eq!(receiver.received().len(), 2);
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
@@ -107,7 +108,7 @@ async fn a_refused_message_of_an_ordered_topic_holds_its_key_until_it_is_taken()
         (received.header("idempotency-key") == Some(&id) && attempt < 4).then_some(Reply::Status(422))
     });
     let topic = Topic::new("webhooks").ordered_by_key().lanes(1);
-    let (relay, _broker) = relay_of(&store, topic, to_http(&receiver).refusals(10, waits())).await;
+    let (relay, _broker) = relay_of(&store, topic, to_http(&receiver).refusal_retries(10, waits())).await;
     until("everything is settled", || store.live_rows().is_empty()).await;
     let received = receiver.received();
     let came: Vec<_> =

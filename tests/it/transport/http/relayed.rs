@@ -33,7 +33,10 @@ pub(super) async fn relay(store: &MemoryStore, receiver: &Receiver) -> (Relay, M
 
 pub(super) fn to_http(receiver: &Receiver) -> HttpTransportBuilder {
     let target = HttpTarget::new(receiver.url("/"));
-    HttpTransport::builder().every_topic(target).timeout(Duration::from_secs(1)).wait_max(Duration::from_secs(1))
+    HttpTransport::builder()
+        .default_target(target)
+        .timeout(Duration::from_secs(1))
+        .queue_timeout(Duration::from_secs(1))
 }
 
 pub(super) async fn relay_of(
@@ -61,7 +64,7 @@ pub(super) fn ids(receiver: &Receiver) -> BTreeSet<MessageId> {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_killed_and_restarted_under_load_gets_everything() {
+async fn a_receiver_killed_and_restarted_under_load_gets_everything() {
     let (store, receiver) = (MemoryStore::new(), Receiver::start());
     let mut committed = commit(&store, 3_000);
     let (relay, broker) = relay(&store, &receiver).await;
@@ -83,7 +86,7 @@ async fn a_receiver_that_is_killed_and_restarted_under_load_gets_everything() {
 
 /// A gateway whose application is gone is an outage as well, and costs one row for each look, not the whole backlog.
 #[tokio::test]
-async fn a_gateway_without_its_application_is_an_outage() {
+async fn gateway_errors_are_an_outage() {
     let (store, receiver) = (MemoryStore::new(), Receiver::start());
     receiver.reply_by(|_| Some(Reply::Status(503)));
     let committed = commit(&store, 2_000);
@@ -99,7 +102,7 @@ async fn a_gateway_without_its_application_is_an_outage() {
 
 /// Receivers that check a signature on every request, or gateways that know no HEAD.
 #[tokio::test]
-async fn a_receiver_that_lets_no_probe_in_is_found_again() {
+async fn a_receiver_that_refuses_probes_recovers() {
     let refused = |received: &Received| (received.method == "HEAD").then_some(Reply::Status(403));
     let (store, receiver) = (MemoryStore::new(), Receiver::start());
     receiver.reply_by(refused);
@@ -129,21 +132,21 @@ async fn a_relay_starts_without_its_receiver() {
     receiver.restart();
     until("everything is settled", || store.live_rows().is_empty()).await;
     assert_eq!(ids(&receiver), committed);
-    assert!(store.dead_rows().is_empty());
+    assert!(store.dead_letter_rows().is_empty());
 }
 
 /// Each message is a request of its own: what is refused is judged at once, also beside one that hangs.
 #[tokio::test]
-async fn a_refusal_waits_for_no_neighbour() {
+async fn a_refused_message_delays_no_other() {
     let (store, receiver) = (MemoryStore::new(), Receiver::start());
-    receiver.reply_next([Reply::Held, Reply::Status(413)]);
+    receiver.reply_next([Reply::Hang, Reply::Status(413)]);
     commit(&store, 1);
-    let http = to_http(&receiver).refusals(1, Fixed::seconds(&[1]));
+    let http = to_http(&receiver).refusal_retries(1, Fixed::seconds(&[1]));
     let (relay, _broker) = relay_of(&store, Topic::new("webhooks"), http).await;
     receiver.until_received(1).await;
     let refused = commit(&store, 1);
-    until("the second is given up", || !store.dead_rows().is_empty()).await;
-    let dead = store.dead_rows();
+    until("the second is given up", || !store.dead_letter_rows().is_empty()).await;
+    let dead = store.dead_letter_rows();
     assert!(dead[0].reason.ends_with("answered 413") && refused.contains(&dead[0].key.message_id), "{dead:?}");
     let id = dead[0].key.message_id.to_string();
     let requests = receiver.received();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
-use diesel_outbox::testing::transport::Seen;
+use diesel_outbox::testing::transport::RecordedOutcome;
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport as _};
 
 use super::{Receiver, Reply, envelope, sent, to};
@@ -12,7 +12,7 @@ use super::{Receiver, Reply, envelope, sent, to};
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 #[tokio::test]
-async fn a_request_says_what_the_row_says() {
+async fn a_request_contains_the_row() {
     let receiver = Receiver::start();
     let target = HttpTarget::new(receiver.url("/hooks?shop=1"))
         .method("PUT")
@@ -28,7 +28,7 @@ async fn a_request_says_what_the_row_says() {
         message.headers.push(name, value);
     }
     let id = message.message_id.to_string();
-    assert_eq!(sent(&transport, message).await, Seen::Delivered);
+    assert_eq!(sent(&transport, message).await, RecordedOutcome::Delivered);
     let request = receiver.received().remove(0);
     assert_eq!((request.method.as_str(), request.uri.to_string().as_str()), ("PUT", "/hooks?shop=1"));
     assert_eq!(request.body, "{}");
@@ -60,7 +60,7 @@ fn headers(receiver: &Receiver, name: &str) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn a_request_says_its_topic_where_its_url_does_not() {
+async fn a_request_names_its_topic_if_the_url_does_not() {
     let receiver = Receiver::start();
     let target = |path: &str| HttpTarget::new(receiver.url(path));
     let transport = HttpTransport::builder()
@@ -68,24 +68,24 @@ async fn a_request_says_its_topic_where_its_url_does_not() {
         .topic("returns", target("/returns").topic_header())
         .topic("refunds", target("/money#refunds"))
         .topic("payments", target("/money"))
-        .every_topic(target("/all"))
+        .default_target(target("/all"))
         .build()
         .unwrap();
     for topic in ["orders", "returns", "refunds", "payments", "others"] {
-        assert_eq!(sent(&transport, envelope(topic)).await, Seen::Delivered);
+        assert_eq!(sent(&transport, envelope(topic)).await, RecordedOutcome::Delivered);
     }
     let said = [None, Some("returns"), Some("refunds"), Some("payments"), Some("others")];
     assert_eq!(said.map(|topic| topic.map(str::to_owned)).to_vec(), headers(&receiver, "outbox-topic"));
 }
 
 #[tokio::test]
-async fn the_second_attempt_says_so_and_the_first_does_not() {
+async fn only_later_attempts_have_the_attempt_header() {
     let receiver = Receiver::start();
     let transport = to(&receiver);
     for attempt in [1, 2] {
         let mut message = envelope("orders");
         message.attempt = attempt;
-        assert_eq!(sent(&transport, message).await, Seen::Delivered);
+        assert_eq!(sent(&transport, message).await, RecordedOutcome::Delivered);
     }
     assert_eq!(headers(&receiver, "outbox-attempt"), [None, Some("2".to_owned())]);
     assert_eq!(headers(&receiver, "outbox-created-at"), [None, None], "it was not asked for");
@@ -96,10 +96,10 @@ async fn the_second_attempt_says_so_and_the_first_does_not() {
 async fn a_signature_is_of_what_is_sent() {
     let receiver = Receiver::start();
     let target = HttpTarget::new(receiver.url("/")).sign(SECRET).idempotency_header(None);
-    let transport = HttpTransport::builder().every_topic(target).build().unwrap();
+    let transport = HttpTransport::builder().default_target(target).build().unwrap();
     let message = envelope("orders");
     let id = message.message_id.to_string();
-    assert_eq!(sent(&transport, message).await, Seen::Delivered);
+    assert_eq!(sent(&transport, message).await, RecordedOutcome::Delivered);
     let request = receiver.received().remove(0);
     assert_eq!(request.header("webhook-id"), Some(id.as_str()));
     assert_eq!(request.header("idempotency-key"), None);
@@ -121,11 +121,11 @@ fn hex(text: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn each_message_can_bring_its_url_and_the_receiver_does_not_see_where_it_stood() {
+async fn each_message_can_bring_its_url_which_the_receiver_does_not_see() {
     let receiver = Receiver::start();
     let transport = HttpTransport::builder()
         .topic("by-header", HttpTarget::from_header("webhook-url"))
-        .every_topic(HttpTarget::per_message({
+        .default_target(HttpTarget::per_message({
             let base = receiver.url("");
             move |envelope| envelope.key.as_ref().map(|key| format!("{base}/customers/{key}"))
         }))
@@ -137,8 +137,8 @@ async fn each_message_can_bring_its_url_and_the_receiver_does_not_see_where_it_s
     by_header.headers.push("webhook-url", receiver.url("/by-header?token=x"));
     let mut by_key = envelope("orders");
     by_key.key = Some("7".to_owned());
-    assert_eq!(sent(&transport, by_header).await, Seen::Delivered);
-    assert_eq!(sent(&transport, by_key).await, Seen::Delivered);
+    assert_eq!(sent(&transport, by_header).await, RecordedOutcome::Delivered);
+    assert_eq!(sent(&transport, by_key).await, RecordedOutcome::Delivered);
     let received = receiver.received();
     assert_eq!(received[0].uri.to_string(), "/by-header?token=x");
     assert_eq!(received[0].header("webhook-url"), None);
@@ -169,14 +169,14 @@ async fn a_header_that_http_cannot_have_is_refused_by_name() {
     }
     let mut split = envelope("orders");
     split.headers.push("note", "a\r\nx-admin: 1");
-    assert_eq!(sent(&transport, split).await, Seen::Delivered);
+    assert_eq!(sent(&transport, split).await, RecordedOutcome::Delivered);
     let received = receiver.received();
     assert_eq!((received.len(), received[0].header("x-admin")), (1, None));
     assert_eq!(received[0].header("note-b64"), Some("YQ0KeC1hZG1pbjogMQ=="));
 }
 
 #[tokio::test]
-async fn a_probe_asks_where_it_was_told_to() {
+async fn a_probe_uses_the_health_url() {
     let (receiver, asked) = (Receiver::start(), Arc::new(Mutex::new(Vec::new())));
     let notes = Arc::clone(&asked);
     receiver.reply_by(move |received| {
@@ -185,7 +185,7 @@ async fn a_probe_asks_where_it_was_told_to() {
         (received.uri.path() == "/hooks").then_some(Reply::Status(503))
     });
     let target = || HttpTarget::new(receiver.url("/hooks")).header("authorization", "Bearer swordfish");
-    let to = |target| HttpTransport::builder().every_topic(target).build().unwrap();
+    let to = |target| HttpTransport::builder().default_target(target).build().unwrap();
     to(target().health_url(receiver.url("/health?deep=1"))).probe().await.unwrap();
     assert_eq!(*asked.lock().unwrap(), ["HEAD /health?deep=1 Bearer swordfish"]);
     let refused = to(target()).probe().await.unwrap_err();

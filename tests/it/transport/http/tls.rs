@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diesel_outbox::testing::transport::Seen;
+use diesel_outbox::testing::transport::RecordedOutcome;
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
@@ -46,15 +46,15 @@ async fn receiver() -> (u16, JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn an_authority_that_was_given_is_trusted_and_no_other() {
+async fn only_the_given_certificate_authority_is_trusted() {
     let (port, _receiver) = receiver().await;
     let target = || HttpTarget::new(format!("https://localhost:{port}/"));
-    let trusting = HttpTransport::builder().every_topic(target()).root_certificate(AUTHORITY).build().unwrap();
-    assert_eq!(sent(&trusting, envelope("orders")).await, Seen::Delivered);
+    let trusting = HttpTransport::builder().default_target(target()).root_certificate(AUTHORITY).build().unwrap();
+    assert_eq!(sent(&trusting, envelope("orders")).await, RecordedOutcome::Delivered);
     trusting.probe().await.unwrap();
 
     // Another one of its own, because a machine may have none at all, and then there is no transport either.
-    let other = HttpTransport::builder().every_topic(target()).root_certificate(CERTIFICATE).build().unwrap();
+    let other = HttpTransport::builder().default_target(target()).root_certificate(CERTIFICATE).build().unwrap();
     let seen = sent(&other, envelope("orders")).await;
     assert_eq!(seen.class(), Some(FailureClass::Connection), "{seen:?}");
     assert!(format!("{seen:?}").contains("certificate"), "it says why: {seen:?}");

@@ -1,0 +1,18 @@
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::resolver::EndedHalf;
+use crate::outbox::Outbox;
+use crate::transport::{HalfProducer, InFlightCounter};
+
+/// What the handle and its messages share.
+pub(super) struct Inner {
+    pub(super) outbox: Outbox,
+    /// The table of the marks, with its schema.
+    pub(super) table: String,
+    pub(super) broker: Arc<HalfProducer>,
+    pub(super) ended: mpsc::Sender<EndedHalf>,
+    /// Those of `ended` whose brokers are not told yet, or whose marks are still there.
+    pub(super) open: InFlightCounter,
+}

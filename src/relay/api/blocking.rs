@@ -1,0 +1,208 @@
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::oneshot;
+
+use super::builder::RelayBuilder;
+use super::panicked::RelayPanicked;
+use super::shutdown::ShutdownReport;
+use super::start_error::StartError;
+use crate::limits::{BLOCKING_CALLS_MAX, BLOCKING_CHECK_INTERVAL, THREAD_END_TIMEOUT};
+use crate::relay::direct::queue::RelayHandle as _;
+use crate::relay::engine::engines::Engines;
+use crate::relay::health::backlog::{self, Backlog};
+use crate::relay::health::status::{self, RelayStatus};
+use crate::store::StoreError;
+
+/// A relay on a thread and runtime of its own, for applications without tokio. Made by
+/// [`RelayBuilder::start_blocking`].
+///
+/// Its methods block the calling thread, and are not for threads that run async tasks. They can be called side by side: none
+/// waits for another, up to [`BLOCKING_CALLS_MAX`] of them; a call beyond those waits until one is over.
+///
+/// # Panics
+/// A method that is called on a thread that runs async tasks, where it has to wait for others.
+///
+/// ```
+/// use std::time::Duration;
+/// use diesel_outbox::store::MemoryStore;
+/// use diesel_outbox::transport::MemoryTransport;
+/// use diesel_outbox::{Outbox, Topic};
+///
+/// let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+/// let relay = outbox.relay().store(MemoryStore::new()).transport(MemoryTransport::new()).start_blocking()?;
+/// assert_eq!(relay.status()?.in_flight, 0);
+/// assert_eq!(relay.backlog()?.due(), 0);
+/// assert!(relay.flush(Duration::from_secs(10))?);
+/// assert!(relay.shutdown(Duration::from_secs(10))?.is_clean());
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct BlockingRelay {
+    pub(in crate::relay) requests: tokio::sync::mpsc::Sender<Request>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+pub(in crate::relay) enum Request {
+    Ask(Question),
+    Shutdown(Duration, mpsc::Sender<ShutdownReport>),
+}
+
+/// What a relay answers while it goes on.
+#[derive(Debug)]
+pub(in crate::relay) enum Question {
+    Flush(Duration, mpsc::Sender<bool>),
+    Status(mpsc::Sender<RelayStatus>),
+    Backlog(mpsc::Sender<Result<Backlog, StoreError>>),
+}
+
+impl RelayBuilder {
+    /// Starts the relay on a thread of its own, for applications without tokio.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    ///
+    /// # Panics
+    /// On a thread that runs async tasks, because it has to wait: use [`start`](Self::start) there. What has begun by then ends by
+    /// itself.
+    pub fn start_blocking(self) -> Result<BlockingRelay, StartError> {
+        BlockingRelay::start(self)
+    }
+}
+
+impl BlockingRelay {
+    fn start(builder: RelayBuilder) -> Result<Self, StartError> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
+        let (requests, receiver) = tokio::sync::mpsc::channel(BLOCKING_CALLS_MAX);
+        let (started, outcome) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name("outbox-relay".to_owned())
+            .spawn(move || serve(runtime, builder, started, receiver))
+            .map_err(StartError::Runtime)?;
+        match outcome.blocking_recv() {
+            Ok(Ok(())) => Ok(Self { requests, thread: Some(thread) }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StartError::Panicked(RelayPanicked::new())),
+        }
+    }
+
+    /// Like [`Relay::flush`](crate::relay::Relay::flush).
+    ///
+    /// # Errors
+    /// [`RelayPanicked`]: nothing is sent any more.
+    pub fn flush(&self, within: Duration) -> Result<bool, RelayPanicked> {
+        self.request(|answer| Request::Ask(Question::Flush(within, answer)))
+    }
+
+    /// Like [`Relay::status`](crate::relay::Relay::status).
+    ///
+    /// # Errors
+    /// [`RelayPanicked`]: nothing is sent any more.
+    pub fn status(&self) -> Result<RelayStatus, RelayPanicked> {
+        self.request(|answer| Request::Ask(Question::Status(answer)))
+    }
+
+    /// Like [`Relay::backlog`](crate::relay::Relay::backlog).
+    ///
+    /// # Errors
+    /// The database could not be asked, or there is no relay any more to ask it.
+    pub fn backlog(&self) -> Result<Backlog, BacklogError> {
+        Ok(self.request(|answer| Request::Ask(Question::Backlog(answer)))??)
+    }
+
+    /// Like [`Relay::shutdown`](crate::relay::Relay::shutdown).
+    ///
+    /// # Errors
+    /// [`RelayPanicked`]: before or during the shutdown, so that nobody knows what was left.
+    pub fn shutdown(mut self, grace: Duration) -> Result<ShutdownReport, RelayPanicked> {
+        let report = self.request(|answer| Request::Shutdown(grace, answer));
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the relay's thread ended by a panic");
+        }
+        report
+    }
+
+    fn request<T>(&self, request: impl FnOnce(mpsc::Sender<T>) -> Request) -> Result<T, RelayPanicked> {
+        let (answer, answered) = mpsc::channel();
+        // Both ends are gone only with the thread.
+        match self.requests.try_send(request(answer)) {
+            Err(TrySendError::Full(request)) => {
+                self.requests.blocking_send(request).map_err(|_| RelayPanicked::new())?
+            }
+            sent => sent.map_err(|_| RelayPanicked::new())?,
+        }
+        loop {
+            match answered.recv_timeout(BLOCKING_CHECK_INTERVAL) {
+                Err(RecvTimeoutError::Timeout) if self.has_ended() => {
+                    // It may have answered right before its end.
+                    return answered.try_recv().map_err(|_| RelayPanicked::new());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                answer => return answer.map_err(|_| RelayPanicked::new()),
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+/// Why a blocking relay could not count its backlog.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BacklogError {
+    /// The database could not be asked, or did not answer in time.
+    #[error("the backlog could not be counted: {0}")]
+    Store(#[from] StoreError),
+    /// There is no relay any more.
+    #[error(transparent)]
+    Panicked(#[from] RelayPanicked),
+}
+
+/// Takes the runtime, so as to end it: dropped, it would wait for a listener that blocks for as long as that does.
+fn serve(
+    runtime: Runtime,
+    builder: RelayBuilder,
+    started: oneshot::Sender<Result<(), StartError>>,
+    mut receiver: tokio::sync::mpsc::Receiver<Request>,
+) {
+    runtime.block_on(async move {
+        let relay = match builder.start().await {
+            Ok(relay) => relay,
+            Err(error) => return drop(started.send(Err(error))),
+        };
+        drop(started.send(Ok(())));
+        // Side by side, so that a flush keeps no status waiting; and here, so that a panic of one ends the thread and is told.
+        let mut in_progress = FuturesUnordered::new();
+        loop {
+            let request = tokio::select! {
+                request = receiver.recv(), if in_progress.len() < BLOCKING_CALLS_MAX => request,
+                Some(()) = in_progress.next() => continue,
+            };
+            match request {
+                Some(Request::Shutdown(grace, answer)) => return drop(answer.send(relay.shutdown(grace).await)),
+                Some(Request::Ask(question)) => in_progress.push(answer(Arc::clone(&relay.engines), question)),
+                None => return,
+            }
+        }
+    });
+    runtime.shutdown_timeout(THREAD_END_TIMEOUT);
+}
+
+/// Whoever asked may have gone meanwhile; then nobody needs the answer.
+async fn answer(engines: Arc<Engines>, question: Question) {
+    match question {
+        Question::Flush(within, answer) => drop(answer.send(engines.flush(within).await)),
+        Question::Status(answer) => drop(answer.send(status::snapshot(&engines))),
+        Question::Backlog(answer) => drop(answer.send(backlog::count(&engines).await)),
+    }
+}

@@ -1,0 +1,288 @@
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use tokio::task::JoinSet;
+
+use super::guarded_clock::GuardedClock;
+use super::routes::{Route, Transports, shares};
+use super::start_error::StartError;
+use super::startup_checks::{
+    accept, check_delivery_timeout, check_fences, check_leases, check_limits, prepare, prepare_history, prepare_lanes,
+};
+use crate::clock::{Clock, SystemClock};
+use crate::lane::NodeId;
+use crate::limits::Limits;
+use crate::metrics;
+use crate::naming::TableNames;
+use crate::relay::dead_letter_callbacks::{Callbacks, DeadLetterCallbacks};
+use crate::relay::direct::dispatcher;
+use crate::relay::direct::queue::{Link, Queue, Queues};
+use crate::relay::engine::Engine;
+use crate::relay::engine::engines::Engines;
+use crate::relay::engine::one_by_one::OneByOne;
+use crate::relay::engine::rows::Ledger;
+use crate::relay::engine::stop::Stop;
+use crate::relay::engine::supervised::supervised;
+use crate::relay::engine::wakeups::Wakeups;
+use crate::relay::health::breaker::Breaker;
+use crate::relay::health::counters::BacklogGauges;
+use crate::relay::health::database::StoreHealth;
+use crate::relay::health::gauges::Gauges;
+use crate::relay::health::prober;
+use crate::relay::lanes::ordered_topics::Lanes;
+use crate::relay::lanes::{balancer as lane_balancer, fencer as lane_fencer, reader as lane_reader};
+use crate::relay::ledger::lease_renewer;
+use crate::relay::notify::{listener, notifier};
+use crate::relay::settle::outcome_queue::OutcomeQueue;
+use crate::relay::settle::settler;
+use crate::relay::sweep::{poller, sweeper};
+use crate::relay::topics::Topics;
+use crate::relay::{Relay, dead_letter_callbacks, pruner};
+use crate::store::Store;
+use crate::topic::{DEFAULT_TRANSPORT, Topic};
+use crate::transport::Transport;
+
+/// Puts a relay together. Made by [`Outbox::relay`](crate::Outbox::relay).
+#[derive(Debug)]
+#[must_use = "a relay runs only after `start`"]
+pub struct RelayBuilder {
+    topics: Vec<Topic>,
+    tables: TableNames,
+    link: Arc<Link>,
+    store: Option<Arc<dyn Store>>,
+    transports: Transports,
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    pub(in crate::relay) callbacks: Callbacks,
+    gauges: Gauges,
+    /// How many relays have the transports in common.
+    relay_count: usize,
+}
+
+impl RelayBuilder {
+    pub(crate) fn new(topics: Vec<Topic>, tables: TableNames, link: Arc<Link>) -> Self {
+        Self {
+            topics,
+            tables,
+            link,
+            store: None,
+            transports: Transports::default(),
+            clock: Arc::new(SystemClock),
+            limits: Limits::default(),
+            callbacks: Callbacks::default(),
+            gauges: Gauges::default(),
+            relay_count: 1,
+        }
+    }
+
+    /// The database to relay from. Required. It is told where the tables are: where the outbox writes to.
+    pub fn store(mut self, mut store: impl Store) -> Self {
+        store.use_tables(&self.tables);
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// The broker to relay to, for the topics that name no other. Required where there are such.
+    pub fn transport(self, transport: impl Transport) -> Self {
+        self.transport_named(DEFAULT_TRANSPORT, transport)
+    }
+
+    /// A broker for the topics that name it ([`Topic::via`](crate::Topic::via)). Under one name the last one counts.
+    ///
+    /// Each transport has a queue, workers, a breaker and a share of what may be in flight of its own: one that is down
+    /// or slow keeps none of the others waiting, and a relay starts without those that cannot be reached. The database
+    /// needs as many connections more for each as [`Limits::claim_workers`] and [`Limits::settle_workers`] say, and one
+    /// to confirm.
+    pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
+        self.transports.set(name.into(), Arc::new(transport));
+        self
+    }
+
+    /// One of `count`: with a name for its gauges, its share of what may be in flight, and the transports that it has in common
+    /// with the others.
+    pub(in crate::relay) fn with_shared(mut self, name: &Arc<str>, count: usize, transports: &Transports) -> Self {
+        self.gauges = Gauges::of(Some(Arc::clone(name)));
+        self.relay_count = count;
+        self.limits.in_flight_max = (self.limits.in_flight_max / count).max(1);
+        self.limits.in_flight_bytes_max = (self.limits.in_flight_bytes_max / count).max(1);
+        self.transports.fill(transports, &self.topics);
+        self
+    }
+
+    /// Whether a topic goes to the transport of this name.
+    pub(super) fn uses_transport(&self, name: &str) -> bool {
+        self.topics.iter().any(|topic| topic.transport_name() == name)
+    }
+
+    /// Other bounds and times than the defaults.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Another clock for terms than the machine's; for tests. One that panics is asked no more: the machine's goes on from there.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(GuardedClock::new(clock));
+        self
+    }
+
+    /// Starts the relay on the current tokio runtime.
+    ///
+    /// A database or broker that cannot be reached is no error: the relay tries again and
+    /// [`status`](Relay::status) says so.
+    ///
+    /// # Errors
+    /// What no waiting would mend; see [`StartError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with time enabled.
+    ///
+    /// # Cancel safety
+    /// Dropped, the future leaves no relay behind, and the outbox may start another. Topics, lanes and partitions that it has made
+    /// by then stay.
+    pub async fn start(self) -> Result<Relay, StartError> {
+        let store = self.store.ok_or(StartError::NoStore)?;
+        if self.transports.is_empty() {
+            return Err(StartError::NoTransport);
+        }
+        let routes = self.transports.route(self.topics)?;
+        check_limits(&self.limits, &self.callbacks)?;
+        check_routes(&self.limits, &routes)?;
+        metrics::describe();
+        let found = store.check().await;
+        let store_health = StoreHealth::default();
+        store_health.note(&found, self.clock.now());
+        let has_database = found.is_ok();
+        accept(found)?;
+        let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
+        let node = NodeId::new();
+        let dead_letter_callbacks = Arc::new(DeadLetterCallbacks::new(self.callbacks, Arc::clone(&self.clock)));
+        let wanted = |route: &Route| (route.transport.in_flight_max() / self.relay_count).max(1);
+        let wanted: Vec<usize> = routes.iter().map(wanted).collect();
+        let outbox = outbox_name(&self.gauges, &self.tables);
+        let engine = |(route, limits): (&Route, Limits)| {
+            let gauge = |metric| self.gauges.of_transport(metric, &route.name);
+            let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_refs_max, Arc::clone(&self.clock));
+            let topics = Topics::new(route.topics.iter().cloned(), &self.gauges);
+            Arc::new(Engine {
+                name: Arc::clone(&route.name),
+                outbox: Arc::clone(&outbox),
+                lanes: Lanes::new(node, &topics),
+                topics,
+                ledger: Arc::new(Ledger::new(gauge(metrics::IN_FLIGHT), &limits)),
+                breaker: Breaker::new(Arc::clone(&route.name), gauge(metrics::BREAKER_OPEN), limits.probe_interval_max),
+                queue: Arc::new(queue),
+                outcome_queue: OutcomeQueue::default(),
+                one_by_one: OneByOne::default(),
+                oldest_in_flight: gauge(metrics::OLDEST_IN_FLIGHT),
+                stop: Arc::clone(&stop),
+                wakeups: Arc::clone(&wakeups),
+                dead_letter_callbacks: Arc::clone(&dead_letter_callbacks),
+                clock: Arc::clone(&self.clock),
+                limits,
+                store: Arc::clone(&store),
+                transport: Arc::clone(&route.transport),
+            })
+        };
+        let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
+        let (clock, limits, backlog_gauges) = (self.clock, self.limits, BacklogGauges::new(self.gauges));
+        let engines = Arc::new(Engines {
+            node,
+            all,
+            store,
+            clock,
+            limits,
+            stop,
+            wakeups,
+            dead_letter_callbacks,
+            store_health,
+            backlog_gauges,
+        });
+        prepare_lanes(&engines, has_database).await?;
+        prepare_history(&engines).await?;
+        let prepared =
+            try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
+        if has_database {
+            find_pauses(&engines).await?;
+        }
+        if !self.link.connect(queues(&engines), Arc::clone(&engines) as _) {
+            return Err(StartError::AlreadyRunning);
+        }
+        Ok(spawn(engines, self.link, routes.into_iter().zip(prepared)))
+    }
+}
+
+fn check_routes(limits: &Limits, routes: &[Route]) -> Result<(), StartError> {
+    routes.iter().try_for_each(|route| check_delivery_timeout(limits, route))?;
+    routes.iter().try_for_each(|route| check_leases(limits, route))?;
+    routes.iter().try_for_each(check_fences)
+}
+
+/// What logs call the outbox: its table, and the relay where a process has several.
+fn outbox_name(gauges: &Gauges, tables: &TableNames) -> Arc<str> {
+    match gauges.relay() {
+        Some(relay) => format!("{}/{relay}", tables.messages()).into(),
+        None => tables.messages().into(),
+    }
+}
+
+/// Learns which topics are paused before anything is handed over. Without an answer, nothing is sent until there is one.
+async fn find_pauses(engines: &Engines) -> Result<(), StartError> {
+    match poller::first_poll(engines).await {
+        Err(error) if error.is_retriable() => {
+            tracing::warn!(%error, "nothing is sent until the database says which topics are paused");
+            Ok(())
+        }
+        polled => polled.map_err(StartError::Store),
+    }
+}
+
+fn queues(engines: &Engines) -> Queues {
+    let mut all = engines.all.iter();
+    let first = all.next().map(|engine| Arc::clone(&engine.queue));
+    let first = first.unwrap_or_else(|| unreachable!("there is a transport, and each has an engine"));
+    all.fold(Queues::new(first), |queues, engine| queues.with(Arc::clone(&engine.queue), engine.topics.names()))
+}
+
+/// Starts every task: those of each engine, and the poller, which looks for all of them.
+fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (Route, bool)>) -> Relay {
+    let (mut sweepers, mut others) = (JoinSet::new(), JoinSet::new());
+    let stop = || Arc::clone(&engines.stop);
+    for (engine, (route, prepared)) in engines.all.iter().zip(routes) {
+        let engine = || Arc::clone(engine);
+        for _ in 0..engines.limits.claim_workers {
+            sweepers.spawn(supervised("sweeper", stop(), engine(), sweeper::run));
+        }
+        for _ in 0..engines.limits.settle_workers {
+            others.spawn(supervised("settler", stop(), engine(), settler::run));
+        }
+        for lanes in engine().lanes.iter() {
+            let (read, kept) = (Arc::clone(lanes), Arc::clone(lanes));
+            let reader = move |engine| lane_reader::run(engine, Arc::clone(&read));
+            sweepers.spawn(supervised("lane_reader", stop(), engine(), reader));
+            let balancer = move |engine| lane_balancer::run(engine, Arc::clone(&kept));
+            others.spawn(supervised("lane_balancer", stop(), engine(), balancer));
+            if lanes.topic.topic.is_fenced() {
+                let fenced = Arc::clone(lanes);
+                let fencer = move |engine| lane_fencer::run(engine, Arc::clone(&fenced));
+                others.spawn(supervised("lane_fencer", stop(), engine(), fencer));
+            }
+        }
+        others.spawn(supervised("dispatcher", stop(), engine(), dispatcher::run));
+        others.spawn(supervised("lease_renewer", stop(), engine(), lease_renewer::run));
+        let prober = move |engine| prober::run(engine, route.topics.clone(), prepared);
+        others.spawn(supervised("prober", stop(), engine(), prober));
+    }
+    others.spawn(supervised("poller", stop(), Arc::clone(&engines), poller::run));
+    if engines.has_notices() && engines.all.iter().any(|engine| engine.lanes.iter().len() > 0) {
+        others.spawn(supervised("notifier", stop(), Arc::clone(&engines), notifier::run));
+        others.spawn(supervised("notice_listener", stop(), Arc::clone(&engines), listener::run));
+    }
+    if engines.store.history().is_some() {
+        others.spawn(supervised("pruner", stop(), Arc::clone(&engines), pruner::run));
+    }
+    let ends = stop();
+    let call = move |callbacks| dead_letter_callbacks::run(callbacks, Arc::clone(&ends));
+    others.spawn(supervised("dead_letter_callbacks", stop(), Arc::clone(&engines.dead_letter_callbacks), call));
+    Relay { engines, link, sweepers, others }
+}

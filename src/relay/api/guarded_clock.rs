@@ -1,0 +1,37 @@
+//! A clock of the application's own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::clock::{BootInstant, Clock, SystemClock};
+use crate::panic_guard::catch_panic;
+
+/// Asks that clock until it panics, and counts on by the machine's clock from then on, from what both said at the beginning. It is read
+/// under locks and by the transport's threads, where a panic would cost the outcomes that are in hand.
+#[derive(Debug)]
+pub(crate) struct GuardedClock<C> {
+    clock: C,
+    has_panicked: AtomicBool,
+    began_at: BootInstant,
+    machine_began_at: BootInstant,
+}
+
+impl<C: Clock> GuardedClock<C> {
+    pub(crate) fn new(clock: C) -> Self {
+        let machine_began_at = SystemClock.now();
+        let said = catch_panic("clock", "", || clock.now());
+        let has_panicked = AtomicBool::new(said.is_none());
+        Self { clock, has_panicked, began_at: said.unwrap_or(machine_began_at), machine_began_at }
+    }
+}
+
+impl<C: Clock> Clock for GuardedClock<C> {
+    fn now(&self) -> BootInstant {
+        if !self.has_panicked.load(Ordering::Relaxed) {
+            if let Some(now) = catch_panic("clock", "", || self.clock.now()) {
+                return now;
+            }
+            self.has_panicked.store(true, Ordering::Relaxed);
+        }
+        self.began_at + self.machine_began_at.until(SystemClock.now())
+    }
+}

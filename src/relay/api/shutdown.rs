@@ -1,0 +1,63 @@
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use crate::limits::SHUTDOWN_GRACE_MAX;
+use crate::relay::engine::engines::Engines;
+use crate::relay::engine::stop::Stage;
+
+/// What a relay left behind when it ended. Everything left is found again by a sweeper, here or elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Rows handed over that were not looked at any more.
+    pub queued: usize,
+    /// Messages sent whose outcome or settling was not waited for: each may be sent again.
+    pub in_flight: usize,
+    /// Whether everything ended by itself within the grace.
+    pub in_time: bool,
+}
+
+impl ShutdownReport {
+    /// Whether nothing was left.
+    pub fn is_clean(&self) -> bool {
+        self.in_time && self.queued == 0 && self.in_flight == 0
+    }
+}
+
+/// Drains in order: claims end, the queue empties, the client flushes, outcomes are settled.
+pub(in crate::relay) async fn drain(
+    engines: &Engines,
+    sweepers: &mut JoinSet<()>,
+    others: &mut JoinSet<()>,
+    grace: Duration,
+) -> ShutdownReport {
+    let grace = grace.max(engines.limits.claim_window_duration + engines.limits.term_margin_duration);
+    let deadline = Instant::now() + grace.min(SHUTDOWN_GRACE_MAX);
+    engines.stop.advance(Stage::Draining);
+    let drained = async {
+        while sweepers.join_next().await.is_some() {}
+        // Side by side: one that is down has its time-outs to wait for, and the others are not to wait for it.
+        join_all(engines.all.iter().map(|engine| async move {
+            let flushed = engine.transport.flush(deadline.saturating_duration_since(Instant::now()));
+            tokio::join!(flushed, engine.ledger.changed(|| engine.is_drained()));
+            engine.lanes.all_released().await;
+        }))
+        .await;
+    };
+    let in_time = timeout_at(deadline, drained).await.is_ok();
+    // What is left of it stands in the table.
+    let _ = timeout_at(deadline, engines.dead_letter_callbacks.all_notified()).await;
+    engines.stop.advance(Stage::Ending);
+    let report = ShutdownReport { queued: engines.queued(), in_flight: engines.in_flight(), in_time };
+    // Everything but an open claim may be cut off: what it would have written, a sweeper finds.
+    others.shutdown().await;
+    if report.is_clean() {
+        tracing::info!("the relay ended with nothing left");
+    } else {
+        tracing::warn!(?report, "the relay ended with work left: a sweeper finds it again");
+    }
+    report
+}

@@ -1,0 +1,188 @@
+//! What a relay looks at before it starts: its limits, its tables, its topics.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::routes::Route;
+use super::start_error::{LimitsProblem, StartError};
+use crate::limits::{Limits, PREPARE_TIMEOUT};
+use crate::relay::dead_letter_callbacks::Callbacks;
+use crate::relay::engine::Engine;
+use crate::relay::engine::engines::Engines;
+use crate::relay::pruner;
+use crate::relay::sweep::orphaned_rows;
+use crate::store::{StoreError, StoreWarning};
+use crate::transport::{FailureClass, TransportError};
+
+/// What the check of the tables means for the start.
+pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(), StartError> {
+    match found {
+        Ok(warnings) => {
+            for warning in warnings {
+                tracing::warn!("{warning}");
+            }
+            Ok(())
+        }
+        Err(StoreError::Schema(problem)) => Err(StartError::Schema(problem)),
+        Err(error) if error.is_retriable() => {
+            tracing::warn!(%error, "the relay starts without its database");
+            Ok(())
+        }
+        Err(error) => Err(StartError::Store(error)),
+    }
+}
+
+/// Makes or compares the lanes of ordered topics, and looks that no other has any; where the database cannot be asked, their lane balancer and
+/// the poller do it later.
+pub(in crate::relay) async fn prepare_lanes(engines: &Engines, has_database: bool) -> Result<(), StartError> {
+    if has_database {
+        refuse_orphaned_rows(engines).await?;
+    }
+    let lanes: Vec<_> = engines.all.iter().flat_map(|engine| engine.lanes.iter()).collect();
+    if lanes.is_empty() {
+        return Ok(());
+    }
+    let store = engines.store.lanes().ok_or(StartError::NoLanes)?;
+    let counts: Vec<_> = lanes.iter().map(|lanes| lanes.count()).collect();
+    let prepared = store.prepare_lanes(&counts).await;
+    if prepared.is_ok() {
+        lanes.iter().for_each(|lanes| lanes.set_prepared());
+    }
+    accept(prepared.map(|()| Vec::new()))
+}
+
+/// Refuses topics that were ordered and have messages of that time left.
+async fn refuse_orphaned_rows(engines: &Engines) -> Result<(), StartError> {
+    let orphaned = orphaned_rows::find(engines).await;
+    accept(
+        orphaned
+            .and_then(|orphaned| orphaned.into_iter().next().map_or(Ok(Vec::new()), |of| Err(StoreError::Schema(of)))),
+    )
+}
+
+/// Looks for the tables of the history, and makes room for what will be kept before the first of it comes.
+pub(super) async fn prepare_history(engines: &Engines) -> Result<(), StartError> {
+    if !engines.topics().any(|topic| topic.topic.retention().ends()) {
+        return Ok(());
+    }
+    let store = engines.store.history().ok_or(StartError::NoHistory)?;
+    let days = pruner::days(engines);
+    if days.is_empty() {
+        return Ok(());
+    }
+    accept(store.check_history().await.map(|()| Vec::new()))?;
+    if let Err(error) = store.ensure_partitions(&days).await {
+        tracing::warn!(%error, "no room could be made ahead in the history: trying again");
+    }
+    Ok(())
+}
+
+/// Makes or checks the topics of a transport; says whether that could be done already.
+pub(in crate::relay) async fn prepare(engine: &Engine, route: &Route) -> Result<bool, StartError> {
+    let prepared = timeout(PREPARE_TIMEOUT, engine.transport.prepare(&route.topics)).await;
+    match prepared.unwrap_or_else(|_| Err(TransportError::new(FailureClass::Connection, PrepareTimeout))) {
+        Ok(()) => Ok(true),
+        Err(error) if error.class().is_outage() => {
+            tracing::warn!(%error, transport = &*engine.name, "the relay starts without its broker");
+            engine.breaker.open(error.class(), engine.clock.now());
+            Ok(false)
+        }
+        Err(error) => Err(StartError::Transport { transport: Arc::clone(&engine.name), source: error }),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the topics were not made or checked within {PREPARE_TIMEOUT:?}")]
+struct PrepareTimeout;
+
+pub(super) fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(), StartError> {
+    let delivery_timeout = route.transport.delivery_timeout();
+    let (margin, lease) = (limits.term_margin_duration, limits.lease_duration);
+    if delivery_timeout.saturating_add(margin) < lease {
+        return Ok(());
+    }
+    Err(StartError::DeliveryTimeout { transport: Arc::clone(&route.name), delivery_timeout, margin, lease })
+}
+
+pub(super) fn check_fences(route: &Route) -> Result<(), StartError> {
+    match route.topics.iter().find(|topic| topic.is_fenced() && !route.transport.supports_fencing()) {
+        Some(topic) => Err(StartError::CannotFence { topic: topic.shared_name(), transport: Arc::clone(&route.name) }),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn check_limits(limits: &Limits, callbacks: &Callbacks) -> Result<(), StartError> {
+    let counts = [
+        ("claim_rows_max", limits.claim_rows_max),
+        ("claim_bytes_max", limits.claim_bytes_max),
+        ("claim_workers", limits.claim_workers),
+        ("queue_refs_max", limits.queue_refs_max),
+        ("confirm_rows_max", limits.confirm_rows_max),
+        ("in_flight_max", limits.in_flight_max),
+        ("in_flight_bytes_max", limits.in_flight_bytes_max),
+        ("settle_rows_max", limits.settle_rows_max),
+        ("settle_workers", limits.settle_workers),
+        ("backlog_count_max", limits.backlog_count_max),
+    ];
+    let durations = [
+        ("claim_window_duration", limits.claim_window_duration),
+        ("claim_term_duration", limits.claim_term_duration),
+        ("poll_interval", limits.poll_interval),
+        ("extend_interval", limits.extend_interval),
+        ("probe_interval_min", limits.probe_interval_min),
+        ("lane_lease_duration", limits.lane_lease_duration),
+        ("prune_interval", limits.prune_interval),
+        (
+            "window_duration of the dead letter alert",
+            callbacks.alert.as_ref().map_or(Duration::MAX, |of| of.window_duration),
+        ),
+    ];
+    let zero_count = counts.iter().find(|(_, count)| *count == 0).map(|(name, _)| *name);
+    let zero_duration = durations.iter().find(|(_, duration)| duration.is_zero()).map(|(name, _)| *name);
+    if let Some(name) = zero_count.or(zero_duration) {
+        let problem = "is 0: what it bounds would never be done; give at least 1".into();
+        return Err(StartError::Limits(LimitsProblem { name, problem }));
+    }
+    check_order(limits)
+}
+
+/// Times that have to be longer than others, and what would happen if they were not.
+fn check_order(limits: &Limits) -> Result<(), StartError> {
+    let rules = [
+        (
+            ("claim_term_duration", limits.claim_term_duration),
+            ("claim_window_duration", limits.claim_window_duration),
+            "the database would end a claim that waits for its outcomes, and the next one would send the same messages",
+        ),
+        (
+            ("lane_lease_duration", limits.lane_lease_duration),
+            ("term_margin_duration", limits.term_margin_duration),
+            "no lane would ever be owned for long enough to send from it",
+        ),
+    ];
+    match rules.into_iter().find(|((_, longer), (_, shorter), _)| longer <= shorter) {
+        Some(((name, longer), (than, shorter), why)) => {
+            let problem = format!("is {longer:?}, and has to be longer than {than}, which is {shorter:?}: {why}");
+            Err(StartError::Limits(LimitsProblem { name, problem: problem.into() }))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Leases are extended once less than a third of them is left, the first of them being as long as the staleness of its topic: a
+/// look has to fall into that third.
+pub(super) fn check_leases(limits: &Limits, route: &Route) -> Result<(), StartError> {
+    let needed = limits.term_margin_duration + limits.extend_interval * 3;
+    let of_topics = route.topics.iter().map(|topic| (topic.name(), "staleness", topic.staleness_duration()));
+    let mut leases = of_topics.chain([("", "lease_duration", limits.lease_duration)]);
+    let Some((topic, what, lease)) = leases.find(|(_, _, lease)| *lease <= needed) else { return Ok(()) };
+    let of = if topic.is_empty() { String::new() } else { format!(" of the topic {topic:?}") };
+    let problem = format!(
+        "is {:?}, and three times that and term_margin_duration ({:?}) have to fit into the {what}{of}, which is {lease:?}: \
+         a lease would end before anybody looks whether to extend it",
+        limits.extend_interval, limits.term_margin_duration
+    );
+    Err(StartError::Limits(LimitsProblem { name: "extend_interval", problem: problem.into() }))
+}

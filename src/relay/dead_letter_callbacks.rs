@@ -1,0 +1,294 @@
+//! Tells the application of messages that were given up. On a thread of its own and from a bounded queue: what a callback does, and
+//! how long it takes, holds nothing up.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
+
+use super::engine::stop::{Stage, Stop};
+use crate::clock::{BootInstant, Clock};
+use crate::limits::{DEAD_LETTER_CALLBACKS_BATCH_MAX, DEAD_LETTER_CALLBACKS_QUEUE_MAX};
+use crate::message::MessageId;
+use crate::metrics;
+use crate::store::dead_letter::reason_word;
+
+/// A message that a relay gave up. Told by [`RelayBuilder::on_dead_letter`](super::RelayBuilder::on_dead_letter).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetterEvent {
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// Its message id.
+    pub message_id: MessageId,
+    /// What happened; empty where the row could not be decoded.
+    pub kind: String,
+    /// Why it was given up: a word (`refused`, `attempts`, `poisoned`), a colon, and the last error.
+    pub reason: String,
+    /// How often it was tried, the last time included; 0 where the row could not be decoded.
+    pub attempts: u32,
+}
+
+/// More messages were given up within a window than a threshold allows. Told by
+/// [`RelayBuilder::dead_letter_alert`](super::RelayBuilder::dead_letter_alert).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetterAlert {
+    /// The threshold.
+    pub letters_max: u16,
+    /// The window.
+    pub window_duration: Duration,
+    /// The message with which it was passed.
+    pub last: DeadLetterEvent,
+}
+
+type Callback<T> = Arc<dyn Fn(&T) + Send + Sync>;
+
+/// Who is to be told of what.
+#[derive(Default, Clone)]
+pub(crate) struct Callbacks {
+    pub(crate) on_dead_letter: Option<Callback<DeadLetterEvent>>,
+    pub(crate) alert: Option<AlertThreshold>,
+}
+
+/// When somebody is to be alerted.
+#[derive(Clone)]
+pub(crate) struct AlertThreshold {
+    pub(crate) letters_max: u16,
+    pub(crate) window_duration: Duration,
+    pub(crate) on_alert: Callback<DeadLetterAlert>,
+}
+
+/// The queue between the engines and the callbacks.
+#[derive(Debug)]
+pub(crate) struct DeadLetterCallbacks {
+    callbacks: Callbacks,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    arrived: Notify,
+    emptied: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Notification>,
+    is_calling: bool,
+    alert_window: AlertWindow,
+}
+
+#[derive(Debug)]
+enum Notification {
+    Letter(DeadLetterEvent),
+    Alert(DeadLetterAlert),
+}
+
+impl DeadLetterCallbacks {
+    pub(crate) fn new(callbacks: Callbacks, clock: Arc<dyn Clock>) -> Self {
+        Self { callbacks, clock, state: Mutex::default(), arrived: Notify::new(), emptied: Notify::new() }
+    }
+
+    /// Whether anybody listens: otherwise nothing needs to be known of a message for it.
+    pub(crate) fn has_callbacks(&self) -> bool {
+        self.callbacks.on_dead_letter.is_some() || self.callbacks.alert.is_some()
+    }
+
+    /// Messages were given up, and are among the dead letters. Counts them. Never waits.
+    pub(crate) fn notify(&self, letters: impl IntoIterator<Item = DeadLetterEvent>) {
+        let letters = letters.into_iter().inspect(count_dead_letter);
+        if !self.has_callbacks() {
+            return letters.for_each(drop);
+        }
+        let now = self.clock.now();
+        let mut state = self.state();
+        let mut lost = 0;
+        for letter in letters {
+            if let Some(threshold) = &self.callbacks.alert
+                && state.alert_window.exceeds(threshold, now)
+            {
+                // Before all letters and outside of their bound: there is one in a window.
+                state.queue.push_front(Notification::Alert(threshold.alert(letter.clone())));
+            }
+            if self.callbacks.on_dead_letter.is_some() {
+                lost += state.push(Notification::Letter(letter));
+            }
+        }
+        drop(state);
+        ::metrics::counter!(metrics::DEAD_LETTER_CALLBACKS_LOST, "reason" => "queue_full").increment(lost);
+        self.arrived.notify_one();
+    }
+
+    /// Waits until everything is told. Cancel safe.
+    pub(crate) async fn all_notified(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            {
+                let state = self.state();
+                if state.queue.is_empty() && !state.is_calling {
+                    return;
+                }
+            }
+            emptied.await;
+        }
+    }
+
+    fn take(&self) -> Vec<Notification> {
+        let mut state = self.state();
+        let count = state.queue.len().min(DEAD_LETTER_CALLBACKS_BATCH_MAX);
+        state.is_calling = count > 0;
+        let notifications = state.queue.drain(..count).collect();
+        if !state.is_calling {
+            drop(state);
+            self.emptied.notify_waiters();
+        }
+        notifications
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns how many were lost by it.
+    fn push(&mut self, notification: Notification) -> u64 {
+        let is_full = self.queue.len() >= DEAD_LETTER_CALLBACKS_QUEUE_MAX;
+        if !is_full {
+            self.queue.push_back(notification);
+        }
+        u64::from(is_full)
+    }
+}
+
+/// Runs until the relay ends.
+pub(crate) async fn run(callbacks: Arc<DeadLetterCallbacks>, stop: Arc<Stop>) {
+    loop {
+        let notifications = callbacks.take();
+        if notifications.is_empty() {
+            tokio::select! {
+                () = callbacks.arrived.notified() => continue,
+                () = stop.reached(Stage::Ending) => return,
+            }
+        }
+        let callbacks = callbacks.callbacks.clone();
+        // Not on a thread of the runtime: a callback may write a file, or wait for a pager.
+        let ends = Arc::clone(&stop);
+        let call = move || {
+            let in_time = notifications.iter().take_while(|_| !ends.has_reached(Stage::Ending));
+            in_time.filter(|notification| !callbacks.call(notification)).count()
+        };
+        let panicked = spawn_blocking(call).await;
+        let panicked = panicked.unwrap_or(0) as u64;
+        ::metrics::counter!(metrics::DEAD_LETTER_CALLBACKS_LOST, "reason" => "panicked").increment(panicked);
+    }
+}
+
+impl Callbacks {
+    /// Calls who wants to hear it; `false` where that panicked.
+    fn call(&self, notification: &Notification) -> bool {
+        let called = catch_unwind(AssertUnwindSafe(|| match notification {
+            Notification::Letter(letter) => self.on_dead_letter.iter().for_each(|callback| callback(letter)),
+            Notification::Alert(alert) => self.alert.iter().for_each(|threshold| (threshold.on_alert)(alert)),
+        }));
+        if called.is_err() {
+            tracing::error!(?notification, "a dead-letter callback panicked: it goes on with the next");
+        }
+        called.is_ok()
+    }
+}
+
+impl AlertThreshold {
+    fn alert(&self, last: DeadLetterEvent) -> DeadLetterAlert {
+        let Self { letters_max, window_duration, .. } = *self;
+        tracing::error!(
+            letters_max,
+            ?window_duration,
+            topic = &*last.topic,
+            reason = last.reason,
+            "more messages are given up than the alert allows"
+        );
+        ::metrics::counter!(metrics::DEAD_LETTER_ALERTS).increment(1);
+        DeadLetterAlert { letters_max, window_duration, last }
+    }
+}
+
+/// When the last messages were given up: as many as pass the threshold.
+#[derive(Debug, Default)]
+struct AlertWindow {
+    at: VecDeque<BootInstant>,
+    quiet_until: Option<BootInstant>,
+}
+
+impl AlertWindow {
+    /// Notes one, and says whether somebody is to be alerted: once for each window.
+    fn exceeds(&mut self, threshold: &AlertThreshold, now: BootInstant) -> bool {
+        let enough = usize::from(threshold.letters_max) + 1;
+        self.at.push_back(now);
+        if self.at.len() > enough {
+            self.at.pop_front();
+        }
+        let first = self.at.front().filter(|_| self.at.len() == enough);
+        let exceeds = first.is_some_and(|first| first.until(now) < threshold.window_duration);
+        let alerts = exceeds && self.quiet_until.is_none_or(|until| now >= until);
+        if alerts {
+            self.quiet_until = Some(now + threshold.window_duration);
+        }
+        alerts
+    }
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let alert = self.alert.as_ref().map(|of| (of.letters_max, of.window_duration));
+        f.debug_struct("Callbacks")
+            .field("on_dead_letter", &self.on_dead_letter.is_some())
+            .field("alert", &alert)
+            .finish()
+    }
+}
+
+fn count_dead_letter(letter: &DeadLetterEvent) {
+    let reason = reason_word(&letter.reason).to_owned();
+    ::metrics::counter!(metrics::DEAD_LETTERED, "topic" => Arc::clone(&letter.topic), "reason" => reason).increment(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    #[test]
+    fn the_queue_is_bounded_and_each_batch_takes_a_few_of_it() {
+        let callback: Callback<DeadLetterEvent> = Arc::new(|_| ());
+        let callbacks =
+            DeadLetterCallbacks::new(Callbacks { on_dead_letter: Some(callback), alert: None }, Arc::new(SystemClock));
+        let message_id = MessageId::new();
+        let letter = || DeadLetterEvent {
+            topic: "orders".into(),
+            message_id,
+            kind: String::new(),
+            reason: String::new(),
+            attempts: 1,
+        };
+        callbacks.notify((0..DEAD_LETTER_CALLBACKS_QUEUE_MAX * 2).map(|_| letter()));
+        let batches: Vec<usize> =
+            std::iter::from_fn(|| Some(callbacks.take().len()).filter(|count| *count > 0)).collect();
+        assert_eq!(batches.iter().sum::<usize>(), DEAD_LETTER_CALLBACKS_QUEUE_MAX);
+        assert!(batches.iter().all(|count| *count <= DEAD_LETTER_CALLBACKS_BATCH_MAX), "{batches:?}");
+    }
+
+    #[test]
+    fn an_alert_comes_once_for_each_window_and_only_for_more_than_it_allows() {
+        let threshold =
+            AlertThreshold { letters_max: 2, window_duration: Duration::from_secs(60), on_alert: Arc::new(|_| ()) };
+        let (mut window, began) = (AlertWindow::default(), SystemClock.now());
+        let mut exceeds = |second| window.exceeds(&threshold, began + Duration::from_secs(second));
+        assert_eq!([0, 59, 61].map(&mut exceeds), [false; 3], "never three within a minute");
+        assert_eq!([62, 63, 100].map(&mut exceeds), [true, false, false], "59, 61 and 62, and told already");
+        assert_eq!([121, 122, 123].map(&mut exceeds), [false, true, false], "a minute later it goes on");
+        assert_eq!([400, 401].map(&mut exceeds), [false; 2]);
+    }
+}

@@ -1,0 +1,133 @@
+//! When the next batch may be taken: at once, unless the processors are busy.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::linger_trial::LingerTrial;
+use crate::limits::{CONFIRM_LINGER_SHORT, RUN_QUEUE_BUSY, RUN_QUEUE_IDLE, RUN_QUEUE_INTERVAL, RUN_QUEUE_SMOOTHING};
+
+/// Says when the next batch may be taken.
+///
+/// What arrives while a batch is read and sent is the next batch, so batches grow by themselves where the database is the limit. Where
+/// threads wait for processors, each batch lingers a little for company, and leaves the business the processor time that more batches would
+/// have cost. Neither the rate nor that wait tells whether a long linger helps: 5,000 rows a second on a schedule gain nothing from it, as
+/// many from clients that wait for their answers gain an eighth. So it is tried ([`LingerTrial`]).
+#[derive(Debug)]
+pub(crate) struct ConfirmBatching {
+    linger_max: Duration,
+    last_batch_at: Instant,
+    asked_at: Instant,
+    /// How long this thread waits for a processor, smoothed.
+    wait: Duration,
+    /// While the processors are busy.
+    trial: Option<LingerTrial>,
+}
+
+impl ConfirmBatching {
+    /// Lingers no longer than `linger_max` from one batch to the next.
+    pub(crate) fn new(linger_max: Duration, now: Instant) -> Self {
+        Self { linger_max, last_batch_at: now, asked_at: now, wait: Duration::ZERO, trial: None }
+    }
+
+    /// Notes that a batch was taken, when `arrived` rows had arrived since the start. `wait` says how long this thread has waited for
+    /// a processor of late; it is asked now and then.
+    pub(crate) fn note_batch(&mut self, now: Instant, arrived: u64, wait: impl FnOnce() -> Option<Duration>) {
+        self.last_batch_at = now;
+        if now - self.asked_at >= RUN_QUEUE_INTERVAL {
+            self.asked_at = now;
+            let of_late = wait().unwrap_or_default();
+            self.wait = (self.wait * (RUN_QUEUE_SMOOTHING - 1) + of_late) / RUN_QUEUE_SMOOTHING;
+            match self.trial {
+                None if self.wait >= RUN_QUEUE_BUSY => self.trial = Some(LingerTrial::new(now)),
+                Some(_) if self.wait < RUN_QUEUE_IDLE => self.trial = None,
+                _ => {}
+            }
+        }
+        if let Some(trial) = &mut self.trial {
+            trial.note(now, arrived);
+        }
+    }
+
+    /// Waits until the next batch may be taken. Cancel safe.
+    pub(crate) async fn next(&self) {
+        let until = self.last_batch_at + self.linger();
+        // A timer would answer at the next whole millisecond even where it is over.
+        if Instant::now() < until {
+            sleep_until(until).await;
+        }
+    }
+
+    fn linger(&self) -> Duration {
+        match &self.trial {
+            None => Duration::ZERO,
+            Some(trial) if trial.lingers_long() => self.linger_max,
+            Some(_) => CONFIRM_LINGER_SHORT.min(self.linger_max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINGER_MAX: Duration = Duration::from_millis(10);
+    const STEP: Duration = Duration::from_millis(1);
+    const TIME: Duration = Duration::from_secs(5);
+    const BUSY: Option<Duration> = Some(RUN_QUEUE_BUSY.saturating_mul(2));
+
+    /// Takes a batch each [`STEP`] while threads wait so long; in a linger rows arrive `speed` times as fast. Returns the shortest and the
+    /// longest linger of the last second.
+    async fn lingers(batching: &mut ConfirmBatching, wait: Option<Duration>, speed: f64) -> (Duration, Duration) {
+        let began = Instant::now();
+        let (mut arrived, mut shortest, mut longest) = (0.0, TIME, Duration::ZERO);
+        while began.elapsed() < TIME {
+            tokio::time::advance(STEP).await;
+            let linger_began = Instant::now();
+            batching.next().await;
+            let linger = linger_began.elapsed();
+            arrived += 5_000.0 * (STEP.as_secs_f64() + linger.as_secs_f64() * speed);
+            batching.note_batch(Instant::now(), arrived as u64, || wait);
+            if began.elapsed() + Duration::from_secs(1) > TIME {
+                (shortest, longest) = (shortest.min(linger), longest.max(linger));
+            }
+        }
+        (shortest, longest)
+    }
+
+    fn batching() -> ConfirmBatching {
+        ConfirmBatching::new(LINGER_MAX, Instant::now())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_lingers_where_no_thread_waits_however_much_comes() {
+        for wait in [None, Some(Duration::ZERO), Some(RUN_QUEUE_BUSY - Duration::from_micros(1))] {
+            assert_eq!(lingers(&mut batching(), wait, 1.5).await, (Duration::ZERO, Duration::ZERO), "{wait:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn busy_processors_make_batches_linger_long_where_that_brings_more_rows_and_until_they_are_free() {
+        let mut batching = batching();
+        let (shortest, longest) = lingers(&mut batching, BUSY, 1.5).await;
+        assert!(shortest >= LINGER_MAX - STEP && longest <= LINGER_MAX, "{shortest:?} to {longest:?}");
+        assert_eq!(lingers(&mut batching, Some(Duration::ZERO), 1.5).await, (Duration::ZERO, Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn busy_processors_make_batches_linger_for_a_short_time_where_a_long_one_brings_nothing() {
+        for speed in [1.0, 0.8] {
+            let (shortest, longest) = lingers(&mut batching(), BUSY, speed).await;
+            assert!(
+                shortest > Duration::ZERO && longest <= CONFIRM_LINGER_SHORT,
+                "{speed}: {shortest:?} to {longest:?}"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_longest_linger_there_is_none() {
+        let mut batching = ConfirmBatching::new(Duration::ZERO, Instant::now());
+        assert_eq!(lingers(&mut batching, BUSY, 1.5).await, (Duration::ZERO, Duration::ZERO));
+    }
+}

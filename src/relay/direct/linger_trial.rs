@@ -1,0 +1,244 @@
+//! Tries out whether more rows arrive when batches linger for longer.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::limits::{
+    LINGER_TRIAL_DELAY, LINGER_TRIAL_GAIN_MIN, LINGER_TRIAL_PAIRS, LINGER_TRIAL_VALID_MAX, LINGER_TRIAL_VALID_MIN,
+    LINGER_TRIAL_WINDOW, LINGER_TRIAL_WINS_MIN,
+};
+
+/// Lingers long in every other window for a while. Then it keeps to what did better.
+///
+/// Clients that share the processors with the relay and wait for their own answers commit more when the relay takes less. Rows that come
+/// on a schedule come anyway; they are spared the wait.
+#[derive(Debug)]
+pub(in crate::relay) struct LingerTrial {
+    lingers_long: bool,
+    stage: Stage,
+    /// How long the last finding counts: twice as long each time that it is the same.
+    valid_for: Duration,
+    last_result: Option<bool>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Trying(Window, Pairs),
+    Waiting { until: Instant },
+}
+
+/// A stretch of time with long lingers, or with short ones.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    began_at: Instant,
+    /// When counting began, and how many rows had arrived by then. What arrives first was late because of the window before.
+    counted: Option<(Instant, u64)>,
+}
+
+/// Rows a second, of the windows so far.
+#[derive(Debug, Default)]
+struct Pairs {
+    /// Of the first window of a pair, whose lingers are short.
+    short: Option<f64>,
+    sum_short: f64,
+    sum_long: f64,
+    count: u32,
+    /// In how many pairs the long lingers brought more.
+    wins: u32,
+}
+
+impl LingerTrial {
+    pub(in crate::relay) fn new(now: Instant) -> Self {
+        let stage = Stage::Waiting { until: now + LINGER_TRIAL_DELAY };
+        Self { lingers_long: false, stage, valid_for: LINGER_TRIAL_VALID_MIN, last_result: None }
+    }
+
+    /// Whether batches linger long now.
+    pub(super) fn lingers_long(&self) -> bool {
+        self.lingers_long
+    }
+
+    /// Notes how many rows had arrived by now.
+    pub(in crate::relay) fn note(&mut self, now: Instant, arrived: u64) {
+        match &mut self.stage {
+            Stage::Waiting { until } if now >= *until => {
+                self.lingers_long = false;
+                self.stage = Stage::Trying(Window::new(now), Pairs::default());
+            }
+            Stage::Waiting { .. } => {}
+            Stage::Trying(window, pairs) => {
+                let Some(rate) = window.rate(now, arrived) else { return };
+                *window = Window::new(now);
+                pairs.add(rate, self.lingers_long);
+                self.lingers_long = !self.lingers_long;
+                if let Some(helps) = pairs.result() {
+                    self.decide(helps, now);
+                }
+            }
+        }
+    }
+
+    fn decide(&mut self, helps: bool, now: Instant) {
+        let is_known = self.last_result == Some(helps);
+        self.valid_for =
+            if is_known { (self.valid_for * 2).min(LINGER_TRIAL_VALID_MAX) } else { LINGER_TRIAL_VALID_MIN };
+        self.last_result = Some(helps);
+        self.lingers_long = helps;
+        self.stage = Stage::Waiting { until: now + self.valid_for };
+    }
+}
+
+impl Window {
+    fn new(now: Instant) -> Self {
+        Self { began_at: now, counted: None }
+    }
+
+    /// Rows a second, when it is over.
+    fn rate(&mut self, now: Instant, arrived: u64) -> Option<f64> {
+        if now - self.began_at < LINGER_TRIAL_WINDOW / 2 {
+            return None;
+        }
+        let (from, before) = *self.counted.get_or_insert((now, arrived));
+        let is_over = now - self.began_at >= LINGER_TRIAL_WINDOW && now > from;
+        is_over.then(|| arrived.saturating_sub(before) as f64 / (now - from).as_secs_f64())
+    }
+}
+
+impl Pairs {
+    fn add(&mut self, rate: f64, lingers_long: bool) {
+        if !lingers_long {
+            self.short = Some(rate);
+        } else if let Some(short) = self.short.take() {
+            self.sum_short += short;
+            self.sum_long += rate;
+            self.count += 1;
+            self.wins += u32::from(rate > short);
+        }
+    }
+
+    /// Whether long lingers help, once that is known: at half time where it is plain. Not by the sums alone: a checkpoint or a pause of
+    /// the broker falls into one window and says nothing of lingers.
+    fn result(&self) -> Option<bool> {
+        let brings_more = self.sum_long >= self.sum_short * LINGER_TRIAL_GAIN_MIN;
+        match self.count {
+            LINGER_TRIAL_PAIRS.. => Some(brings_more && self.wins >= LINGER_TRIAL_WINS_MIN),
+            HALF if self.wins == HALF && brings_more => Some(true),
+            HALF if self.wins <= HALF / 2 => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// Pairs after which a plain finding is enough.
+const HALF: u32 = LINGER_TRIAL_PAIRS / 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Notes `count` windows, in which `rows` come, by the window's number and whether it lingers long. Returns how many did.
+    async fn windows(
+        trial: &mut LingerTrial,
+        arrived: &mut u64,
+        count: u32,
+        mut rows: impl FnMut(u32, bool) -> u64,
+    ) -> u32 {
+        let mut lingered = 0;
+        for window in 0..count {
+            lingered += u32::from(trial.lingers_long());
+            let rows = rows(window, trial.lingers_long());
+            for _ in 0..2 {
+                *arrived += rows;
+                tokio::time::advance(LINGER_TRIAL_WINDOW / 2).await;
+                trial.note(Instant::now(), *arrived);
+            }
+        }
+        lingered
+    }
+
+    /// One that begins to try.
+    async fn trial() -> (LingerTrial, u64) {
+        let mut trial = LingerTrial::new(Instant::now());
+        tokio::time::advance(LINGER_TRIAL_DELAY).await;
+        trial.note(Instant::now(), 0);
+        (trial, 0)
+    }
+
+    fn is_trying(trial: &LingerTrial) -> bool {
+        matches!(trial.stage, Stage::Trying(..))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_tried_at_once() {
+        let (mut trial, began) = (LingerTrial::new(Instant::now()), Instant::now());
+        while !is_trying(&trial) {
+            tokio::time::advance(LINGER_TRIAL_WINDOW).await;
+            trial.note(Instant::now(), 0);
+        }
+        assert!(began.elapsed() >= LINGER_TRIAL_DELAY);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plain_result_needs_half_the_windows_and_every_other_of_them_lingers() {
+        for (with, helps) in [(120, true), (100, false), (90, false)] {
+            let (mut trial, mut arrived) = trial().await;
+            let lingered =
+                windows(&mut trial, &mut arrived, 2 * HALF, |_, lingers| if lingers { with } else { 100 }).await;
+            assert_eq!((lingered, is_trying(&trial), trial.lingers_long()), (HALF, false, helps), "{with}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gain_that_is_small_is_looked_at_to_the_end_and_is_none() {
+        let (mut trial, mut arrived) = trial().await;
+        let rows = |_, lingers| if lingers { 105 } else { 100 };
+        windows(&mut trial, &mut arrived, 2 * LINGER_TRIAL_PAIRS - 1, rows).await;
+        assert!(is_trying(&trial));
+        windows(&mut trial, &mut arrived, 1, rows).await;
+        assert_eq!((is_trying(&trial), trial.lingers_long()), (false, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_window_that_stands_out_decides_nothing() {
+        let (mut trial, mut arrived) = trial().await;
+        let rows = |window, lingers| if window == 3 && lingers { 900 } else { 100 };
+        windows(&mut trial, &mut arrived, 2 * LINGER_TRIAL_PAIRS, rows).await;
+        assert_eq!((is_trying(&trial), trial.lingers_long()), (false, false));
+    }
+
+    /// Rows that were held up come in the first half of the next window.
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_late_counts_for_no_window() {
+        let (mut trial, mut arrived) = trial().await;
+        for _ in 0..2 * HALF {
+            arrived += if trial.lingers_long() { 150 } else { 50 };
+            tokio::time::advance(LINGER_TRIAL_WINDOW / 2).await;
+            trial.note(Instant::now(), arrived);
+            arrived += 100;
+            tokio::time::advance(LINGER_TRIAL_WINDOW / 2).await;
+            trial.note(Instant::now(), arrived);
+        }
+        assert_eq!((is_trying(&trial), trial.lingers_long()), (false, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_result_is_tried_again_ever_less_often_and_a_change_is_noticed() {
+        let (mut trial, mut arrived) = trial().await;
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            windows(&mut trial, &mut arrived, 2 * HALF, |_, _| 100).await;
+            let from = Instant::now();
+            while !is_trying(&trial) {
+                tokio::time::advance(LINGER_TRIAL_WINDOW).await;
+                trial.note(Instant::now(), arrived);
+            }
+            waits.push(from.elapsed());
+        }
+        let (first, last) = (waits[0], waits[waits.len() - 1]);
+        assert!(first >= LINGER_TRIAL_VALID_MIN && first < LINGER_TRIAL_VALID_MIN * 2, "{waits:?}");
+        assert!(waits.is_sorted() && last >= LINGER_TRIAL_VALID_MAX && last < LINGER_TRIAL_VALID_MAX * 2, "{waits:?}");
+        windows(&mut trial, &mut arrived, 2 * HALF, |_, lingers| if lingers { 120 } else { 100 }).await;
+        assert_eq!((trial.lingers_long(), trial.valid_for), (true, LINGER_TRIAL_VALID_MIN));
+    }
+}

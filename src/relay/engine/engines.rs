@@ -1,0 +1,103 @@
+//! The engines of a relay, one for each of its transports, and what they share.
+//!
+//! An engine for each and not one that knows several: queue, ledger, breaker and workers are then each transport's own,
+//! so that nothing one of them waits for is in the way of another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+
+use super::Engine;
+use super::stop::Stop;
+use super::wakeups::Wakeups;
+use crate::clock::{BootInstant, Clock};
+use crate::lane::NodeId;
+use crate::limits::Limits;
+use crate::relay::dead_letter_callbacks::DeadLetterCallbacks;
+use crate::relay::direct::queue::InlineRow;
+use crate::relay::direct::queue::RelayHandle;
+use crate::relay::health::counters::BacklogGauges;
+use crate::relay::health::database::StoreHealth;
+use crate::relay::lanes::topic::TopicLanes;
+use crate::relay::topics::TopicState;
+use crate::store::Store;
+
+#[derive(Debug)]
+pub(crate) struct Engines {
+    /// What the relay is called among those that share lanes.
+    pub(crate) node: NodeId,
+    pub(crate) all: Vec<Arc<Engine>>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// As they were given; each engine has its share of them.
+    pub(crate) limits: Limits,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) dead_letter_callbacks: Arc<DeadLetterCallbacks>,
+    pub(crate) store_health: StoreHealth,
+    pub(crate) backlog_gauges: BacklogGauges,
+}
+
+impl Engines {
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &Arc<TopicState>> {
+        self.all.iter().flat_map(|engine| engine.topics.iter())
+    }
+
+    /// The topics of all transports.
+    pub(crate) fn topic_names(&self) -> Vec<Arc<str>> {
+        self.topics().map(|topic| topic.name()).collect()
+    }
+
+    /// The lanes of an ordered topic.
+    pub(crate) fn lanes_of(&self, topic: &str) -> Option<&Arc<TopicLanes>> {
+        self.all.iter().find_map(|engine| engine.lanes.get(topic))
+    }
+
+    /// Whether owners of lanes in other processes can be told of commits.
+    pub(crate) fn has_notices(&self) -> bool {
+        self.store.notices().is_some()
+    }
+
+    /// Rows handed over and not yet looked at.
+    pub(crate) fn queued(&self) -> usize {
+        self.all.iter().map(|engine| engine.queue.len()).sum()
+    }
+
+    /// Messages sent and not yet settled.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.all.iter().map(|engine| engine.ledger.len()).sum()
+    }
+}
+
+#[async_trait]
+impl RelayHandle for Engines {
+    async fn flush(&self, within: Duration) -> bool {
+        join_all(self.all.iter().map(|engine| engine.flush(within))).await.into_iter().all(|flushed| flushed)
+    }
+
+    fn committing_to_lane(&self, topic: &str, lane: u16) {
+        if let Some(lanes) = self.lanes_of(topic) {
+            lanes.announced(lane);
+        }
+    }
+
+    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, inline: Option<Box<InlineRow>>) {
+        let Some(lanes) = self.lanes_of(topic) else { return };
+        lanes.committed(lane, id, self.clock.now(), inline);
+        if self.has_notices() {
+            lanes.note_unnotified(lane, id);
+            self.wakeups.notifier.notify_one();
+        }
+    }
+
+    fn committed_delayed(&self, due_at: BootInstant) {
+        self.wakeups.note_due_at(due_at);
+    }
+
+    fn poll_now(&self) {
+        self.wakeups.poller.notify_one();
+        self.all.iter().flat_map(|engine| engine.lanes.iter()).for_each(|lanes| lanes.scan_again());
+    }
+}

@@ -1,0 +1,183 @@
+//! What every task for one transport shares, and where outcomes come back.
+
+pub(super) mod engines;
+pub(super) mod one_by_one;
+pub(super) mod outgoing;
+pub(super) mod rows;
+pub(super) mod stop;
+pub(super) mod store_call;
+pub(super) mod supervised;
+pub(super) mod wakeups;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::metrics::Gauge;
+use tokio::time::{sleep, timeout};
+
+use self::one_by_one::OneByOne;
+use self::rows::{Entry, Holder, Ledger};
+use self::stop::Stop;
+use self::wakeups::Wakeups;
+use super::dead_letter_callbacks::DeadLetterCallbacks;
+use super::direct::queue::Queue;
+use super::health::breaker::Breaker;
+use super::lanes::ordered_topics::Lanes;
+use super::settle::outcome_queue::{Fate, OutcomeQueue};
+use super::topics::Topics;
+use crate::clock::{BootInstant, Clock};
+use crate::crash_points::crash_point;
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::{Limits, RETRY_AFTER_MAX};
+use crate::message::MessageId;
+use crate::metrics;
+use crate::panic_guard::catch_panic;
+use crate::store::{RowKey, Store};
+use crate::transport::{FailureClass, Outcome, ReceiptSink, Transport};
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    /// The name of the transport.
+    pub(crate) name: Arc<str>,
+    /// What tells the outbox from others: its table of live messages, and the relay's name where there are several in the process.
+    pub(crate) outbox: Arc<str>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// This transport's share of the relay's.
+    pub(crate) limits: Limits,
+    pub(crate) topics: Topics,
+    pub(crate) lanes: Lanes,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) breaker: Breaker,
+    pub(crate) outcome_queue: OutcomeQueue,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) dead_letter_callbacks: Arc<DeadLetterCallbacks>,
+    pub(crate) one_by_one: OneByOne,
+    pub(crate) oldest_in_flight: Gauge,
+}
+
+impl Engine {
+    /// Whether nothing is left to do for what was handed over or claimed.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_drained() && self.lanes.is_idle()
+    }
+
+    /// Waits until nothing is left to do, nor of what was left to the sweepers, at most `within`; says whether it is so.
+    pub(crate) async fn flush(&self, within: Duration) -> bool {
+        let settled = async {
+            self.ledger.changed(|| self.is_idle()).await;
+            while self.has_deferred().await {
+                sleep(self.limits.poll_interval).await;
+                self.ledger.changed(|| self.is_idle()).await;
+            }
+        };
+        timeout(within, settled).await.is_ok()
+    }
+
+    /// Whether a row that was left to the sweepers is there still. Only the database knows: any process may have it.
+    async fn has_deferred(&self) -> bool {
+        for deferred in [&self.queue.deferred, &self.ledger.deferred] {
+            let left = deferred.of(|topic| self.topics.get(topic).is_none_or(|topic| !topic.is_paused()));
+            for refs in left.chunks(self.limits.settle_rows_max.max(1)) {
+                let there = match self.store.remaining(refs).await {
+                    Ok(there) => there,
+                    Err(error) => {
+                        tracing::warn!(%error, "a flush could not ask what was settled: asking again");
+                        return true;
+                    }
+                };
+                let mut gone: HashSet<MessageId> = refs.iter().map(|row| row.message_id).collect();
+                for row in &there {
+                    gone.remove(&row.message_id);
+                }
+                deferred.forget(&gone);
+                if !there.is_empty() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether nothing that was taken is left to do. What waits in lanes is their next owner's.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.queue.len() == 0 && self.ledger.is_idle() && self.outcome_queue.len() == 0
+    }
+
+    /// What an outcome says of its topic.
+    fn note_in_topic(&self, entry: &Entry, outcome: &Outcome, now: BootInstant) {
+        Self::count(entry, outcome, now);
+        match outcome {
+            Outcome::Delivered => entry.topic.accepted(now),
+            Outcome::Failed(error) if error.class() == FailureClass::Topic => {
+                let wait = error.retry_after().unwrap_or(self.limits.topic_back_off_duration).min(RETRY_AFTER_MAX);
+                entry.topic.back_off(now + wait, error);
+            }
+            Outcome::Busy | Outcome::Failed(_) => {}
+        }
+    }
+
+    fn count(entry: &Entry, outcome: &Outcome, now: BootInstant) {
+        match outcome {
+            Outcome::Delivered => {
+                entry.topic.counters.delivered(entry.path).increment(1);
+                if let Some(committed_at) = entry.committed_at {
+                    let waited = committed_at.until(now);
+                    entry.topic.counters.commit_to_ack.record(waited.as_secs_f64());
+                }
+            }
+            Outcome::Busy => {}
+            Outcome::Failed(error) => {
+                let class = error.class().as_str();
+                ::metrics::counter!(metrics::FAILED, "topic" => entry.topic.name(), "class" => class).increment(1);
+            }
+        }
+    }
+}
+
+/// Outcomes come here from the transport's threads. Each goes to its row's holder, and what it says of the topic and of
+/// the broker is learned at once, whoever holds the row.
+impl ReceiptSink for Engine {
+    fn complete(&self, row: RowKey, outcome: Outcome) {
+        let outcome = match outcome {
+            Outcome::Failed(error)
+                if is_injected(InjectedBug::LostAckIsSent) && error.class() == FailureClass::Temporary =>
+            {
+                Outcome::Delivered
+            }
+            outcome => outcome,
+        };
+        if matches!(outcome, Outcome::Delivered) {
+            crash_point!(ACKNOWLEDGED);
+        }
+        let now = self.clock.now();
+        self.breaker.observe(&outcome, now);
+        let Some(entry) = self.ledger.answered(row, matches!(outcome, Outcome::Delivered)) else {
+            tracing::error!(?row, "an outcome for a row that was never sent: the transport reported twice");
+            return;
+        };
+        // The error's text is the transport's: what is learned by the way must not cost the outcome.
+        catch_panic("outcome", &self.name, || self.note_in_topic(&entry, &outcome, now));
+        match entry.holder {
+            Holder::Claim(claim_outcomes) => {
+                if let Err(late) = claim_outcomes.push(row, outcome) {
+                    self.outcome_queue.push(row, Fate::from(late));
+                }
+            }
+            Holder::Lane(in_flight) => {
+                match &outcome {
+                    // The next of the key goes on the answer: it need not wait for the row to be settled.
+                    Outcome::Delivered => in_flight.delivered(row),
+                    Outcome::Busy => in_flight.failed(None, self.clock.now()),
+                    Outcome::Failed(error) => in_flight.failed(Some(error.class()), self.clock.now()),
+                }
+                self.outcome_queue.push(row, Fate::from(outcome));
+            }
+            Holder::Lease(_) | Holder::Lost => self.outcome_queue.push(row, Fate::from(outcome)),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What a transport that panicked is sent: one message at a time for a while, so that the one at which it panics costs no other its way.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::clock::BootInstant;
+use crate::limits::SEND_ONE_BY_ONE_DURATION;
+
+/// Whether to be careful, and until when.
+#[derive(Debug, Default)]
+pub(crate) struct OneByOne(Mutex<Option<BootInstant>>);
+
+impl OneByOne {
+    /// The transport panicked.
+    pub(crate) fn begin(&self, now: BootInstant) {
+        *self.until() = Some(now + SEND_ONE_BY_ONE_DURATION);
+    }
+
+    pub(crate) fn is_on(&self, now: BootInstant) -> bool {
+        self.until().is_some_and(|until| now < until)
+    }
+
+    fn until(&self) -> MutexGuard<'_, Option<BootInstant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn it_begins_with_a_panic_and_ends_by_itself() {
+        let (one_by_one, now) = (OneByOne::default(), BootInstant::from_boot(Duration::from_secs(1)));
+        assert!(!one_by_one.is_on(now));
+        one_by_one.begin(now);
+        assert!(one_by_one.is_on(now) && !one_by_one.is_on(now + SEND_ONE_BY_ONE_DURATION));
+    }
+}

@@ -1,0 +1,165 @@
+//! The last step, common to all paths: rows are offered, and those that may be sent go to the transport in batches.
+
+use std::sync::Arc;
+
+use super::Engine;
+use super::rows::{Entry, Holder, Reservation};
+use crate::clock::BootInstant;
+use crate::crash_points::crash_point;
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::SEND_BATCH_ROWS_MAX;
+use crate::message::Envelope;
+use crate::metrics;
+use crate::panic_guard::catch_panic;
+use crate::relay::ledger::entry::Progress;
+use crate::relay::path::Path;
+use crate::relay::topics::TopicState;
+use crate::store::{Row, RowKey};
+use crate::transport::{FencedLane, FencedMessage, KeySequence, Outcome, Receipt, ReceiptSink};
+
+/// A row to send, with everything that decides whether it may be.
+#[derive(Debug)]
+pub(crate) struct Offer<'a> {
+    pub(crate) row: Row,
+    pub(crate) topic: &'a Arc<TopicState>,
+    pub(crate) holder: Holder,
+    pub(crate) send_mode: SendMode,
+    pub(crate) term_ends_at: BootInstant,
+    pub(crate) path: Path,
+    pub(crate) committed_at: Option<BootInstant>,
+    pub(crate) alone: bool,
+    /// Whether it failed or was held before, so that an earlier copy may have been stored.
+    pub(crate) is_resend: bool,
+}
+
+/// How a row leaves.
+#[derive(Debug)]
+pub(crate) enum SendMode {
+    Plain,
+    /// Through its fenced lane, as one of these.
+    Fenced(Arc<dyn FencedLane>, KeySequence),
+}
+
+/// What became of an offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Offered {
+    Sent,
+    /// Its term is over: another holder may have it.
+    Late,
+    /// This process knows the row already.
+    Known(Progress),
+}
+
+/// Rows on their way to the transport, a batch at a time.
+///
+/// One by one, with the books of each in between, the client would send the first of a batch alone and the rest in small
+/// requests. What is in it when it is dropped, by a panic, is reported as a temporary failure.
+#[must_use = "the last batch goes with `send`"]
+pub(crate) struct Outgoing<'a> {
+    engine: &'a Arc<Engine>,
+    batch: Vec<(Envelope, Receipt)>,
+    fenced: Vec<(Arc<dyn FencedLane>, Vec<FencedMessage>)>,
+    /// How many are in both.
+    rows: usize,
+    /// When the batch was begun.
+    begun_at: Option<BootInstant>,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(crate) fn new(engine: &'a Arc<Engine>) -> Self {
+        Self { engine, batch: Vec::new(), fenced: Vec::new(), rows: 0, begun_at: None }
+    }
+
+    /// Takes a row to be sent, if its term still runs and the row is not known here.
+    pub(crate) fn offer(&mut self, offer: Offer<'_>, room: &mut Reservation) -> Offered {
+        let engine = self.engine;
+        let Offer { row, topic, holder, send_mode, term_ends_at, path, committed_at, alone, is_resend } = offer;
+        // Checked here, a batch before the client has it, and not when the row was read; by the clock once for the batch.
+        let now = *self.begun_at.get_or_insert_with(|| engine.clock.now());
+        if now >= term_ends_at {
+            ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
+            return Offered::Late;
+        }
+        let claim_outcomes = match &holder {
+            Holder::Claim(claim_outcomes) => Some(Arc::clone(claim_outcomes)),
+            Holder::Lease(_) | Holder::Lane(_) | Holder::Lost => None,
+        };
+        let entry = Entry {
+            topic: Arc::clone(topic),
+            holder,
+            progress: Progress::InFlight,
+            path,
+            failures: row.failures,
+            attempt: row.envelope.attempt,
+            kind: engine.dead_letter_callbacks.has_callbacks().then(|| row.envelope.kind.as_str().into()),
+            bytes: row.envelope.size_bytes().max(1),
+            committed_at,
+            sent_at: now,
+            overdue_since: None,
+            alone: alone || engine.transport.sends_individually(),
+        };
+        if let Err(known) = engine.ledger.enter(row.key, entry, room) {
+            return Offered::Known(known);
+        }
+        // At once: dropped by a panic it reports that the row was not sent, and without it nobody would.
+        let receipt = Receipt::new(row.key, Arc::clone(engine) as Arc<dyn ReceiptSink>);
+        if let Some(claim_outcomes) = claim_outcomes {
+            claim_outcomes.expect();
+        }
+        if is_resend {
+            topic.counters.resent.increment(1);
+        }
+        topic.counters.sent(path).increment(1);
+        self.push(send_mode, row.envelope, receipt, now);
+        Offered::Sent
+    }
+
+    fn push(&mut self, send_mode: SendMode, envelope: Envelope, receipt: Receipt, now: BootInstant) {
+        match send_mode {
+            SendMode::Plain => self.batch.push((envelope, receipt)),
+            SendMode::Fenced(by, run) => {
+                let message = FencedMessage { envelope, receipt, sequence: run };
+                match self.fenced.iter_mut().find(|(lane, _)| Arc::ptr_eq(lane, &by)) {
+                    Some((_, messages)) => messages.push(message),
+                    None => self.fenced.push((by, vec![message])),
+                }
+            }
+        }
+        self.rows += 1;
+        if self.rows >= SEND_BATCH_ROWS_MAX || self.engine.one_by_one.is_on(now) {
+            self.send_batch();
+        }
+    }
+
+    /// Hands the last batch over.
+    pub(crate) fn send(mut self) {
+        self.send_batch();
+    }
+
+    /// Calls the transport. What it has not taken when it panics is dropped with its receipt, and so reported.
+    fn hand_over(&self, send: impl FnOnce()) {
+        if catch_panic("transport", &self.engine.name, send).is_none() {
+            self.engine.one_by_one.begin(self.engine.clock.now());
+        }
+    }
+
+    fn send_batch(&mut self) {
+        self.begun_at = None;
+        if std::mem::take(&mut self.rows) == 0 {
+            return;
+        }
+        let (batch, fenced) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.fenced));
+        let too_early: Vec<RowKey> = match is_injected(InjectedBug::SettleOnSend) {
+            true => batch.iter().map(|(_, receipt)| receipt.row()).collect(),
+            false => Vec::new(),
+        };
+        if !batch.is_empty() {
+            self.hand_over(|| self.engine.transport.send_all(batch));
+        }
+        for (lane, messages) in fenced {
+            self.hand_over(|| lane.send_all(messages));
+        }
+        too_early.into_iter().for_each(|row| self.engine.complete(row, Outcome::Delivered));
+        crash_point!(SENT);
+    }
+}

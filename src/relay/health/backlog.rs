@@ -1,0 +1,65 @@
+//! What is in the tables, counted when somebody asks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::relay::engine::engines::Engines;
+use crate::store::{StoreError, TopicBacklog};
+
+/// What waits in an outbox's tables, and what is dead. From [`Relay::backlog`](crate::relay::Relay::backlog).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backlog {
+    /// The topics of the relay, and every other one that has rows or dead letters, by name.
+    pub topics: Vec<TopicBacklog>,
+    /// Where counting stopped: a count that has reached it stands for so many or more.
+    pub count_max: usize,
+}
+
+impl Backlog {
+    /// One topic; `None` where the relay has no such topic and the tables hold nothing of it.
+    pub fn topic(&self, name: &str) -> Option<&TopicBacklog> {
+        self.topics.iter().find(|of| &*of.topic == name)
+    }
+
+    /// Rows not settled yet, of all topics.
+    pub fn live(&self) -> usize {
+        self.topics.iter().map(|of| of.live).sum()
+    }
+
+    /// Rows that are due, of all topics.
+    pub fn due(&self) -> usize {
+        self.topics.iter().map(|of| of.due).sum()
+    }
+
+    /// Dead letters, of all topics.
+    pub fn dead_letters(&self) -> usize {
+        self.topics.iter().map(|of| of.dead).sum()
+    }
+
+    /// For how long the oldest due row has been due; zero where none is. Of an ordered topic, how long ago the oldest row of this
+    /// relay's lanes was enqueued, but for those behind a failed one of their key.
+    pub fn overdue_by(&self) -> Duration {
+        self.topics.iter().map(|of| of.overdue_by).max().unwrap_or_default()
+    }
+}
+
+pub(in crate::relay) async fn count(engines: &Engines) -> Result<Backlog, StoreError> {
+    let count_max = engines.limits.backlog_count_max;
+    let counted = engines.store.backlog(count_max).await?;
+    let ours = engines.topic_names().into_iter().map(empty);
+    let topics: BTreeMap<Arc<str>, TopicBacklog> = ours.chain(counted).map(|of| (Arc::clone(&of.topic), of)).collect();
+    let mut topics: Vec<TopicBacklog> = topics.into_values().collect();
+    for of in &mut topics {
+        // In the tables rows of lanes are never due.
+        let in_lanes = engines.lanes_of(&of.topic).map(|lanes| lanes.overdue_by(engines.clock.now()));
+        of.overdue_by = of.overdue_by.max(in_lanes.unwrap_or_default());
+    }
+    engines.backlog_gauges.set(&topics);
+    Ok(Backlog { topics, count_max })
+}
+
+fn empty(topic: Arc<str>) -> TopicBacklog {
+    TopicBacklog { topic, live: 0, due: 0, overdue_by: Duration::ZERO, dead: 0 }
+}

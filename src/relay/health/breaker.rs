@@ -1,0 +1,374 @@
+//! The breaker: while the broker is down nothing is claimed, nothing is written, and no attempt is spent.
+//!
+//! Closed, it admits everything. An outage opens it. A probe that the broker answers makes it half-open: one row is
+//! admitted as a trial, and that row's outcome closes it or opens it again. A trial without outcome does not block: after
+//! a while another row may try, because the first may wait for a partition of its own. Nor does one of nothing: whoever is
+//! admitted and sends nothing gives it back.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ::metrics::Gauge;
+use tokio::sync::Notify;
+
+use crate::clock::BootInstant;
+use crate::transport::{FailureClass, Outcome};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BreakerState {
+    Closed,
+    Open {
+        class: FailureClass,
+        since: BootInstant,
+    },
+    HalfOpen,
+    /// Numbered, so that whoever was admitted to an earlier one ends none but that.
+    Trial {
+        since: BootInstant,
+        number: u64,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    /// The name of the transport.
+    transport: Arc<str>,
+    is_open: Gauge,
+    inner: Mutex<Inner>,
+    changed: Notify,
+    trial_duration: Duration,
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: BreakerState,
+    /// Since when it was not closed. A broker that answers probes and takes nothing opens it again and again: all that is one outage.
+    down_since: Option<BootInstant>,
+    /// When it last answered a probe, in that outage.
+    answered_at: Option<BootInstant>,
+    /// How many trials there were.
+    trials: u64,
+}
+
+impl Inner {
+    /// How many of `wanted` rows may be taken, and as which trial.
+    fn admit(&mut self, wanted: usize, now: BootInstant, trial_duration: Duration) -> (usize, Option<u64>) {
+        match self.state {
+            BreakerState::Closed => (wanted, None),
+            BreakerState::Trial { since, .. } if now < since + trial_duration => (0, None),
+            BreakerState::HalfOpen | BreakerState::Trial { .. } if wanted > 0 => {
+                self.trials += 1;
+                self.state = BreakerState::Trial { since: now, number: self.trials };
+                (1, Some(self.trials))
+            }
+            BreakerState::HalfOpen | BreakerState::Trial { .. } | BreakerState::Open { .. } => (0, None),
+        }
+    }
+}
+
+impl Breaker {
+    pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
+        let inner = Mutex::new(Inner { state: BreakerState::Closed, down_since: None, answered_at: None, trials: 0 });
+        let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
+        // From the start, so that a dashboard shows every transport and not only those that were down once.
+        breaker.set_gauge(false);
+        breaker
+    }
+
+    fn set_gauge(&self, open: bool) {
+        self.is_open.set(if open { 1.0 } else { 0.0 });
+    }
+
+    /// Says how many of `wanted` rows may be taken now.
+    pub(crate) fn admit(&self, wanted: usize, now: BootInstant) -> Admission<'_> {
+        let (rows, trial) = self.lock().admit(wanted, now, self.trial_duration);
+        Admission { breaker: self, rows, trial }
+    }
+
+    /// A trial of nothing: the next may try at once.
+    fn release_trial(&self, trial: u64) {
+        let mut inner = self.lock();
+        if matches!(inner.state, BreakerState::Trial { number, .. } if number == trial) {
+            inner.state = BreakerState::HalfOpen;
+            drop(inner);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Learns from an outcome: an outage opens, and what a broker answered closes a trial.
+    pub(crate) fn observe(&self, outcome: &Outcome, now: BootInstant) {
+        match outcome {
+            Outcome::Failed(error) if error.class().is_outage() => self.open(error.class(), now),
+            Outcome::Failed(error) if matches!(error.class(), FailureClass::Temporary | FailureClass::Aborted) => {}
+            Outcome::Busy => {
+                if let BreakerState::Trial { number, .. } = self.state() {
+                    self.release_trial(number);
+                }
+            }
+            Outcome::Delivered | Outcome::Failed(_) => self.close_trial(),
+        }
+    }
+
+    /// Opens; says whether it was not open before.
+    pub(crate) fn open(&self, class: FailureClass, now: BootInstant) {
+        let mut inner = self.lock();
+        if matches!(inner.state, BreakerState::Open { .. }) {
+            return;
+        }
+        // It answered, and nobody had anything for it: what goes wrong so much later is another outage.
+        let trial_began_at = if let BreakerState::Trial { since, .. } = inner.state { since } else { now };
+        if inner.answered_at.take().is_some_and(|at| trial_began_at >= at + self.trial_duration) {
+            inner.down_since = None;
+        }
+        let since = *inner.down_since.get_or_insert(now);
+        inner.state = BreakerState::Open { class, since };
+        drop(inner);
+        let transport = &*self.transport;
+        tracing::warn!(transport, class = class.as_str(), "the transport is down: nothing is claimed until it answers");
+        self.set_gauge(true);
+        self.changed.notify_waiters();
+    }
+
+    /// The broker answered a probe.
+    pub(crate) fn note_probe_answer(&self, now: BootInstant) {
+        let mut inner = self.lock();
+        if matches!(inner.state, BreakerState::Open { .. }) {
+            (inner.state, inner.answered_at) = (BreakerState::HalfOpen, Some(now));
+            drop(inner);
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn close_trial(&self) {
+        let mut inner = self.lock();
+        if matches!(inner.state, BreakerState::Trial { .. }) {
+            (inner.state, inner.down_since, inner.answered_at) = (BreakerState::Closed, None, None);
+            drop(inner);
+            tracing::info!(transport = &*self.transport, "the transport is back");
+            self.set_gauge(false);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Waits until the breaker is in a state that `wanted` accepts. Cancel safe.
+    pub(crate) async fn wait_for(&self, wanted: impl Fn(BreakerState) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if wanted(self.state()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub(crate) fn state(&self) -> BreakerState {
+        self.lock().state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many rows may be taken. Where it is a trial and is dropped before its [end](Self::end), by an error, a panic, or
+/// because nobody waits for it any more, the trial is given back.
+#[derive(Debug)]
+#[must_use = "dropped at once, a trial is given back"]
+pub(crate) struct Admission<'a> {
+    breaker: &'a Breaker,
+    rows: usize,
+    /// The trial that it is to give back.
+    trial: Option<u64>,
+}
+
+impl Admission<'_> {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Ends it: a trial in which something was sent goes on until its outcome, and one of nothing is given back.
+    pub(crate) fn end(mut self, has_sent: bool) {
+        if has_sent {
+            self.trial = None;
+        }
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if let Some(trial) = self.trial {
+            self.breaker.release_trial(trial);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::transport::TransportError;
+
+    const START: BootInstant = BootInstant::from_boot(Duration::from_secs(100));
+
+    fn failed(class: FailureClass) -> Outcome {
+        Outcome::Failed(TransportError::new(class, std::io::Error::other("as the test says")))
+    }
+
+    fn breaker() -> Breaker {
+        Breaker::new("default".into(), Gauge::noop(), Duration::from_secs(1))
+    }
+
+    fn half_open() -> Breaker {
+        let breaker = breaker();
+        breaker.observe(&failed(FailureClass::Connection), START);
+        breaker.note_probe_answer(START);
+        breaker
+    }
+
+    /// How many of seven rows are sent.
+    fn sends(breaker: &Breaker, now: BootInstant) -> usize {
+        let admission = breaker.admit(7, now);
+        let rows = admission.rows();
+        admission.end(rows > 0);
+        rows
+    }
+
+    #[test]
+    fn open_admits_nothing() {
+        let breaker = breaker();
+        assert_eq!(sends(&breaker, START), 7);
+        breaker.observe(&failed(FailureClass::Authentication), START);
+        assert_eq!(sends(&breaker, START), 0);
+        breaker.observe(&Outcome::Delivered, START);
+        assert_eq!(sends(&breaker, START), 0, "a late acknowledgement is no sign of life");
+    }
+
+    #[test]
+    fn half_open_admits_one_row_until_its_outcome() {
+        let breaker = half_open();
+        assert_eq!(sends(&breaker, START), 1);
+        assert_eq!(sends(&breaker, START), 0);
+        breaker.observe(&Outcome::Delivered, START);
+        assert_eq!(sends(&breaker, START), 7);
+    }
+
+    #[test]
+    fn a_trial_without_outcome_lets_another_try() {
+        let breaker = half_open();
+        assert_eq!(sends(&breaker, START), 1);
+        assert_eq!(sends(&breaker, START + Duration::from_secs(2)), 1);
+    }
+
+    #[test]
+    fn a_trial_of_nothing_is_given_back() {
+        let breaker = half_open();
+        breaker.admit(7, START).end(false);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        drop(breaker.admit(7, START));
+        assert_eq!(breaker.state(), BreakerState::HalfOpen, "by whoever got no further");
+        assert_eq!(sends(&breaker, START), 1);
+    }
+
+    #[test]
+    fn a_trial_in_which_something_was_sent_is_kept() {
+        let breaker = half_open();
+        breaker.admit(7, START).end(true);
+        assert_eq!(breaker.state(), BreakerState::Trial { since: START, number: 1 });
+        assert_eq!(sends(&breaker, START), 0);
+    }
+
+    #[test]
+    fn an_admission_gives_back_no_trial_but_its_own() {
+        let breaker = half_open();
+        let later = START + Duration::from_secs(2);
+        let (slow, second) = (breaker.admit(7, START), breaker.admit(7, later));
+        assert_eq!((slow.rows(), second.rows()), (1, 1), "the first has had its time");
+        let state = breaker.state();
+        drop(slow);
+        assert_eq!(breaker.state(), state);
+        drop(second);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    }
+
+    #[test]
+    fn a_trial_of_another_outage_is_another() {
+        let breaker = half_open();
+        let slow = breaker.admit(7, START);
+        breaker.observe(&Outcome::Delivered, START);
+        breaker.observe(&failed(FailureClass::Connection), START);
+        breaker.note_probe_answer(START);
+        breaker.admit(7, START).end(true);
+        let state = breaker.state();
+        slow.end(false);
+        assert_eq!(breaker.state(), state);
+    }
+
+    #[test]
+    fn what_a_closed_or_open_breaker_admits_is_no_trial() {
+        let breaker = breaker();
+        let while_closed = breaker.admit(7, START);
+        breaker.observe(&failed(FailureClass::Connection), START);
+        let while_open = breaker.admit(7, START);
+        assert_eq!((while_closed.rows(), while_open.rows()), (7, 0));
+        breaker.note_probe_answer(START);
+        breaker.admit(7, START).end(true);
+        let state = breaker.state();
+        drop((while_closed, while_open));
+        assert_eq!(breaker.state(), state);
+    }
+
+    #[test]
+    fn a_client_without_room_gives_the_trial_back() {
+        let breaker = half_open();
+        assert_eq!(sends(&breaker, START), 1);
+        breaker.observe(&Outcome::Busy, START);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trial_given_back_wakes_who_waits_for_its_end() {
+        let breaker = half_open();
+        let admission = breaker.admit(7, START);
+        let mut ended = std::pin::pin!(breaker.wait_for(|state| !matches!(state, BreakerState::Trial { .. })));
+        let waiting = timeout(Duration::from_secs(1), ended.as_mut()).await;
+        assert!(waiting.is_err(), "it is under way");
+        drop(admission);
+        timeout(Duration::from_secs(1), ended).await.expect("nobody was told");
+    }
+
+    #[test]
+    fn a_refused_record_is_an_answer_and_closes() {
+        let breaker = half_open();
+        breaker.admit(1, START).end(true);
+        breaker.observe(&failed(FailureClass::RecordRefused), START);
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+
+    #[test]
+    fn what_goes_wrong_long_after_an_answer_is_another_outage() {
+        let (class, later) = (FailureClass::Connection, START + Duration::from_secs(3_600));
+        let idle = half_open();
+        idle.observe(&failed(class), later);
+        assert_eq!(idle.state(), BreakerState::Open { class, since: later });
+        let tried_late = half_open();
+        tried_late.admit(1, later).end(true);
+        tried_late.observe(&failed(class), later);
+        assert_eq!(tried_late.state(), BreakerState::Open { class, since: later });
+    }
+
+    #[test]
+    fn an_outage_in_the_trial_opens_again() {
+        let breaker = half_open();
+        breaker.admit(1, START).end(true);
+        let later = START + Duration::from_secs(5);
+        let class = FailureClass::Authentication;
+        breaker.observe(&failed(class), later);
+        assert_eq!(breaker.state(), BreakerState::Open { class, since: START }, "a probe alone is no end of an outage");
+        breaker.note_probe_answer(later);
+        breaker.admit(1, later).end(true);
+        breaker.observe(&Outcome::Delivered, later);
+        breaker.observe(&failed(class), later);
+        assert_eq!(breaker.state(), BreakerState::Open { class, since: later });
+    }
+}

@@ -1,0 +1,115 @@
+//! Handles of the metrics that are counted for each message, fetched once: looking one up by name and labels costs as
+//! much as the rest of a message's way through the engine.
+//!
+//! So a recorder counts them only if it was installed before the relay started.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use metrics::{Counter, Histogram};
+
+use super::gauges::Gauges;
+use crate::metrics as names;
+use crate::relay::path::Path;
+use crate::store::TopicBacklog;
+
+/// Of one topic.
+pub(crate) struct TopicCounters {
+    sent: CountersByPath,
+    delivered: CountersByPath,
+    pub(crate) resent: Counter,
+    pub(crate) commit_to_ack: Histogram,
+}
+
+impl TopicCounters {
+    pub(crate) fn new(topic: &Arc<str>) -> Self {
+        Self {
+            sent: CountersByPath::new(names::SENT, topic),
+            delivered: CountersByPath::new(names::DELIVERED, topic),
+            resent: metrics::counter!(names::RESENT, "topic" => Arc::clone(topic)),
+            commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, "topic" => Arc::clone(topic)),
+        }
+    }
+
+    pub(crate) fn sent(&self, path: Path) -> &Counter {
+        self.sent.of(path)
+    }
+
+    pub(crate) fn delivered(&self, path: Path) -> &Counter {
+        self.delivered.of(path)
+    }
+}
+
+/// One counter for each path.
+struct CountersByPath {
+    direct: Counter,
+    confirmed: Counter,
+    swept: Counter,
+    lane: Counter,
+}
+
+impl CountersByPath {
+    fn new(name: &'static str, topic: &Arc<str>) -> Self {
+        let counter = |path: Path| metrics::counter!(name, "topic" => Arc::clone(topic), "path" => path.as_str());
+        Self {
+            direct: counter(Path::Direct),
+            confirmed: counter(Path::Confirmed),
+            swept: counter(Path::Swept),
+            lane: counter(Path::Lane),
+        }
+    }
+
+    fn of(&self, path: Path) -> &Counter {
+        match path {
+            Path::Direct => &self.direct,
+            Path::Confirmed => &self.confirmed,
+            Path::Swept => &self.swept,
+            Path::Lane => &self.lane,
+        }
+    }
+}
+
+/// What the last count of the backlog found.
+#[derive(Debug)]
+pub(crate) struct BacklogGauges {
+    gauges: Gauges,
+    /// Topics that have gauges. One that no relay is configured for is reported only as long as it has rows, and then its
+    /// gauges would stay where they were.
+    reported: Mutex<HashSet<Arc<str>>>,
+}
+
+impl BacklogGauges {
+    pub(crate) fn new(gauges: Gauges) -> Self {
+        Self { gauges, reported: Mutex::default() }
+    }
+
+    /// Those of the whole relay.
+    pub(crate) fn gauges(&self) -> &Gauges {
+        &self.gauges
+    }
+
+    pub(crate) fn set(&self, topics: &[TopicBacklog]) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let now: HashSet<Arc<str>> = topics.iter().map(|of| Arc::clone(&of.topic)).collect();
+        for gone in reported.difference(&now) {
+            self.report(gone, [0; 3]);
+        }
+        for of in topics {
+            self.report(&of.topic, [of.live, of.due, of.dead]);
+        }
+        *reported = now;
+    }
+
+    fn report(&self, topic: &Arc<str>, counts: [usize; 3]) {
+        for (name, count) in [names::LIVE_ROWS, names::DUE_ROWS, names::DEAD_LETTERS].into_iter().zip(counts) {
+            self.gauges.of_topic(name, topic).set(count as f64);
+        }
+    }
+}
+
+impl fmt::Debug for TopicCounters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TopicCounters").finish_non_exhaustive()
+    }
+}

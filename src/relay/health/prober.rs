@@ -1,0 +1,59 @@
+//! The prober: looks for a sign of life while the breaker is open.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::time::sleep;
+
+use super::breaker::BreakerState;
+use crate::relay::engine::Engine;
+use crate::relay::engine::stop::Stage;
+use crate::topic::Topic;
+use crate::transport::TransportError;
+
+/// Runs until the relay drains. `prepared` says whether the topics were made or checked at start.
+pub(crate) async fn run(engine: Arc<Engine>, topics: Vec<Topic>, prepared: bool) {
+    let prepared = AtomicBool::new(prepared);
+    loop {
+        tokio::select! {
+            () = engine.breaker.wait_for(|state| matches!(state, BreakerState::Open { .. })) => {}
+            () = engine.stop.reached(Stage::Draining) => return,
+        }
+        tokio::select! {
+            () = probe_until_up(&engine, &topics, &prepared) => {}
+            () = engine.stop.reached(Stage::Draining) => return,
+        }
+        engine.breaker.note_probe_answer(engine.clock.now());
+        engine.wakeups.poller.notify_one();
+        engine.lanes.wake();
+    }
+}
+
+async fn probe_until_up(engine: &Engine, topics: &[Topic], prepared: &AtomicBool) {
+    let mut pause = engine.limits.probe_interval_min;
+    loop {
+        sleep(pause).await;
+        match probe(engine, topics, prepared).await {
+            Ok(()) => return,
+            Err(error) => tracing::debug!(%error, transport = &*engine.name, "the transport is still down"),
+        }
+        pause = (pause * 2).min(engine.limits.probe_interval_max);
+    }
+}
+
+async fn probe(engine: &Engine, topics: &[Topic], prepared: &AtomicBool) -> Result<(), TransportError> {
+    engine.transport.probe().await?;
+    if prepared.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    match engine.transport.prepare(topics).await {
+        Err(error) if error.class().is_outage() => return Err(error),
+        // The relay runs already and cannot refuse to start any more; topics that do not fit show as refused sends.
+        Err(error) => {
+            tracing::error!(%error, transport = &*engine.name, "the broker's topics are not as configured");
+        }
+        Ok(()) => {}
+    }
+    prepared.store(true, Ordering::Release);
+    Ok(())
+}

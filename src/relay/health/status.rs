@@ -1,0 +1,168 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::breaker::BreakerState;
+use crate::clock::BootInstant;
+use crate::lane::NodeId;
+use crate::relay::engine::Engine;
+use crate::relay::engine::engines::Engines;
+use crate::relay::lanes::topic::TopicLanes;
+use crate::store::LaneState;
+use crate::transport::FailureClass;
+
+/// How a relay does, at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RelayStatus {
+    /// The breaker's view of the transport; where there are several, of the one that is worst off.
+    pub transport: TransportStatus,
+    /// Each transport by itself, in the order in which they were given.
+    pub routes: Vec<RouteStatus>,
+    /// The database, as the last look at it found it.
+    pub store: StoreStatus,
+    /// Rows handed over and not yet confirmed.
+    pub queued: usize,
+    /// Messages sent and not yet settled.
+    pub in_flight: usize,
+    /// Topics that the broker refuses.
+    pub refused_topics: Vec<Arc<str>>,
+    /// Topics that somebody has paused, as the last look found it.
+    pub paused_topics: Vec<Arc<str>>,
+    /// What this relay is called as the owner of lanes.
+    pub node: NodeId,
+    /// Ordered topics whose lanes it leaves to other nodes for now, because its broker or database fails.
+    pub asleep_topics: Vec<Arc<str>>,
+    /// Every lane of its ordered topics, as the last look at them found it.
+    pub lanes: Vec<LaneStatus>,
+}
+
+/// Who owns a lane of an ordered topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LaneStatus {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The lane's number.
+    pub lane: u16,
+    /// Its owner; `None` where anybody may take it.
+    pub owner: Option<NodeId>,
+    /// How many nodes share the topic's lanes.
+    pub nodes: usize,
+}
+
+impl RelayStatus {
+    /// The transport of this name.
+    pub fn route(&self, transport: &str) -> Option<&RouteStatus> {
+        self.routes.iter().find(|route| &*route.name == transport)
+    }
+}
+
+/// One of a relay's transports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteStatus {
+    /// Its name; `default` where it was given without one.
+    pub name: Arc<str>,
+    /// The breaker's view of it.
+    pub transport: TransportStatus,
+    /// Rows handed over for it and not yet confirmed.
+    pub queued: usize,
+    /// Messages sent to it and not yet settled.
+    pub in_flight: usize,
+}
+
+/// The breaker's view of the transport.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransportStatus {
+    /// It answers.
+    Up,
+    /// It answered a probe and gets one message at a time until one is acknowledged.
+    Trying,
+    /// It is down: nothing is claimed.
+    Down {
+        /// What is wrong with it.
+        class: FailureClass,
+        /// For how long.
+        since: Duration,
+    },
+}
+
+/// The database, as the last look at it found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreStatus {
+    /// It answered; also where it said that somebody has the table locked.
+    Up,
+    /// It did not: looks go on, and what was committed is sent when it answers again.
+    Down {
+        /// What the last look met.
+        error: String,
+        /// Since the first look that failed.
+        since: Duration,
+    },
+}
+
+pub(in crate::relay) fn snapshot(engines: &Engines) -> RelayStatus {
+    let now = engines.clock.now();
+    let routes: Vec<RouteStatus> = engines.all.iter().map(|engine| route_status(engine, now)).collect();
+    let worst = routes.iter().map(|route| &route.transport).max_by_key(|transport| severity(transport));
+    let refused = engines.topics().filter(|topic| topic.is_refused());
+    let paused = engines.topics().filter(|topic| topic.is_paused());
+    let ordered = engines.all.iter().flat_map(|engine| engine.lanes.iter());
+    let asleep = ordered.filter(|lanes| lanes.asleep_until().is_some());
+    RelayStatus {
+        transport: worst.cloned().unwrap_or(TransportStatus::Up),
+        routes,
+        store: match engines.store_health.failing() {
+            None => StoreStatus::Up,
+            Some((since, error)) => StoreStatus::Down { error, since: since.until(now) },
+        },
+        queued: engines.queued(),
+        in_flight: engines.in_flight(),
+        refused_topics: refused.map(|topic| topic.name()).collect(),
+        paused_topics: paused.map(|topic| topic.name()).collect(),
+        node: engines.node,
+        asleep_topics: asleep.map(|lanes| lanes.name()).collect(),
+        lanes: engines
+            .all
+            .iter()
+            .flat_map(|engine| engine.lanes.iter())
+            .flat_map(|lanes| lane_statuses(lanes))
+            .collect(),
+    }
+}
+
+fn lane_statuses(lanes: &TopicLanes) -> Vec<LaneStatus> {
+    let view = lanes.view();
+    let nodes = view.nodes.len();
+    let status = |lane: LaneState| LaneStatus {
+        topic: lanes.name(),
+        lane: lane.lane,
+        owner: lane.owner.filter(|_| !lane.expires_in.is_zero()),
+        nodes,
+    };
+    view.lanes.into_iter().map(status).collect()
+}
+
+fn route_status(engine: &Engine, now: BootInstant) -> RouteStatus {
+    RouteStatus {
+        name: Arc::clone(&engine.name),
+        transport: match engine.breaker.state() {
+            BreakerState::Closed => TransportStatus::Up,
+            BreakerState::HalfOpen | BreakerState::Trial { .. } => TransportStatus::Trying,
+            BreakerState::Open { class, since } => TransportStatus::Down { class, since: since.until(now) },
+        },
+        queued: engine.queue.len(),
+        in_flight: engine.ledger.len(),
+    }
+}
+
+/// What is down for longer is worse.
+fn severity(transport: &TransportStatus) -> (u8, Duration) {
+    match transport {
+        TransportStatus::Up => (0, Duration::ZERO),
+        TransportStatus::Trying => (1, Duration::ZERO),
+        TransportStatus::Down { since, .. } => (2, *since),
+    }
+}

@@ -1,0 +1,69 @@
+//! A row of a lane on its way, and what its lane learns of it.
+
+use std::sync::Arc;
+
+use super::lane::fence_state::FenceState;
+use super::lane::ownership::LaneOwnership;
+use super::lane::page::KeyHash;
+use super::topic::TopicLanes;
+use crate::clock::BootInstant;
+use crate::metrics;
+use crate::store::RowKey;
+use crate::transport::{FailureClass, KeySequence};
+
+/// A row of a lane on its way to the broker.
+#[derive(Debug, Clone)]
+pub(crate) struct InFlightRow {
+    pub(crate) lanes: Arc<TopicLanes>,
+    pub(crate) ownership: LaneOwnership,
+    pub(crate) key: KeyHash,
+    /// The row's epoch.
+    pub(crate) epoch: i32,
+    /// What of its key it is under way with, on a fenced lane.
+    pub(crate) run: Option<KeySequence>,
+}
+
+impl InFlightRow {
+    /// Its lane, where that is one of these, under whichever fence.
+    pub(crate) fn lane_of(&self, lanes: &TopicLanes) -> Option<u16> {
+        std::ptr::eq(&*self.lanes, lanes).then(|| self.ownership.lane())
+    }
+
+    /// The broker has the row.
+    pub(crate) fn delivered(&self, row: RowKey) {
+        self.lanes.with_lane(self.ownership, |lane| {
+            lane.delivered();
+            lane.done(self.key, row);
+        });
+    }
+
+    /// The broker does not have the row, as far as is known. What becomes of it comes later; none of its key goes before that,
+    /// and none of the lane where its way out closed.
+    pub(crate) fn failed(&self, class: Option<FailureClass>, now: BootInstant) {
+        let Some(run) = &self.run else { return };
+        run.fail();
+        if class == Some(FailureClass::Fenced) && self.lanes.lose(self.ownership, now) {
+            ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
+            tracing::warn!(topic = %self.lanes.name(), lane = self.ownership.lane(),
+                "the lane was fenced by somebody else: another node has it, or another outbox goes by the same name");
+            return;
+        }
+        self.lanes.with_lane(self.ownership, |lane| {
+            if matches!(&lane.fence_state, FenceState::Fenced { by, .. } if !by.is_open()) {
+                lane.unfence(now);
+            }
+        });
+    }
+
+    pub(crate) fn done(&self, row: RowKey) {
+        self.lanes.with_lane(self.ownership, |lane| lane.done(self.key, row));
+    }
+
+    pub(crate) fn requeue(&self, row: RowKey) {
+        self.lanes.with_lane(self.ownership, |lane| lane.requeue(self.key, row));
+    }
+
+    pub(crate) fn block(&self, row: RowKey, until: BootInstant) {
+        self.lanes.with_lane(self.ownership, |lane| lane.block(self.key, row, until));
+    }
+}

@@ -1,0 +1,77 @@
+//! What is known of one row in this process's care.
+
+use std::sync::Arc;
+
+use super::claim_outcomes::ClaimOutcomes;
+use crate::clock::BootInstant;
+use crate::relay::path::Path;
+use crate::relay::topics::TopicState;
+
+/// A row in this process's care. `L` is what is known of its lane, where it is in one.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry<L> {
+    pub(crate) topic: Arc<TopicState>,
+    pub(crate) holder: Holder<L>,
+    pub(crate) progress: Progress,
+    pub(crate) path: Path,
+    /// Failures before this send.
+    pub(crate) failures: u32,
+    /// Which attempt this send is.
+    pub(crate) attempt: u32,
+    /// The message's kind, where somebody listens to what becomes of it.
+    pub(crate) kind: Option<Box<str>>,
+    pub(crate) bytes: usize,
+    /// The end of COMMIT, where the hook saw it.
+    pub(crate) committed_at: Option<BootInstant>,
+    /// When it was handed to the transport.
+    pub(crate) sent_at: BootInstant,
+    /// When its answer was found to be overdue.
+    pub(crate) overdue_since: Option<BootInstant>,
+    /// Whether it was sent with nothing else of its topic in flight.
+    pub(crate) alone: bool,
+}
+
+impl<L> Entry<L> {
+    /// Whether the hook handed it over; otherwise the sweeper found it, or it was read from its lane.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        matches!(self.path, Path::Direct | Path::Confirmed)
+    }
+}
+
+/// Who holds a row, and so takes its outcome.
+#[derive(Debug, Clone)]
+pub(crate) enum Holder<L> {
+    /// An open claim.
+    Claim(Arc<ClaimOutcomes>),
+    /// A lease of this process: the settler takes the outcome.
+    Lease(Lease),
+    /// The lane of an ordered topic: the settler takes the outcome, and the lane learns of it.
+    Lane(L),
+    /// Nobody any more, because the lease or the claim was lost: only a success can still be settled.
+    Lost,
+}
+
+/// A lease of this process on a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) epoch: i32,
+    pub(crate) began_at: BootInstant,
+    pub(crate) ends_at: BootInstant,
+}
+
+impl Lease {
+    /// Whether less than a third of the term is left: time to extend it.
+    pub(crate) fn is_near_its_end(&self, now: BootInstant) -> bool {
+        now.until(self.ends_at) < self.began_at.until(self.ends_at) / 3
+    }
+}
+
+/// How far a row has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    InFlight,
+    /// Acknowledged, and not yet settled.
+    Delivered,
+    /// Answered otherwise, and not yet written.
+    Failed,
+}

@@ -1,0 +1,74 @@
+//! The lease renewer: extends leases near their end, and notices what the client knows of an outage by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::entry::Progress;
+use crate::crash_points::crash_point;
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::metrics;
+use crate::panic_guard::catch_panic;
+use crate::relay::engine::Engine;
+use crate::relay::engine::rows::Holder;
+use crate::relay::engine::stop::Stage;
+use crate::relay::engine::store_call::store_call;
+use crate::store::StoreError;
+
+/// Runs until the relay ends; also while it drains, because what is in flight still needs its lease.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    loop {
+        tokio::select! {
+            () = sleep(engine.limits.extend_interval) => {}
+            () = engine.stop.reached(Stage::Ending) => return,
+        }
+        if let Some(class) = catch_panic("outage", &engine.name, || engine.transport.outage()).flatten() {
+            engine.breaker.open(class, engine.clock.now());
+        }
+        if let Err(error) = extend(&engine).await {
+            tracing::warn!(%error, "leases could not be extended: trying again until they end");
+        }
+        let lost = engine.ledger.drop_expired_leases(engine.clock.now());
+        ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
+        abandon_unanswered(&engine);
+        let now = engine.clock.now();
+        let oldest = engine.ledger.oldest().map_or(Duration::ZERO, |sent_at| sent_at.until(now));
+        engine.oldest_in_flight.set(oldest.as_secs_f64());
+    }
+}
+
+/// Takes the rows out of the books that nobody answers for. Leased ones come back when their lease ends, or have; in a lane the row is
+/// the next of its key again.
+fn abandon_unanswered(engine: &Engine) {
+    let now = engine.clock.now();
+    for (row, entry) in engine.ledger.abandon_unanswered(now - engine.transport.delivery_timeout(), now) {
+        let (sent_for, topic) = (entry.sent_at.until(now), entry.topic.name());
+        if entry.progress == Progress::Failed {
+            tracing::warn!(?row, %topic, ?sent_for, "a failure was not written while its lease ran: the row is the sweeper's");
+            continue;
+        }
+        tracing::error!(?row, %topic, ?sent_for, "nobody says what became of a message: it is sent again");
+        if let Holder::Lane(in_flight) = entry.holder {
+            in_flight.failed(None, now);
+            in_flight.requeue(row);
+        }
+    }
+}
+
+/// Extends each lease of which less than a third is left. One that cannot be extended is tried again each time until
+/// it ends; then the row is the sweeper's.
+async fn extend(engine: &Engine) -> Result<(), StoreError> {
+    if is_injected(InjectedBug::LeaseNotExtended) {
+        return Ok(());
+    }
+    let near = engine.ledger.leases_to_extend(engine.clock.now());
+    for held in near.chunks(engine.limits.settle_rows_max.max(1)) {
+        let began_at = engine.clock.now();
+        let ends_at = began_at + engine.limits.lease_duration - engine.limits.term_margin_duration;
+        let extended = store_call("extend", engine.store.extend(held, engine.limits.lease_duration)).await?;
+        crash_point!(EXTENDED);
+        engine.ledger.note_extended(&extended, held, began_at, ends_at);
+    }
+    Ok(())
+}

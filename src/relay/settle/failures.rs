@@ -1,0 +1,214 @@
+//! What a failure does to its row: one treatment for each class.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::crash_points::crash_point;
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::{ERROR_TEXT_BYTES_MAX, RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX};
+use crate::metrics;
+use crate::relay::dead_letter_callbacks::DeadLetterEvent;
+use crate::relay::engine::Engine;
+use crate::relay::engine::rows::Entry;
+use crate::relay::engine::store_call::store_call;
+use crate::relay::ledger::entry::Progress;
+use crate::retry::{bounded, retry_wait};
+use crate::store::{Failed, Held, NewDeadLetter, RowKey, StoreError};
+use crate::topic::Topic;
+use crate::transport::{FailureClass, TransportError};
+
+/// A failed row with what is known of it.
+pub(crate) struct FailedRow {
+    pub(crate) row: RowKey,
+    pub(crate) epoch: i32,
+    pub(crate) entry: Entry,
+    pub(crate) error: Arc<TransportError>,
+}
+
+/// A message on its way to the dead letters, and what is told of it when it is there.
+pub(crate) struct PendingDeadLetter {
+    pub(crate) dead: NewDeadLetter,
+    pub(crate) letter: DeadLetterEvent,
+}
+
+/// What to do about one failed row.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// The broker or the topic is at fault: nothing is written, and the lease ends by itself.
+    Leave,
+    /// Try again after the wait.
+    Retry {
+        wait: Duration,
+        spends_attempt: bool,
+    },
+    /// Try again at once with nothing beside it, to learn whether it was this row that spoiled its batch. Its note makes it a
+    /// suspect to whoever takes it next.
+    RetryAlone,
+    DeadLetter {
+        reason: &'static str,
+    },
+}
+
+/// Whether a failure is the broker's, the topic's or the lane's, so that nothing is written about the row.
+pub(crate) fn is_left_unwritten(class: FailureClass) -> bool {
+    let is_elsewhere = matches!(class, FailureClass::Topic | FailureClass::Aborted | FailureClass::Fenced);
+    (class.is_outage() || is_elsewhere) && !is_injected(InjectedBug::AttemptInOutage)
+}
+
+pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
+    let class = if is_injected(InjectedBug::AttemptInOutage) { FailureClass::Record } else { failed.error.class() };
+    let topic = &failed.entry.topic.topic;
+    let failures = failed.entry.failures.saturating_add(1);
+    let requested = failed.error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
+    let limit = failed.error.attempts();
+    let attempts_max = limit.map_or(topic.attempts_limit(), |limit| limit.max);
+    match class {
+        _ if is_left_unwritten(class) => Treatment::Leave,
+        FailureClass::RecordRefused if failed.entry.alone => Treatment::DeadLetter { reason: "refused" },
+        // Whichever attempt it is: the others of its batch have done nothing.
+        FailureClass::RecordRefused => Treatment::RetryAlone,
+        _ if class.spends_attempt() && failed.entry.attempt >= attempts_max => {
+            Treatment::DeadLetter { reason: "attempts" }
+        }
+        FailureClass::Record => {
+            let wait = limit.map_or_else(|| wait_of(topic, failures), |limit| bounded(limit.wait));
+            Treatment::Retry { wait: wait.max(requested), spends_attempt: true }
+        }
+        _ => Treatment::Retry {
+            wait: wait_of(topic, failures).min(TEMPORARY_WAIT_MAX).max(requested),
+            spends_attempt: false,
+        },
+    }
+}
+
+/// How long a message of the topic waits after so many failures.
+pub(crate) fn wait_of(topic: &Topic, failures: u32) -> Duration {
+    retry_wait(topic.retry_policy(), topic.name(), failures)
+}
+
+/// Writes the failures of leased rows. A row whose lease is lost is only removed: it is another holder's.
+pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, Arc<TransportError>)>) {
+    let (mut retried, mut dead_letters) = (Vec::new(), Vec::new());
+    let mut left = Vec::new();
+    for (row, error) in failed {
+        // Under another progress it was given up meanwhile, and is sent anew: that is none of this failure's.
+        let lease = engine.ledger.lease(row).filter(|(_, entry)| entry.progress == Progress::Failed);
+        let Some((lease, entry)) = lease else {
+            left.push((row, None));
+            continue;
+        };
+        let failed = FailedRow { row, epoch: lease.epoch, entry, error };
+        match treatment(&failed) {
+            Treatment::Leave => left.push((row, Some(lease.epoch))),
+            Treatment::Retry { wait, spends_attempt } => retried.push(failure_record(&failed, wait, spends_attempt)),
+            Treatment::RetryAlone => retried.push(failure_record(&failed, Duration::ZERO, false)),
+            Treatment::DeadLetter { reason } => dead_letters.push((failed, reason)),
+        }
+    }
+    for (row, epoch) in left {
+        engine.ledger.remove_failed(row, epoch);
+    }
+    write_retries(engine, retried).await;
+    write_dead_letters(engine, dead_letters).await;
+}
+
+pub(crate) fn failure_record(failed: &FailedRow, wait: Duration, spends_attempt: bool) -> Failed {
+    Failed {
+        held: Held { key: failed.row, epoch: failed.epoch },
+        wait,
+        spends_attempt,
+        class: failed.error.class().as_str(),
+        error: shortened(failed.error.to_string()),
+    }
+}
+
+async fn write_retries(engine: &Arc<Engine>, failed: Vec<Failed>) {
+    if failed.is_empty() {
+        return;
+    }
+    crash_point!(FAILING);
+    let held: Vec<Held> = failed.iter().map(|failed| failed.held).collect();
+    let loss = "failures could not be noted: the rows come back when their leases end";
+    let written = write_in_parts("fail", &failed, loss, |part| engine.store.fail(part)).await;
+    finish(engine, &held, written);
+    // A retry may be due before the poller looks again by itself.
+    engine.wakeups.poller.notify_one();
+}
+
+async fn write_dead_letters(engine: &Arc<Engine>, dead_letters: Vec<(FailedRow, &'static str)>) {
+    if dead_letters.is_empty() {
+        return;
+    }
+    dead_letter(engine, dead_letters.iter().map(|(failed, reason)| failed_dead_letter(failed, reason)).collect()).await;
+}
+
+/// Gives a message up.
+pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &'static str) -> PendingDeadLetter {
+    let topic = failed.entry.topic.topic.name();
+    tracing::error!(message_id = %failed.row.message_id, topic, reason, error = %failed.error, "a message is given up");
+    let reason = shortened(format!("{reason}: {}", failed.error));
+    let letter = DeadLetterEvent {
+        topic: failed.entry.topic.name(),
+        message_id: failed.row.message_id,
+        kind: failed.entry.kind.as_deref().unwrap_or_default().to_owned(),
+        reason: reason.clone(),
+        attempts: failed.entry.attempt,
+    };
+    PendingDeadLetter { dead: NewDeadLetter { held: Held { key: failed.row, epoch: failed.epoch }, reason }, letter }
+}
+
+/// Moves rows to the dead letters.
+pub(crate) async fn dead_letter(engine: &Arc<Engine>, pending: Vec<PendingDeadLetter>) {
+    if pending.is_empty() {
+        return;
+    }
+    crash_point!(DEAD_LETTERING);
+    let (dead, letters): (Vec<NewDeadLetter>, Vec<DeadLetterEvent>) =
+        pending.into_iter().map(|of| (of.dead, of.letter)).unzip();
+    let held: Vec<Held> = dead.iter().map(|dead| dead.held).collect();
+    let loss = "messages could not be given up: they come back when their leases end";
+    let written = write_in_parts("dead_letter", &dead, loss, |part| engine.store.dead_letter(part)).await;
+    let moved = finish(engine, &held, written);
+    let events = held.iter().zip(letters).filter(|(held, _)| moved.contains(&held.key));
+    engine.dead_letter_callbacks.notify(events.map(|(_, letter)| letter));
+}
+
+/// Writes a batch, and halves one that fails for good, down to the rows that are the reason: no row keeps the outcomes of its
+/// neighbours from being written. Returns what was written.
+pub(crate) async fn write_in_parts<'a, T>(
+    call: &'static str,
+    batch: &'a [T],
+    loss: &'static str,
+    write: impl Fn(&'a [T]) -> BoxFuture<'a, Result<Vec<RowKey>, StoreError>>,
+) -> HashSet<RowKey> {
+    let (mut parts, mut written) = (vec![batch], HashSet::new());
+    while let Some(part) = parts.pop() {
+        match store_call(call, write(part)).await {
+            Ok(rows) => written.extend(rows),
+            Err(error) if !error.is_retriable() && part.len() > 1 => {
+                let (first, second) = part.split_at(part.len() / 2);
+                parts.extend([second, first]);
+            }
+            Err(error) => tracing::warn!(%error, rows = part.len(), "{loss}"),
+        }
+    }
+    written
+}
+
+/// Removes the rows, written or not: what could not be written comes back by itself when the lease ends. Returns what was.
+fn finish(engine: &Engine, held: &[Held], written: HashSet<RowKey>) -> HashSet<RowKey> {
+    let lost = held.iter().filter(|held| !written.contains(&held.key)).count();
+    ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
+    for held in held {
+        engine.ledger.remove_failed(held.key, Some(held.epoch));
+    }
+    written
+}
+
+pub(crate) fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(ERROR_TEXT_BYTES_MAX));
+    text
+}

@@ -1,0 +1,247 @@
+//! The settler: writes what became of leased rows, many in one statement.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::time::sleep;
+
+use super::failures;
+use super::outcome_queue::Fate;
+use super::settle_batch::SettleBatch;
+use crate::crash_points::crash_point;
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::{LANE_RECHECK, SETTLE_RETRY_INTERVAL, TEMPORARY_WAIT_MAX, WRITE_RETRY_MAX, WRITE_RETRY_MIN};
+use crate::metrics;
+use crate::panic_guard::catch_panic_async;
+use crate::relay::engine::Engine;
+use crate::relay::engine::rows::Holder;
+use crate::relay::engine::stop::Stage;
+use crate::relay::engine::store_call::store_call;
+use crate::relay::lanes::failures::{self as lane_failures, FailedInLane};
+use crate::relay::ledger::entry::Progress;
+use crate::retry::{Exponential, RetryPolicy as _};
+use crate::store::{Locking, RowKey, RowRef, StoreError};
+
+/// Waits between tries of a write that the database could not do.
+const WRITE_RETRY: Exponential = Exponential::new(WRITE_RETRY_MIN, WRITE_RETRY_MAX);
+
+/// Runs until the relay ends.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let linger = engine.limits.settle_linger_duration;
+    loop {
+        let batch = tokio::select! {
+            batch = engine.outcome_queue.take(engine.limits.settle_rows_max, linger) => batch,
+            () = engine.stop.reached(Stage::Ending) => return,
+        };
+        write_guarded(&engine, batch).await;
+    }
+}
+
+/// Outcomes that a settler is writing, in batches. Those that it leaves unwritten, whatever ended it, go back to the outcome queue.
+struct PendingBatches<'a> {
+    engine: &'a Engine,
+    batches: Vec<Vec<(RowKey, Fate)>>,
+}
+
+impl PendingBatches<'_> {
+    /// What is left of the last batch: a row is written that is not in the ledger any more, or is there because it was sent anew.
+    fn unwritten(&self) -> Vec<(RowKey, Fate)> {
+        let progress = |outcome: &Fate| match outcome {
+            Fate::Delivered => Progress::Delivered,
+            Fate::Failed(_) | Fate::Unsent => Progress::Failed,
+        };
+        let batch = self.batches.last().into_iter().flatten();
+        batch.filter(|(row, outcome)| self.engine.ledger.progress(*row) == Some(progress(outcome))).cloned().collect()
+    }
+}
+
+impl Drop for PendingBatches<'_> {
+    fn drop(&mut self) {
+        while !self.batches.is_empty() {
+            let unwritten = self.unwritten();
+            self.engine.outcome_queue.extend(unwritten);
+            self.batches.pop();
+        }
+    }
+}
+
+/// Writes what became of a batch of rows. Where that panics, the batch is halved, down to the row that is the reason, and that one is
+/// left: it costs its neighbours nothing, and the task goes on.
+async fn write_guarded(engine: &Arc<Engine>, batch: Vec<(RowKey, Fate)>) {
+    if is_injected(InjectedBug::PolicyUnguarded) {
+        return write(engine, batch).await;
+    }
+    let mut pending = PendingBatches { engine, batches: vec![batch] };
+    while let Some(batch) = pending.batches.last() {
+        let written = catch_panic_async("settler", "", write(engine, batch.clone())).await;
+        let mut unwritten = if written.is_some() { Vec::new() } else { pending.unwritten() };
+        let second = unwritten.split_off(unwritten.len() / 2);
+        pending.batches.pop();
+        match (unwritten.is_empty(), &second[..]) {
+            (true, [(row, outcome)]) => set_aside(engine, *row, outcome),
+            (true, _) => {}
+            (false, _) => pending.batches.extend([second, unwritten]),
+        }
+    }
+}
+
+async fn write(engine: &Arc<Engine>, batch: Vec<(RowKey, Fate)>) {
+    let (mut delivered, mut failed, mut failed_in_lanes) = (Vec::new(), Vec::new(), Vec::new());
+    for (row, outcome) in batch {
+        match outcome {
+            Fate::Delivered => delivered.push(row),
+            Fate::Failed(error) => match engine.ledger.lane(row) {
+                Some((in_flight, entry)) => failed_in_lanes.push(FailedInLane { row, in_flight, entry, error }),
+                None => failed.push((row, error)),
+            },
+            Fate::Unsent => unsent(engine, row),
+        }
+    }
+    settle(engine, delivered).await;
+    failures::write(engine, failed).await;
+    lane_failures::write(engine, failed_in_lanes).await;
+}
+
+/// Leaves a row at whose outcome the settler panics. What was delivered is tried again later and is not sent again. What failed comes
+/// back when its lease ends, without a note of it; in a lane its key tries again after a while.
+fn set_aside(engine: &Arc<Engine>, row: RowKey, outcome: &Fate) {
+    tracing::error!(?row, "what became of a row cannot be written: it is left");
+    if matches!(outcome, Fate::Delivered) {
+        return batches_of(engine, vec![row]).into_iter().for_each(|batch| settle_later(engine, batch));
+    }
+    ::metrics::counter!(metrics::LEASE_LOST).increment(1);
+    if let Some(Holder::Lane(in_flight)) = engine.ledger.remove(row).map(|entry| entry.holder) {
+        in_flight.block(row, engine.clock.now() + TEMPORARY_WAIT_MAX);
+    }
+}
+
+/// The client had no room for it, and will not have any at once.
+fn unsent(engine: &Engine, row: RowKey) {
+    if let Some(Holder::Lane(in_flight)) = engine.ledger.remove(row).map(|entry| entry.holder) {
+        in_flight.block(row, engine.clock.now() + LANE_RECHECK);
+    }
+}
+
+/// A batch of which some rows could not be removed; those are what is left of it.
+struct Unsettled {
+    error: StoreError,
+    /// Whether the database has answered a statement about the batch before: then the rest is locked by somebody.
+    has_answered: bool,
+}
+
+/// Removes delivered rows, whatever it takes: halves a batch that fails for good, down to the row that is the reason, and
+/// leaves that one, and what somebody holds locked for long, for later. None of them is ever sent again by this process.
+pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
+    let mut batches = batches_of(engine, rows);
+    let mut tries = 0;
+    while let Some(mut batch) = batches.pop() {
+        let Err(Unsettled { error, has_answered }) = settle_batch(engine, &mut batch).await else {
+            tries = 0;
+            continue;
+        };
+        ::metrics::counter!(metrics::SETTLE_RETRIED).increment(1);
+        if engine.stop.has_reached(Stage::Ending) {
+            return;
+        }
+        match batch.len() {
+            rows if error.is_retriable() && !has_answered => {
+                tries += 1;
+                tracing::warn!(%error, rows, "delivered rows could not be settled: trying again");
+                sleep(WRITE_RETRY.wait(tries)).await;
+                batches.push(batch);
+            }
+            rows if error.is_retriable() || rows == 1 => {
+                tracing::warn!(%error, rows = ?batch.keys(), "delivered rows cannot be settled: trying again later");
+                settle_later(engine, batch);
+            }
+            _ => batches.extend(batch.split()),
+        }
+    }
+}
+
+/// Rows that are kept go by statements of their own, so that the others cost what they do without a history.
+fn batches_of(engine: &Engine, rows: Vec<RowKey>) -> Vec<SettleBatch> {
+    let (kept, deleted) = if engine.topics.iter().any(|topic| topic.topic.keep().is_some()) {
+        engine.ledger.kept_and_deleted(&rows)
+    } else {
+        (Vec::new(), rows)
+    };
+    [SettleBatch::Deleted(deleted), SettleBatch::Kept(kept)].into_iter().filter(|batch| batch.len() > 0).collect()
+}
+
+/// Settles a batch. What was removed leaves it, and the ledger, at once: whatever fails then is about the rest alone.
+#[tracing::instrument(name = "outbox.settle", level = "debug", skip_all, fields(rows = batch.len()))]
+async fn settle_batch(engine: &Engine, batch: &mut SettleBatch) -> Result<(), Unsettled> {
+    crash_point!(SETTLING);
+    remove(engine, batch, Locking::Skip).await.map_err(|error| Unsettled { error, has_answered: false })?;
+    remove(engine, batch, Locking::Wait).await.map_err(|error| Unsettled { error, has_answered: true })?;
+    crash_point!(SETTLED);
+    check_missing(engine, batch).await.map_err(|error| Unsettled { error, has_answered: true })
+}
+
+/// Removes what it can of the batch.
+async fn remove(engine: &Engine, batch: &mut SettleBatch, locking: Locking) -> Result<(), StoreError> {
+    if batch.len() == 0 {
+        return Ok(());
+    }
+    let removed = batch.settle(&*engine.store, locking).await?;
+    ::metrics::histogram!(metrics::SETTLE_ROWS).record(removed.len() as f64);
+    if matches!(batch, SettleBatch::Kept(_)) {
+        engine.ledger.count_kept(removed.iter());
+    }
+    engine.ledger.remove_all(&removed);
+    let removed: HashSet<RowKey> = removed.into_iter().collect();
+    batch.retain(|row| !removed.contains(row));
+    Ok(())
+}
+
+/// Delivered rows that are gone: another holder settled them, or gave them up as dead.
+async fn check_missing(engine: &Engine, missing: &SettleBatch) -> Result<(), StoreError> {
+    if missing.len() == 0 {
+        return Ok(());
+    }
+    let dead = missing.settle_dead_letters(&*engine.store).await?;
+    tracing::warn!(rows = missing.len(), dead, "delivered rows were no longer there: another holder had them too");
+    ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
+    let nowhere = missing.len().saturating_sub(dead);
+    ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "nowhere").increment(nowhere as u64);
+    engine.ledger.remove_all(&missing.keys());
+    Ok(())
+}
+
+/// Settles rows that are in the way of others, outside of the workers.
+fn settle_later(engine: &Arc<Engine>, mut batch: SettleBatch) {
+    let engine = Arc::clone(engine);
+    // Bounded by the rows in flight; the rows keep their places in the ledger meanwhile.
+    tokio::spawn(async move {
+        while batch.len() > 0 {
+            tokio::select! {
+                () = sleep(SETTLE_RETRY_INTERVAL) => {}
+                () = engine.stop.reached(Stage::Ending) => return,
+            }
+            match settle_unlocked(&engine, &mut batch).await {
+                Ok(()) => {}
+                Err(error) if !error.is_retriable() && batch.len() > 1 => {
+                    // The workers find out which of them it is.
+                    return engine.outcome_queue.extend(batch.keys().into_iter().map(|row| (row, Fate::Delivered)));
+                }
+                Err(error) => tracing::warn!(%error, rows = batch.len(), "delivered rows still cannot be settled"),
+            }
+        }
+    });
+}
+
+/// Settles what nobody holds locked, without waiting for the rest.
+async fn settle_unlocked(engine: &Engine, batch: &mut SettleBatch) -> Result<(), StoreError> {
+    remove(engine, batch, Locking::Skip).await?;
+    if batch.len() == 0 {
+        return Ok(());
+    }
+    let refs: Vec<RowRef> = batch.keys().into_iter().map(RowRef::from).collect();
+    let locked: HashSet<RowKey> = store_call("remaining", engine.store.remaining(&refs)).await?.into_iter().collect();
+    let mut gone = batch.clone();
+    gone.retain(|row| !locked.contains(row));
+    check_missing(engine, &gone).await?;
+    batch.retain(|row| locked.contains(row));
+    Ok(())
+}

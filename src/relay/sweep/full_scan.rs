@@ -1,0 +1,113 @@
+//! The look from the beginning, on an account of its own: it may take as long as it likes, and fail, while the poller goes on.
+
+use std::future::pending;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::clock::BootInstant;
+use crate::limits::{
+    FULL_SCAN_DEPTH, FULL_SCAN_DEPTH_MIN, FULL_SCAN_PAUSE_FACTOR, FULL_SCAN_RETRY_INTERVAL, FULL_SCAN_WAIT_MAX,
+};
+use crate::relay::engine::engines::Engines;
+use crate::relay::topics::TopicState;
+use crate::store::{PollFrom, PollResult, PollSpec, PollTopic, StoreError};
+
+type RunningScan = Pin<Box<dyn Future<Output = ScanResult> + Send>>;
+
+/// What a look from the beginning found, when it was asked and how long it took.
+struct ScanResult {
+    found: Result<PollResult, StoreError>,
+    ended_at: BootInstant,
+    took: Duration,
+}
+
+/// When the next look from the beginning is, and the one that is under way.
+///
+/// Somebody's old snapshot keeps vacuum from the index entries of what is gone, and this look walks over all of them. So it rests
+/// [`FULL_SCAN_PAUSE_FACTOR`] times as long as it took, and once it comes to its deadline it goes back less far.
+#[derive(Default)]
+pub(in crate::relay) struct FullScan {
+    running: Option<RunningScan>,
+    next_at: Option<BootInstant>,
+    /// The last one was not there at once.
+    is_slow: bool,
+    /// How far it goes back, and until when; `None` for the beginning.
+    depth: Option<(Duration, BootInstant)>,
+}
+
+impl FullScan {
+    /// Looks back where it is time, and waits a moment for the answer: where little is in the way it is there at once, and no other
+    /// look is needed. `None` where there is no answer yet, or only that it took too long.
+    pub(in crate::relay) async fn try_scan(&mut self, engines: &Engines) -> Option<Result<PollResult, StoreError>> {
+        let now = engines.clock.now();
+        if self.running.is_some() || self.next_at.is_some_and(|until| now < until) {
+            return None;
+        }
+        if self.depth.is_some_and(|(_, until)| now >= until) {
+            self.depth = None;
+        }
+        let from = self.depth.map_or(PollFrom::Beginning, |(depth, _)| PollFrom::Past(depth));
+        self.running = Some(scan_from(engines, from));
+        if self.is_slow {
+            return None;
+        }
+        match timeout(FULL_SCAN_WAIT_MAX, self.finished()).await {
+            Ok(Err(StoreError::TimedOut { .. })) | Err(_) => None,
+            Ok(answer) => Some(answer),
+        }
+    }
+
+    /// Waits for the answer to the look that is under way; for ever where there is none. Cancel safe.
+    pub(in crate::relay) async fn finished(&mut self) -> Result<PollResult, StoreError> {
+        let Some(running) = &mut self.running else { return pending().await };
+        let ScanResult { found, ended_at, took } = running.await;
+        self.running = None;
+        self.is_slow = took > FULL_SCAN_WAIT_MAX;
+        self.next_at = Some(ended_at + took.saturating_mul(FULL_SCAN_PAUSE_FACTOR));
+        if let Err(error) = &found {
+            // Again with the next look: it is over soon, or the next goes back less far.
+            self.next_at = None;
+            if matches!(error, StoreError::TimedOut { .. }) {
+                self.reduce_depth(ended_at, took);
+            }
+        }
+        found
+    }
+
+    fn reduce_depth(&mut self, now: BootInstant, took: Duration) {
+        let depth = self.depth.map_or(FULL_SCAN_DEPTH, |(depth, _)| (depth / 4).max(FULL_SCAN_DEPTH_MIN));
+        if self.depth.is_some_and(|(before, _)| before == depth) {
+            self.next_at = Some(now + took.saturating_mul(FULL_SCAN_PAUSE_FACTOR));
+        }
+        self.depth = Some((depth, now + FULL_SCAN_RETRY_INTERVAL));
+        tracing::warn!(
+            ?took,
+            scan_depth = ?depth,
+            "a look at all that is due came to its deadline: something old, a transaction, a prepared transaction or a replication slot, \
+             keeps vacuum from the index entries of rows that are gone. Until it ends, a row that is committed later than that after it \
+             was due is not found"
+        );
+    }
+}
+
+fn scan_from(engines: &Engines, from: PollFrom) -> RunningScan {
+    let (store, clock) = (engines.store.clone(), engines.clock.clone());
+    let spec = poll_spec(engines, |_| from);
+    Box::pin(async move {
+        let asked_at = clock.now();
+        let found = store.poll(&spec).await;
+        let ended_at = clock.now();
+        ScanResult { found, ended_at, took: asked_at.until(ended_at) }
+    })
+}
+
+/// A look at every topic, no further ahead than the next look.
+pub(in crate::relay) fn poll_spec(engines: &Engines, from: impl Fn(&TopicState) -> PollFrom) -> PollSpec {
+    PollSpec {
+        topics: engines.topics().map(|topic| PollTopic { topic: topic.name(), from: from(topic) }).collect(),
+        ahead: engines.limits.poll_interval,
+        watermark_slack_duration: engines.limits.watermark_slack_duration,
+    }
+}

@@ -1,0 +1,125 @@
+//! The poller: one cheap statement, for all transports, that says which topics have due rows, and when the next one is due.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::full_scan::{FullScan, poll_spec};
+use super::orphaned_rows;
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN};
+use crate::metrics;
+use crate::relay::engine::engines::Engines;
+use crate::relay::engine::stop::Stage;
+use crate::relay::topics::TopicState;
+use crate::store::{PollFrom, PollResult, StoreError, overdue};
+
+/// Runs until the relay drains.
+pub(crate) async fn run(engines: Arc<Engines>) {
+    let mut full_scan = FullScan::default();
+    loop {
+        engines.wakeups.begin_poll();
+        let pause = match poll(&engines, &mut full_scan).await {
+            Ok(pause) => {
+                orphaned_rows::report(&engines).await;
+                pause
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the outbox could not be read: looking again");
+                engines.limits.poll_interval
+            }
+        };
+        engines.wakeups.set_next_poll(engines.clock.now() + pause);
+        tokio::select! {
+            () = sleep(pause) => {}
+            found = full_scan.finished() => note_full_scan(&engines, found),
+            () = engines.wakeups.poller.notified() => sleep(POLL_INTERVAL_MIN).await,
+            () = engines.stop.reached(Stage::Draining) => return,
+        }
+    }
+}
+
+/// Looks once, marks the topics with due rows, and returns how long to sleep.
+async fn poll(engines: &Engines, full_scan: &mut FullScan) -> Result<Duration, StoreError> {
+    let found = match full_scan.try_scan(engines).await {
+        Some(found) => found,
+        None => poll_from_watermark(engines).await,
+    };
+    engines.store_health.note(&found, engines.clock.now());
+    Ok(note(engines, &found?))
+}
+
+/// Learns at the start what is paused and what is due. Further back looks the poller, whose first look follows.
+pub(crate) async fn first_poll(engines: &Engines) -> Result<(), StoreError> {
+    let found = poll_from_watermark(engines).await;
+    engines.store_health.note(&found, engines.clock.now());
+    note(engines, &found?);
+    Ok(())
+}
+
+async fn poll_from_watermark(engines: &Engines) -> Result<PollResult, StoreError> {
+    let from = |topic: &TopicState| match is_injected(InjectedBug::PollReadsDeadRows) {
+        true => PollFrom::Beginning,
+        false => topic.watermark().map_or(PollFrom::Past(FULL_SCAN_DEPTH_MIN), PollFrom::After),
+    };
+    engines.store.poll(&poll_spec(engines, from)).await
+}
+
+/// Notes what a look from the beginning found that was not there at once; what it says of the watermark is all that is of use: the next
+/// look begins there, and follows now. How it failed says nothing of the database, which other looks ask.
+fn note_full_scan(engines: &Engines, found: Result<PollResult, StoreError>) {
+    match found {
+        Ok(found) => note_ranges(engines, &found),
+        Err(error) => tracing::debug!(%error, "a look at all that is due failed: looking again"),
+    }
+}
+
+fn note_ranges(engines: &Engines, found: &PollResult) {
+    for topic in engines.topics() {
+        let name = topic.name();
+        found.ranges.iter().filter(|range| range.topic == name).for_each(|range| topic.note_poll(range));
+    }
+}
+
+/// Marks the topics with due rows, and returns how long to sleep.
+fn note(engines: &Engines, found: &PollResult) -> Duration {
+    note_ranges(engines, found);
+    let mut pause = engines.limits.poll_interval;
+    let (mut any_due, mut any_resumed) = (false, false);
+    for topic in engines.topics() {
+        let name = topic.name();
+        if topic.set_paused(found.paused.contains(&name)) {
+            any_resumed = true;
+            if let Some(lanes) = engines.lanes_of(&name) {
+                lanes.retry_blocked();
+            }
+        }
+        let next = found.due.iter().find(|next| next.topic == name);
+        if next.is_some() && topic.topic.lane_count().is_some() {
+            topic.warn_of_unordered();
+        }
+        let in_lanes = engines.lanes_of(&name).map_or(Duration::ZERO, |lanes| lanes.overdue_by(engines.clock.now()));
+        let overdue_by = next.map_or(Duration::ZERO, |next| overdue(next.overdue_by)).max(in_lanes);
+        topic.gauge(metrics::OLDEST_DUE).set(overdue_by.as_secs_f64());
+        if topic.is_paused() {
+            // What falls due of it is nobody's until it is resumed.
+            continue;
+        }
+        if next.is_some_and(|next| next.due_in.is_zero()) {
+            topic.note_due();
+            any_due = true;
+        }
+        // Also behind a row that is due: that one may be another node's, in the middle of its claim.
+        if let Some(later_in) = next.and_then(|next| next.later_in) {
+            pause = pause.min(later_in.max(POLL_INTERVAL_MIN));
+        }
+    }
+    if any_resumed {
+        engines.all.iter().for_each(|engine| engine.lanes.wake());
+    }
+    if any_due {
+        engines.wakeups.sweepers.notify_waiters();
+    }
+    pause
+}

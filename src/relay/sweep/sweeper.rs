@@ -1,0 +1,128 @@
+//! The sweeper: claims rows that were left behind, sends them, and settles them in the claim's own transaction.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep};
+
+use super::claim_run::ClaimRun;
+use crate::crash_points::crash_point;
+use crate::metrics;
+use crate::relay::engine::Engine;
+use crate::relay::engine::stop::Stage;
+use crate::relay::engine::store_call::store_call;
+use crate::relay::topics::TopicState;
+use crate::store::{ClaimMode, ClaimSpec, StoreError};
+
+/// One claim worker. It is never cancelled in the middle of a claim: it ends by itself when the relay drains.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let mut turn = 0;
+    while !engine.stop.has_reached(Stage::Draining) {
+        let wakeup = engine.wakeups.sweepers.notified();
+        let Some(topic) = engine.topics.next_due(&mut turn, engine.clock.now()) else {
+            tokio::select! {
+                () = wakeup => {}
+                () = engine.stop.reached(Stage::Draining) => {}
+            }
+            continue;
+        };
+        if let Err(error) = sweep(&engine, &topic).await {
+            ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
+            tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
+            topic.stop_pass();
+            if matches!(error, StoreError::TimedOut { .. }) {
+                topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));
+            }
+            sleep_poll_interval(&engine).await;
+        }
+    }
+}
+
+/// Sleeps for a poll interval, or until the relay drains.
+async fn sleep_poll_interval(engine: &Engine) {
+    tokio::select! {
+        () = sleep(engine.limits.poll_interval) => {}
+        () = engine.stop.reached(Stage::Draining) => {}
+    }
+}
+
+/// Claims, sends and settles one batch of a topic.
+#[tracing::instrument(name = "outbox.sweep", level = "debug", skip_all, fields(topic = topic.topic.name()))]
+async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), StoreError> {
+    let limits = &engine.limits;
+    let size = topic.claim_size();
+    let mut room = tokio::select! {
+        room = engine.ledger.reserve(size.rows_of(limits.claim_rows_max), size.of(limits.claim_bytes_max)) => room,
+        () = engine.stop.reached(Stage::Draining) => return Ok(()),
+    };
+    let wanted = if topic.is_on_trial() { 1 } else { room.rows() };
+    let admission = engine.breaker.admit(wanted, engine.clock.now());
+    if admission.rows() == 0 {
+        drop(room);
+        wait_for_breaker(engine).await;
+        return Ok(());
+    }
+    let from = topic.claim_from(engine.clock.now(), limits.poll_interval);
+    let spec = ClaimSpec {
+        topic: topic.name(),
+        after: from.start.after,
+        rows_max: admission.rows(),
+        bytes_max: room.bytes(),
+        lock_duration: limits.claim_term_duration,
+        lease_duration: limits.lease_duration,
+        watermark_slack_duration: limits.watermark_slack_duration,
+        keep: topic.topic.keep(),
+    };
+    let began_at = engine.clock.now();
+    let claim = store_call("claim", engine.store.claim(&spec)).await?;
+    crash_point!(CLAIMED);
+    let read = began_at.until(engine.clock.now());
+    let deadline = Instant::now() + limits.claim_window_duration;
+    let term_ends_at = match claim.mode {
+        // Counted from before the read: when in it the database began to count, nobody here knows.
+        ClaimMode::Locked => began_at + limits.claim_term_duration,
+        ClaimMode::Leased => began_at + limits.lease_duration - limits.term_margin_duration,
+    };
+    topic.note_range(from, spec.rows_max, &claim, engine.clock.now());
+    let mut claim_run = ClaimRun::new(engine, topic, claim.mode, term_ends_at);
+    let found = claim.rows.len();
+    claim_run.send(claim.rows, &mut room);
+    if claim.found_all && !from.start.in_pass && claim_run.sent() > 0 {
+        // The last look saw only the first due row, and rows fall due one after the other: those of one burst of
+        // enqueues within milliseconds. Not where nothing was found: what another node holds locked is due as well.
+        engine.wakeups.poller.notify_one();
+    }
+    claim_run.wait(deadline).await;
+    claim_run.send_suspects(deadline, &mut room).await;
+    drop(room);
+    admission.end(claim_run.sent() > 0);
+    let shrank = match claim_run.late() {
+        0 => {
+            topic.read_in_time(read, limits.claim_term_duration);
+            false
+        }
+        _ => topic.claimed_late(spec.rows_max),
+    };
+    let had_no_effect = found > 0 && claim_run.had_no_effect() && !shrank;
+    let gave_back = !claim.found_all || claim_run.late() > 0;
+    claim_run.close(claim.handle).await?;
+    if gave_back {
+        // It may have had that locked until now, and who looked meanwhile found nothing.
+        topic.note_due();
+        engine.wakeups.sweepers.notify_waiters();
+    }
+    if had_no_effect {
+        // What it found is still due. A claim that may take one row, as in a trial, would find the same one again at once, and so
+        // on until somebody else has settled it.
+        sleep_poll_interval(engine).await;
+    }
+    Ok(())
+}
+
+/// Until the breaker moves, or a trial has had its time.
+async fn wait_for_breaker(engine: &Engine) {
+    let state = engine.breaker.state();
+    tokio::select! {
+        () = engine.breaker.wait_for(|now| now != state) => {}
+        () = sleep_poll_interval(engine) => {}
+    }
+}

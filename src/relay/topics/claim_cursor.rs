@@ -1,0 +1,325 @@
+//! Where the claims of a topic begin: at the watermark, or in the middle of a pass. All of it may be lost without harm.
+
+use std::time::Duration;
+
+use crate::clock::BootInstant;
+use crate::store::{Claim, DueWatermark, PollRange};
+
+/// Claims one after the other through a backlog, each beginning where the last one ended: none walks over what the
+/// others hold and have removed.
+///
+/// A pass is over after a while, and what it went by is found by a claim that begins at the watermark. That claim walks over the traces of
+/// every row that is gone since, and begins the next pass. Only one does: the others go on in the old pass until it is back, for
+/// another `pass_max` at most, should it never be. When each of them began anew, all workers walked the same way at the same time, and for
+/// 130 ms of each second nothing was sent.
+#[derive(Debug, Default)]
+pub(in crate::relay) struct ClaimCursor {
+    /// Never forgotten: without one, a claim and a look would walk over everything that vacuum was kept from, and where that takes
+    /// longer than their deadline, so would the next. What lies below it is found by a look from the beginning, which sets it back.
+    watermark: Option<DueWatermark>,
+    pass: Option<Pass>,
+    /// Of the pass under way, or the lowest that may come. A claim of a lower one has no say.
+    number: u64,
+    /// Of the pass that is begun next, or that a claim from the watermark is about to begin.
+    next: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    reached: DueWatermark,
+    began_at: BootInstant,
+}
+
+/// Where a claim begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClaimStart {
+    pub(crate) after: Option<DueWatermark>,
+    /// In the middle of a pass: below are rows that it went by, or that came late.
+    pub(crate) in_pass: bool,
+    /// Which pass, under way or to begin.
+    number: u64,
+}
+
+impl ClaimCursor {
+    /// Where to claim from: where the pass is, for `pass_max` at most; else the watermark.
+    pub(in crate::relay) fn start(&mut self, now: BootInstant, pass_max: Duration) -> ClaimStart {
+        if let Some(pass) = &mut self.pass {
+            if now < pass.began_at + pass_max {
+                let after = self.watermark.max(Some(pass.reached));
+                return ClaimStart { after, in_pass: true, number: self.number };
+            }
+            pass.began_at = now;
+            self.next += 1;
+        }
+        ClaimStart { after: self.watermark, in_pass: false, number: self.next }
+    }
+
+    /// Notes what a claim says of its range.
+    pub(in crate::relay) fn note(&mut self, from: ClaimStart, claim: &Claim, now: BootInstant) {
+        // Of a claim that began behind what a look has found since, it would hide that.
+        if !from.in_pass && from.after <= self.watermark {
+            self.watermark = claim.watermark.or(self.watermark);
+        }
+        match claim.reached {
+            _ if claim.found_all => self.end(from),
+            Some(reached) => self.reach(from, reached, now),
+            // The next one goes from the watermark again, and not on in a pass that is over.
+            None if !from.in_pass => self.end(from),
+            None => {}
+        }
+    }
+
+    fn reach(&mut self, from: ClaimStart, reached: DueWatermark, now: BootInstant) {
+        match &mut self.pass {
+            _ if from.number < self.number => {}
+            Some(pass) if from.number == self.number => pass.reached = pass.reached.max(reached),
+            _ => {
+                self.pass = Some(Pass { reached, began_at: now });
+                self.number = from.number;
+            }
+        }
+    }
+
+    /// A claim came to the end of what is due, or of what can be said of it. The end of a pass is no end of the topic: what it went by
+    /// comes next.
+    fn end(&mut self, from: ClaimStart) {
+        if from.in_pass && from.number == self.number {
+            self.pass = None;
+            self.number += 1;
+            self.next = self.next.max(self.number);
+        } else if from.number > self.number {
+            self.pass = None;
+            self.number = from.number;
+        }
+    }
+
+    /// Ends the pass: it would go by rows that were given back.
+    pub(in crate::relay) fn stop(&mut self) {
+        self.pass = None;
+        self.next += 1;
+        self.number = self.next;
+    }
+
+    /// Notes what a look says of its range. One that began at the watermark or below may also set it back: a row was committed late, or
+    /// the database's clock went back.
+    pub(in crate::relay) fn note_poll(&mut self, range: &PollRange) {
+        if self.watermark.is_none_or(|watermark| range.after <= watermark) {
+            self.watermark = Some(range.watermark);
+        }
+    }
+
+    /// Where a look begins that is to cost little; `None` before the first.
+    pub(in crate::relay) fn watermark(&self) -> Option<DueWatermark> {
+        self.watermark
+    }
+}
+
+#[cfg(test)]
+pub(in crate::relay) mod tests {
+    use super::*;
+    use crate::clock::{Clock as _, SystemClock};
+    use crate::store::{ClaimHandle, ClaimMode, Closed, RowKey, StoreError};
+
+    const PASS_MAX: Duration = Duration::from_secs(1);
+
+    #[derive(Debug)]
+    struct NoBatch;
+
+    #[async_trait::async_trait]
+    impl ClaimHandle for NoBatch {
+        async fn close(self: Box<Self>, _: &[RowKey], _: &[RowKey]) -> Result<Closed, StoreError> {
+            Ok(Closed::default())
+        }
+    }
+
+    /// What a claim says of its range.
+    pub(crate) fn claim_result(watermark: Option<i64>, reached: Option<i64>, found_all: bool) -> Claim {
+        Claim {
+            rows: Vec::new(),
+            mode: ClaimMode::Locked,
+            watermark: watermark.map(DueWatermark),
+            reached: reached.map(DueWatermark),
+            found_all,
+            handle: Box::new(NoBatch),
+        }
+    }
+
+    struct World {
+        claim_cursor: ClaimCursor,
+        now: BootInstant,
+    }
+
+    impl World {
+        fn new() -> Self {
+            Self { claim_cursor: ClaimCursor::default(), now: SystemClock.now() }
+        }
+
+        fn from(&mut self) -> ClaimStart {
+            self.claim_cursor.start(self.now, PASS_MAX)
+        }
+
+        fn reached(&mut self, from: ClaimStart, watermark: i64, reached: i64) {
+            self.claim_cursor.note(from, &claim_result(Some(watermark), Some(reached), false), self.now);
+        }
+
+        fn found_all(&mut self, from: ClaimStart) {
+            self.claim_cursor.note(from, &claim_result(None, None, true), self.now);
+        }
+
+        /// In the middle of a pass that is over, with the watermark at 10 and the pass at 1,000.
+        fn at_the_end_of_a_pass() -> Self {
+            let mut world = Self::new();
+            let first = world.from();
+            assert_eq!((first.after, first.in_pass), (None, false));
+            world.reached(first, 10, 1_000);
+            world.now = world.now + PASS_MAX;
+            world
+        }
+
+        /// With a claim that begins the next pass, and one that goes on in the old one.
+        fn between_two_passes() -> (Self, ClaimStart, ClaimStart) {
+            let mut world = Self::at_the_end_of_a_pass();
+            let (next, straggler) = (world.is_at(10, false), world.is_at(1_000, true));
+            (world, next, straggler)
+        }
+
+        fn is_at(&mut self, after: i64, in_pass: bool) -> ClaimStart {
+            let from = self.from();
+            assert_eq!((from.after, from.in_pass), (Some(DueWatermark(after)), in_pass));
+            from
+        }
+    }
+
+    /// With two workers, one is usually in the middle of a claim when the pass is over.
+    #[test]
+    fn one_claim_begins_the_next_pass_and_the_others_go_on_in_the_old_one() {
+        let (mut world, next, straggler) = World::between_two_passes();
+        world.reached(straggler, 11, 1_040);
+        let straggler = world.is_at(1_040, true);
+        world.reached(next, 12, 900);
+        world.is_at(900, true);
+        world.reached(straggler, 11, 1_080);
+        world.found_all(straggler);
+        world.is_at(900, true);
+    }
+
+    #[test]
+    fn a_pass_that_ends_while_the_next_is_begun_leaves_it_its_say() {
+        let (mut world, next, straggler) = World::between_two_passes();
+        let another = world.is_at(1_000, true);
+        world.found_all(straggler);
+        world.is_at(10, false);
+        world.reached(another, 11, 2_000);
+        world.is_at(10, false);
+        world.reached(next, 12, 900);
+        world.is_at(900, true);
+    }
+
+    #[test]
+    fn a_claim_from_the_watermark_that_finds_all_ends_the_old_pass() {
+        let (mut world, next, straggler) = World::between_two_passes();
+        world.found_all(next);
+        world.reached(straggler, 11, 1_040);
+        world.is_at(10, false);
+    }
+
+    #[test]
+    fn a_claim_that_is_slower_than_a_pass_keeps_its_say() {
+        let mut world = World::at_the_end_of_a_pass();
+        let slow = world.is_at(10, false);
+        world.now = world.now + PASS_MAX;
+        let second = world.is_at(10, false);
+        world.is_at(1_000, true);
+        world.reached(slow, 12, 900);
+        world.is_at(900, true);
+        world.reached(second, 12, 800);
+        world.is_at(800, true);
+    }
+
+    /// A look says what lies between `after` and the first row behind it.
+    fn poll_range(after: i64, watermark: i64) -> PollRange {
+        PollRange { topic: "orders".into(), after: DueWatermark(after), watermark: DueWatermark(watermark) }
+    }
+
+    #[test]
+    fn a_row_that_a_full_scan_finds_below_is_claimed_next() {
+        let mut world = World::new();
+        world.claim_cursor.note_poll(&poll_range(i64::MIN, 10));
+        let under_way = world.is_at(10, false);
+        world.claim_cursor.note_poll(&poll_range(i64::MIN, 4));
+        world.found_all(under_way);
+        world.claim_cursor.note(under_way, &claim_result(Some(12), None, true), world.now);
+        world.is_at(4, false);
+    }
+
+    #[test]
+    fn a_poll_from_a_watermark_that_was_set_back_meanwhile_has_no_say() {
+        let mut world = World::new();
+        for (after, watermark) in [(i64::MIN, 10), (10, 12), (12, 14), (i64::MIN, 4), (14, 16)] {
+            world.claim_cursor.note_poll(&poll_range(after, watermark));
+        }
+        world.is_at(4, false);
+        world.claim_cursor.note_poll(&poll_range(4, 18));
+        world.is_at(18, false);
+    }
+
+    /// What is written from now on is due below where the watermark was.
+    #[test]
+    fn a_clock_that_goes_back_takes_the_watermark_along() {
+        let mut world = World::new();
+        world.claim_cursor.note_poll(&poll_range(i64::MIN, 100));
+        world.claim_cursor.note_poll(&poll_range(100, 40));
+        world.is_at(40, false);
+    }
+
+    /// Also where a row has stood at the watermark for longer than the look went back.
+    #[test]
+    fn a_scan_of_limited_depth_leaves_what_lies_before_it() {
+        let mut world = World::new();
+        world.claim_cursor.note_poll(&poll_range(i64::MIN, 10));
+        world.claim_cursor.note_poll(&poll_range(50, 100));
+        world.is_at(10, false);
+        world.claim_cursor.note_poll(&poll_range(5, 8));
+        world.is_at(8, false);
+    }
+
+    #[test]
+    fn a_pass_that_came_to_the_end_is_followed_by_another() {
+        let mut world = World::new();
+        let first = world.from();
+        world.reached(first, 10, 1_000);
+        let last = world.is_at(1_000, true);
+        world.found_all(last);
+        let next = world.is_at(10, false);
+        world.reached(next, 12, 2_000);
+        world.is_at(2_000, true);
+    }
+
+    #[test]
+    fn a_claim_that_was_cut_and_cannot_tell_where_ends_the_old_pass() {
+        let mut world = World::at_the_end_of_a_pass();
+        let next = world.is_at(10, false);
+        world.claim_cursor.note(next, &claim_result(Some(12), None, false), world.now);
+        world.is_at(12, false);
+    }
+
+    #[test]
+    fn what_is_given_back_ends_the_pass_and_leaves_the_watermark() {
+        let (mut world, _, straggler) = World::between_two_passes();
+        world.claim_cursor.stop();
+        world.reached(straggler, 11, 2_000);
+        world.is_at(10, false);
+    }
+
+    /// Whatever they fail of: what they had locked is above the watermark still.
+    #[test]
+    fn no_number_of_claims_that_fail_moves_the_watermark() {
+        let mut world = World::at_the_end_of_a_pass();
+        world.is_at(10, false);
+        for _ in 0..3 {
+            world.claim_cursor.stop();
+            world.now = world.now + PASS_MAX * 100;
+            world.is_at(10, false);
+        }
+    }
+}

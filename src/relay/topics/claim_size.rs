@@ -1,0 +1,120 @@
+//! How much of what a claim may take the next one of a topic takes.
+
+use std::time::Duration;
+
+/// A full claim, halved so many times.
+///
+/// A claim that was read too late sends nothing and gives everything back. The next as large would be as late: with a database that is
+/// slow for an hour, or far away for good, nothing would ever leave. To wait longer instead would keep the rows locked, and the
+/// connection, for as long as the database takes.
+///
+/// And of large rows no more are asked for than about what its bytes hold. A database locks what it looks at: of 50 kB rows it
+/// locked 2,000 to send 160, the next claim began behind all of them, and a pass went by twelve rows for each one it sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ClaimSize {
+    halvings: u32,
+    /// More of them, of the rows and not of the bytes.
+    row_halvings: u32,
+}
+
+impl ClaimSize {
+    /// Halvings of the largest count: there is always one row.
+    const HALVINGS_MAX: u32 = usize::BITS - 1;
+
+    pub(crate) fn of(self, full_size: usize) -> usize {
+        (full_size >> self.halvings).max(1)
+    }
+
+    pub(crate) fn rows_of(self, full_size: usize) -> usize {
+        (self.of(full_size) >> self.row_halvings).max(1)
+    }
+
+    /// A claim took `rows` of at most `rows_max`, and more were free: it was full, or cut by its bytes.
+    pub(crate) fn note_claimed(&mut self, rows: usize, rows_max: usize) {
+        if rows >= rows_max {
+            self.row_halvings = self.row_halvings.saturating_sub(1);
+        } else if rows <= rows_max / 2 {
+            self.row_halvings = (self.row_halvings + 1).min(Self::HALVINGS_MAX);
+        }
+    }
+
+    /// A claim of at most so many rows was late. `false` where one row alone was: nothing is smaller.
+    pub(crate) fn note_late(&mut self, rows_max: usize) -> bool {
+        let can_shrink = rows_max > 1;
+        if can_shrink {
+            self.halvings = (self.halvings + 1).min(Self::HALVINGS_MAX);
+        }
+        can_shrink
+    }
+
+    /// A claim was read in `read`, of the `term` that it has. Twice as much takes twice as long at most, and may again
+    /// be asked for where that still fits.
+    pub(crate) fn note_in_time(&mut self, read: Duration, term: Duration) {
+        if read * 2 <= term {
+            self.halvings = self.halvings.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn is_full_size(self) -> bool {
+        self.halvings == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERM: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn late_claims_shrink_to_one_row_and_grow_back() {
+        let mut size = ClaimSize::default();
+        let mut shrinks = 0;
+        while size.note_late(size.of(2_000)) {
+            shrinks += 1;
+            assert!(shrinks <= 11, "{size:?}");
+        }
+        assert_eq!((size.of(2_000), size.of(1)), (1, 1));
+        for _ in 0..shrinks {
+            assert!(!size.is_full_size());
+            size.note_in_time(TERM / 4, TERM);
+        }
+        assert_eq!((size.of(2_000), size.is_full_size()), (2_000, true));
+    }
+
+    #[test]
+    fn what_twice_as_much_would_make_late_stays_as_it_is() {
+        let mut size = ClaimSize::default();
+        assert!(size.note_late(2_000));
+        size.note_in_time(TERM / 2 + Duration::from_millis(1), TERM);
+        assert_eq!(size.of(2_000), 1_000);
+        size.note_in_time(TERM / 2, TERM);
+        assert_eq!(size.of(2_000), 2_000);
+    }
+
+    #[test]
+    fn of_large_rows_it_asks_for_about_what_fits_and_of_small_ones_for_all_again() {
+        let (mut size, mut asked) = (ClaimSize::default(), Vec::new());
+        for fitting in [160, 160, 160, 160, 160, 2_000, 2_000, 2_000, 2_000] {
+            let rows_max = size.rows_of(2_000);
+            asked.push(rows_max);
+            size.note_claimed(fitting.min(rows_max), rows_max);
+        }
+        assert_eq!(asked, [2_000, 1_000, 500, 250, 250, 250, 500, 1_000, 2_000]);
+        assert_eq!(size.of(8 << 20), 8 << 20, "the bytes are as many as ever");
+        for _ in 0..200 {
+            size.note_claimed(0, 2_000);
+        }
+        assert_eq!(size.rows_of(2_000), 1);
+    }
+
+    /// Halved for ever by claims of many rows, it is still of one row.
+    #[test]
+    fn there_is_always_one_row() {
+        let mut size = ClaimSize::default();
+        for _ in 0..200 {
+            size.note_late(2_000);
+        }
+        assert_eq!((size.of(usize::MAX), size.of(2_000)), (1, 1));
+    }
+}

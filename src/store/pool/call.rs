@@ -1,0 +1,134 @@
+//! One call on a connection, and what becomes of it when nobody waits for its answer any more.
+//!
+//! The server does not see that a client gave up: it goes on waiting for a lock, with a process and a place among its connections.
+//! So a call that is dropped goes on here, and its connection keeps its place in the pool until the server has answered.
+//! **Rejected:** closing it at once, after which the pool opens another, and the server has one more each time (`LOCK TABLE` and
+//! one relay: 34 after 100 s).
+
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use diesel::QueryResult;
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+
+use super::Cancel;
+use crate::injected_bugs::{InjectedBug, is_injected};
+use crate::limits::{ABANDONED_STATEMENT_TIMEOUT, CANCEL_TIMEOUT, CONNECTIONS_ABANDONED_MAX};
+
+/// A call under way, with its connection; the connection comes back with the result.
+pub(super) struct Call<S: Send + 'static, T: Send + 'static> {
+    running: Option<BoxFuture<'static, (S, QueryResult<T>)>>,
+    abandoned: Arc<AbandonedCalls>,
+    cancel: Option<Cancel>,
+    /// Whether the server was told how long a statement may last.
+    has_server_timeout: bool,
+}
+
+impl<S: Send + 'static, T: Send + 'static> Call<S, T> {
+    pub(super) fn new(
+        running: BoxFuture<'static, (S, QueryResult<T>)>,
+        abandoned: Arc<AbandonedCalls>,
+        cancel: Option<Cancel>,
+        has_server_timeout: bool,
+    ) -> Self {
+        Self { running: Some(running), abandoned, cancel, has_server_timeout }
+    }
+}
+
+impl<S: Send + 'static, T: Send + 'static> Future for Call<S, T> {
+    type Output = (S, QueryResult<T>);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(running) = &mut self.running else { unreachable!("polled after its end") };
+        let polled = running.as_mut().poll(context);
+        if polled.is_ready() {
+            self.running = None;
+        }
+        polled
+    }
+}
+
+impl<S: Send + 'static, T: Send + 'static> Drop for Call<S, T> {
+    fn drop(&mut self) {
+        let running = self.running.take().filter(|_| !is_injected(InjectedBug::StatementLeftBehind));
+        let Some(running) = running else { return };
+        // Without a runtime nothing can be waited for: the connection is closed.
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (cancel, has_server_timeout) = (self.cancel.take(), self.has_server_timeout);
+        let guard = AbandonedGuard::new(&self.abandoned);
+        runtime.spawn(async move {
+            let answered = async move { drop(running.await) };
+            tokio::select! {
+                () = answered => {}
+                () = guard.0.wait_for_server(cancel, has_server_timeout) => {}
+            }
+            // The connection is closed by now.
+            drop(guard);
+        });
+    }
+}
+
+/// Counts a connection among the abandoned ones.
+struct AbandonedGuard(Arc<AbandonedCalls>);
+
+impl AbandonedGuard {
+    fn new(abandoned: &Arc<AbandonedCalls>) -> Self {
+        abandoned.count.send_modify(|count| *count += 1);
+        Self(Arc::clone(abandoned))
+    }
+}
+
+impl Drop for AbandonedGuard {
+    fn drop(&mut self) {
+        self.0.count.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// The connections of a store whose calls were given up, as far as the server has not answered them.
+#[derive(Debug)]
+pub(super) struct AbandonedCalls {
+    count: watch::Sender<usize>,
+    /// One cancel request at a time: each is a connection of its own, and a server that stands still keeps them all.
+    cancel_permit: Semaphore,
+}
+
+impl Default for AbandonedCalls {
+    fn default() -> Self {
+        Self { count: watch::Sender::new(0), cancel_permit: Semaphore::new(1) }
+    }
+}
+
+impl AbandonedCalls {
+    /// Waits until a connection may be opened beside them. Cancel safe.
+    pub(super) async fn wait_for_room(&self) {
+        // An error would mean that the sender is gone, which is here.
+        let _ = self.count.subscribe().wait_for(|count| *count < CONNECTIONS_ABANDONED_MAX).await;
+    }
+
+    /// Ends when the server must have ended a statement whose answer does not come: long after it was told to. Never, where it could
+    /// not be told: then only the answer says so, or the end of the connection.
+    async fn wait_for_server(&self, cancel: Option<Cancel>, has_server_timeout: bool) {
+        if has_server_timeout {
+            tokio::join!(self.request_cancel(cancel), sleep(ABANDONED_STATEMENT_TIMEOUT));
+        } else if self.request_cancel(cancel).await {
+            sleep(ABANDONED_STATEMENT_TIMEOUT).await;
+        } else {
+            pending::<()>().await;
+        }
+    }
+
+    /// Has the server cancel the statement; says whether it was told to.
+    async fn request_cancel(&self, cancel: Option<Cancel>) -> bool {
+        let Some(cancel) = cancel else { return false };
+        let Ok(_one) = self.cancel_permit.acquire().await else { unreachable!("the semaphore is never closed") };
+        let was_sent = timeout(CANCEL_TIMEOUT, cancel()).await.unwrap_or(false);
+        // Where the answer comes, this is dropped here, and the next is sent at once.
+        sleep(CANCEL_TIMEOUT).await;
+        was_sent
+    }
+}

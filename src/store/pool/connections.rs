@@ -1,0 +1,252 @@
+//! The connections that a store keeps.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use diesel::deserialize::QueryableByName;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+
+use super::failure::within;
+use super::lease::{CachedConnection, IdleConnections, PoolConnection};
+use super::statement_timeouts::TimeoutGuard;
+use super::{ConnectionPool, Session};
+use crate::limits::{ABANDONED_STATEMENT_TIMEOUT, CONNECTIONS_OPENING_MAX, STATEMENT_TIMEOUT};
+use crate::store::StoreError;
+use crate::store::sql::dialect::{Dialect, Statement};
+
+/// The connections of one store: taken from the pool when a call finds none free, cached between calls.
+///
+/// One stack for all, not some per kind of call: any number of connections that the pool has is enough then, and the
+/// connection used last, whose statements are prepared, is used next.
+pub(crate) struct Connections<DB: Dialect, P: ConnectionPool<DB>> {
+    idle: Arc<IdleConnections<P::Session>>,
+    pool: Arc<P>,
+    opening_permits: Arc<Semaphore>,
+    set_up: Option<Arc<str>>,
+    renewal: Option<(Arc<str>, Duration)>,
+    guard: Option<TimeoutGuard>,
+    /// Whether each transaction may have another session of the server, which others use before and after.
+    is_transaction_pooled: bool,
+    deadline: Duration,
+    backend: PhantomData<fn() -> DB>,
+}
+
+impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
+    /// Connections from `pool`, on each of which `set_up` runs once. What it sets is not undone: they are closed in
+    /// the end, and never go back to the pool.
+    pub(crate) fn new(pool: P, set_up: Option<Arc<str>>) -> Self {
+        let deadline = STATEMENT_TIMEOUT;
+        Self {
+            idle: Arc::new(IdleConnections::new()),
+            pool: Arc::new(pool),
+            opening_permits: Arc::new(Semaphore::new(CONNECTIONS_OPENING_MAX)),
+            set_up,
+            renewal: None,
+            guard: None,
+            is_transaction_pooled: false,
+            deadline,
+            backend: PhantomData,
+        }
+    }
+
+    /// Runs `text` before a [`load`](Self::load) or [`execute`](Self::execute) on a connection where it did not run
+    /// for `interval`.
+    pub(crate) fn with_renewal(mut self, text: &str, interval: Duration) -> Self {
+        self.renewal = Some((text.into(), interval));
+        self
+    }
+
+    /// Puts a single statement in a transaction that `begin` opens, with time-outs of the server's, as long as one was given up not
+    /// long ago, and always where sessions are shared; for databases where a set-up cannot say so.
+    pub(crate) fn guarded_by(mut self, begin: Arc<str>) -> Self {
+        self.guard = Some(TimeoutGuard::new(begin, self.is_transaction_pooled));
+        self
+    }
+
+    /// For a pooler that gives each transaction a session of its own choice. Nothing is left in one: no set-up, no renewal, no prepared
+    /// statement. What [`guarded_by`](Self::guarded_by) says afterwards begins every single statement.
+    pub(crate) fn with_transaction_pooling(mut self) -> Self {
+        (self.set_up, self.renewal) = (None, None);
+        self.is_transaction_pooled = true;
+        self
+    }
+
+    /// Whether it is so.
+    pub(crate) fn is_transaction_pooled(&self) -> bool {
+        self.is_transaction_pooled
+    }
+
+    /// Runs another text once on each connection.
+    pub(crate) fn with_set_up(mut self, text: Arc<str>) -> Self {
+        self.set_up = Some(text);
+        self
+    }
+
+    /// Bounds every call to `deadline`.
+    pub(crate) fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// What bounds a call.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Bounds a call in time. The lease in it is dropped when the time is over, and its connection closed as soon as the server has
+    /// answered.
+    pub(crate) async fn within<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let result = within(self.deadline, call).await;
+        if let Some(guard) = &self.guard {
+            guard.record(&result);
+        }
+        result
+    }
+
+    /// Runs one statement that is its own transaction, and reads its rows.
+    pub(crate) async fn load<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<DB> + Send + 'static,
+    {
+        self.within(async { self.load_on(self.acquire_renewed().await?, statement).await }).await
+    }
+
+    /// Runs one statement that is its own transaction, and counts the rows it changed.
+    pub(crate) async fn execute(&self, statement: Statement<DB>) -> Result<usize, StoreError> {
+        self.within(async {
+            let mut conn = self.acquire_renewed().await?;
+            let begun = self.begin_guarded(&mut conn).await?;
+            let changed = conn.execute(statement).await?;
+            finish(conn, begun).await?;
+            Ok(changed)
+        })
+        .await
+    }
+
+    /// Runs a [`load`](Self::load) that needs no renewal: an idle store asks for the next due row and nothing else.
+    pub(crate) async fn poll<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<DB> + Send + 'static,
+    {
+        self.within(async { self.load_on(self.acquire().await?, statement).await }).await
+    }
+
+    async fn load_on<T>(
+        &self,
+        mut conn: PoolConnection<DB, P::Session>,
+        statement: Statement<DB>,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<DB> + Send + 'static,
+    {
+        let begun = self.begin_guarded(&mut conn).await?;
+        let rows = conn.load(statement).await?;
+        finish(conn, begun).await?;
+        Ok(rows)
+    }
+
+    /// Begins a transaction with time-outs where caution is due; says whether it did.
+    async fn begin_guarded(&self, conn: &mut PoolConnection<DB, P::Session>) -> Result<bool, StoreError> {
+        let Some(begin) = self.guard.as_ref().and_then(TimeoutGuard::begin) else { return Ok(false) };
+        conn.begin(begin).await?;
+        Ok(true)
+    }
+
+    async fn acquire_renewed(&self) -> Result<PoolConnection<DB, P::Session>, StoreError> {
+        let mut conn = self.acquire().await?;
+        if let Some((text, interval)) = &self.renewal
+            && conn.cached.renewed_at.elapsed() >= *interval
+        {
+            conn.batch(text).await?;
+            conn.cached.renewed_at = Instant::now();
+        }
+        Ok(conn)
+    }
+
+    /// A connection, and the right to use it until the lease is given back or dropped.
+    pub(crate) async fn acquire(&self) -> Result<PoolConnection<DB, P::Session>, StoreError> {
+        let mut opening = None;
+        loop {
+            if let Some(cached) = self.idle.take() {
+                return Ok(PoolConnection::new(cached, &self.idle, self.deadline));
+            }
+            // A pool with fewer connections than calls gives none as long as all are idle or are in use here.
+            tokio::select! {
+                biased;
+                () = self.idle.returned.notified() => {}
+                opened = self.wait_for_opening(&mut opening) => opened?,
+            }
+        }
+    }
+
+    /// Waits until an opening has put a connection among the idle ones. Cancel safe.
+    async fn wait_for_opening(
+        &self,
+        opening: &mut Option<JoinHandle<Result<(), StoreError>>>,
+    ) -> Result<(), StoreError> {
+        if opening.is_none() {
+            let Ok(permit) = Arc::clone(&self.opening_permits).acquire_owned().await else {
+                unreachable!("the semaphore is never closed")
+            };
+            self.idle.abandoned.wait_for_room().await;
+            if !self.idle.is_empty() {
+                return Ok(());
+            }
+            *opening = Some(self.open(permit));
+        }
+        let Some(under_way) = opening else { return Ok(()) };
+        let opened = under_way.await;
+        *opening = None;
+        opened.map_err(|panicked| StoreError::Unreachable(panicked.into()))?
+    }
+
+    /// Opens a connection in a task of its own, which nothing cancels: a caller that is served by another's connection
+    /// meanwhile would throw a half-open one away, and under load that repeats with every call (130 times a second, at
+    /// half the throughput). Nor does the caller's deadline: a server that stands still would find one more of them for each.
+    fn open(&self, permit: OwnedSemaphorePermit) -> JoinHandle<Result<(), StoreError>> {
+        let (pool, idle, set_up) = (Arc::clone(&self.pool), Arc::clone(&self.idle), self.set_up.clone());
+        let (deadline, is_transaction_pooled) = (self.deadline, self.is_transaction_pooled);
+        tokio::spawn(async move {
+            let _permit = permit;
+            let opened = within(ABANDONED_STATEMENT_TIMEOUT.max(deadline), async {
+                let mut session = pool.open(deadline).await.map_err(StoreError::Unreachable)?;
+                if is_transaction_pooled {
+                    session.disable_statement_cache();
+                }
+                let cancel = session.canceller();
+                let mut conn = PoolConnection::new(CachedConnection::new(session, cancel), &idle, deadline);
+                if let Some(text) = &set_up {
+                    conn.batch(text).await?;
+                    conn.cached.has_server_timeout = true;
+                }
+                Ok(conn)
+            });
+            opened.await.map(PoolConnection::release)
+        })
+    }
+}
+
+/// Ends a transaction where one was begun, and gives the connection back.
+async fn finish<DB: Dialect, S: Session<DB>>(mut conn: PoolConnection<DB, S>, begun: bool) -> Result<(), StoreError> {
+    if begun {
+        conn.commit().await?;
+    }
+    conn.release();
+    Ok(())
+}
+
+impl<DB: Dialect, P: ConnectionPool<DB>> Drop for Connections<DB, P> {
+    fn drop(&mut self) {
+        self.idle.close();
+    }
+}
+
+impl<DB: Dialect, P: ConnectionPool<DB>> fmt::Debug for Connections<DB, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Pools promise no Debug, and their URLs hold passwords.
+        f.debug_struct("Connections").field("idle", &self.idle).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,157 @@
+//! What a failed statement says about trying it again.
+
+use std::time::Duration;
+
+use diesel::result::{DatabaseErrorInformation, DatabaseErrorKind as Kind, Error};
+
+use crate::store::StoreError;
+
+/// What is known of a failed statement from its error alone.
+pub(super) enum ErrorClass {
+    Known(StoreError),
+    /// Either the statement is wrong or its connection is gone: only the connection can tell.
+    Unclear(Error),
+}
+
+/// Texts of errors that pass by themselves. Diesel shows no error codes, so the English text has to do; in another
+/// language such an error counts as a failed statement, which a relay also repeats, only more slowly.
+const TRANSIENT: &[&str] = &[
+    // PostgreSQL: 40P01, 55P03, 57014 by somebody's hand, 57P03
+    "deadlock detected",
+    "lock timeout",
+    "due to user request",
+    "the database system is",
+    // MySQL and MariaDB: 1213, 1205, 1317 by somebody's hand
+    "try restarting transaction",
+    "Query execution was interrupted",
+    // MariaDB: 1467, as which it reports a deadlock over the table's counter (MDEV-33593)
+    "Failed to read auto-increment value",
+    // SQLite: BUSY, LOCKED
+    "is locked",
+];
+
+/// Texts of a server that gives a statement up as the client would have done a moment later: it was slow, and not only locked.
+const TIMED_OUT: &[&str] = &[
+    // PostgreSQL: 57014
+    "due to statement timeout",
+    // MariaDB: 1969; MySQL: 3024
+    "max_statement_time exceeded",
+    "maximum statement execution time exceeded",
+];
+
+/// `deadline` is what bounds the call.
+pub(super) fn classify(error: Error, deadline: Duration) -> ErrorClass {
+    let says = |texts: &[&str], information: &dyn DatabaseErrorInformation| {
+        texts.iter().any(|text| information.message().contains(text))
+    };
+    match error {
+        Error::DatabaseError(Kind::ClosedConnection | Kind::UnableToSendCommand, _)
+        | Error::BrokenTransactionManager => ErrorClass::Known(StoreError::Unreachable(error.into())),
+        // Read only: a stand-by after a fail-over, until the pool finds the new primary.
+        Error::DatabaseError(Kind::SerializationFailure | Kind::ReadOnlyTransaction, _) => {
+            ErrorClass::Known(StoreError::Conflict(error.into()))
+        }
+        Error::DatabaseError(Kind::Unknown, ref information) if says(TIMED_OUT, &**information) => {
+            ErrorClass::Known(StoreError::TimedOut { after: deadline })
+        }
+        Error::DatabaseError(Kind::Unknown, ref information) if says(TRANSIENT, &**information) => {
+            ErrorClass::Known(StoreError::Conflict(error.into()))
+        }
+        Error::DatabaseError(Kind::Unknown, _) => ErrorClass::Unclear(error),
+        Error::RollbackErrorOnCommit { commit_error, .. } => classify(*commit_error, deadline),
+        error => ErrorClass::Known(StoreError::Statement(error.into())),
+    }
+}
+
+/// Of a connection that cannot be used any more.
+pub(super) fn connection_lost(why: &str) -> Error {
+    Error::DatabaseError(Kind::UnableToSendCommand, Box::new(why.to_owned()))
+}
+
+/// Takes it well that somebody else has written the same rows first.
+pub(crate) fn ignore_unique_violation(result: Result<usize, StoreError>) -> Result<(), StoreError> {
+    match result {
+        Err(StoreError::Statement(source)) => match source.downcast::<Error>() {
+            Ok(error) if matches!(*error, Error::DatabaseError(Kind::UniqueViolation, _)) => Ok(()),
+            Ok(error) => Err(StoreError::Statement(error)),
+            Err(source) => Err(StoreError::Statement(source)),
+        },
+        result => result.map(drop),
+    }
+}
+
+/// Bounds a call in time.
+pub(crate) async fn within<T>(
+    deadline: Duration,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let timed_out = |_| StoreError::TimedOut { after: deadline };
+    tokio::time::timeout(deadline, call).await.map_err(timed_out)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(kind: Kind, message: &str) -> ErrorClass {
+        classify(Error::DatabaseError(kind, Box::new(message.to_owned())), Duration::from_secs(5))
+    }
+
+    #[test]
+    fn a_deadlock_is_a_conflict_on_every_database() {
+        for message in [
+            "deadlock detected",
+            "Deadlock found when trying to get lock; try restarting transaction",
+            "Lock wait timeout exceeded; try restarting transaction",
+            "Failed to read auto-increment value from storage engine",
+            "database is locked",
+        ] {
+            let class = class(Kind::Unknown, message);
+            assert!(matches!(class, ErrorClass::Known(StoreError::Conflict(_))), "{message}");
+        }
+    }
+
+    /// A lock that somebody holds for long is no slow database: a claim would be made smaller for it.
+    #[test]
+    fn a_lock_time_out_is_a_conflict_and_a_statement_time_out_is_a_time_out() {
+        for message in [
+            "canceling statement due to lock timeout",
+            "canceling statement due to user request",
+            "Query execution was interrupted",
+        ] {
+            let class = class(Kind::Unknown, message);
+            assert!(matches!(class, ErrorClass::Known(StoreError::Conflict(_))), "{message}");
+        }
+        for message in [
+            "canceling statement due to statement timeout",
+            "Query execution was interrupted (max_statement_time exceeded)",
+            "Query execution was interrupted, maximum statement execution time exceeded",
+        ] {
+            let class = class(Kind::Unknown, message);
+            assert!(matches!(class, ErrorClass::Known(StoreError::TimedOut { .. })), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_closed_connection_is_no_failed_statement() {
+        let class = class(Kind::UnableToSendCommand, "connection closed");
+        assert!(matches!(class, ErrorClass::Known(StoreError::Unreachable(_))));
+    }
+
+    #[test]
+    fn a_refused_statement_is_final_only_where_its_kind_says_so() {
+        let refused = class(Kind::NotNullViolation, "null value in column");
+        assert!(matches!(refused, ErrorClass::Known(StoreError::Statement(_))));
+        assert!(matches!(class(Kind::Unknown, "terminating connection"), ErrorClass::Unclear(_)));
+    }
+
+    #[test]
+    fn the_reason_of_a_commit_whose_rollback_failed_too_decides() {
+        let error = |message: &str| Error::DatabaseError(Kind::SerializationFailure, Box::new(message.to_owned()));
+        let both = Error::RollbackErrorOnCommit {
+            rollback_error: Box::new(Error::NotFound),
+            commit_error: Box::new(error("could not serialize access")),
+        };
+        assert!(matches!(classify(both, Duration::from_secs(5)), ErrorClass::Known(StoreError::Conflict(_))));
+    }
+}

@@ -1,0 +1,112 @@
+//! Connections, sync or async, behind one interface, so that each database's store is written once.
+
+// Each database uses a part of it.
+#![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code, unused_imports))]
+
+#[cfg(feature = "r2d2")]
+mod blocking;
+mod call;
+mod connections;
+mod failure;
+mod lease;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+mod pooled;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+mod pools;
+mod statement_timeouts;
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
+
+pub(crate) use connections::Connections;
+pub(crate) use failure::{ignore_unique_violation, within};
+pub(crate) use lease::PoolConnection;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::QueryResult;
+#[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
+use diesel::connection::{TransactionDepthChange, TransactionManagerStatus};
+use diesel::deserialize::QueryableByName;
+use futures_util::future::BoxFuture;
+
+use super::sql::dialect::{Dialect, Statement};
+
+/// A pool that a store takes its connections from.
+///
+/// Implemented for `r2d2::Pool<ConnectionManager<_>>` of Diesel's own connections (feature `r2d2`) and for the
+/// diesel-async pools of deadpool, bb8 and mobc (features of their names).
+///
+/// The store keeps the connections it took, so that a call needs no checkout, no ping and no new prepared statements;
+/// it holds as many as it has calls at once (six with the default limits, and up to three more for each ordered topic).
+/// Give it a pool of its own, or one with that many connections to spare. It closes them, instead of giving them back, when
+/// it is dropped.
+///
+/// A connection whose statement was given up keeps its place in the pool until the server has answered: the server has never
+/// more processes for a store than its pool has places, whatever they wait for.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no pool that a store can take `{DB}` connections from",
+    note = "use r2d2's Pool<ConnectionManager<_>> with diesel's connection (feature `r2d2`), or the Pool of diesel-async's \
+            deadpool, bb8 or mobc module with its connection (features `deadpool`, `bb8`, `mobc`)"
+)]
+pub trait ConnectionPool<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
+    #[doc(hidden)]
+    type Session: Session<DB>;
+
+    #[doc(hidden)]
+    fn open(&self, within: Duration) -> impl Future<Output = Result<Self::Session, OpenError>> + Send;
+}
+
+/// Sends a cancel request; says whether the server took it.
+pub(crate) type Cancel = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+
+pub(crate) type OpenError = Box<dyn Error + Send + Sync>;
+
+/// One connection taken from a pool. Dropping it closes the connection; it never goes back to its pool.
+///
+/// # Cancel safety
+/// None: a call is run to its end ([`call`]), because a dropped one leaves the server at it.
+pub trait Session<DB: Dialect>: Send + 'static {
+    /// Asks the server, over a connection of its own, to end what this one runs; `None` where the driver cannot.
+    fn canceller(&mut self) -> Option<Cancel> {
+        None
+    }
+
+    /// Keeps no statement prepared from now on: the next one may reach another session of the server.
+    fn disable_statement_cache(&mut self);
+
+    /// Runs text without binds or results, which may hold several statements.
+    fn batch(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Opens a transaction with a text of its own, so that its settings travel with BEGIN.
+    fn begin(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Runs a statement and reads its rows.
+    fn load<T>(&mut self, statement: Statement<DB>) -> impl Future<Output = QueryResult<Vec<T>>> + Send
+    where
+        T: QueryableByName<DB> + Send + 'static;
+
+    /// Runs a statement and counts the rows it changed.
+    fn execute(&mut self, statement: Statement<DB>) -> impl Future<Output = QueryResult<usize>> + Send;
+
+    /// Ends the transaction that `begin` opened, with a text that commits it.
+    fn commit(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
+
+    /// Rolls it back.
+    fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
+}
+
+/// Books the end of a transaction.
+#[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
+fn record_end(status: &mut TransactionManagerStatus) -> QueryResult<()> {
+    match status.transaction_state()?.change_transaction_depth(TransactionDepthChange::DecreaseDepth) {
+        // libpq tells it to diesel's connection before.
+        Err(diesel::result::Error::NotInTransaction) => Ok(()),
+        booked => booked,
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}

@@ -1,0 +1,94 @@
+//! deadpool, bb8 and mobc: what differs between them is how a connection is taken and how it is closed.
+
+use std::time::Duration;
+
+use diesel::dsl::{AsExprOf, select};
+use diesel::query_builder::{QueryFragment, SqlQuery};
+use diesel::sql_types::Integer;
+use diesel_async::AsyncConnection;
+use diesel_async::methods::LoadQuery;
+use diesel_async::pooled_connection::PoolableConnection;
+
+use super::pooled::{Handle, Pooled};
+use super::sealed::Sealed;
+use super::{ConnectionPool, OpenError};
+use crate::store::sql::dialect::Dialect;
+
+/// Implements [`ConnectionPool`] for one pool, under the bounds that diesel-async puts on its connections there.
+macro_rules! connection_pool {
+    ($pool:ident, $handle:ty, |$this:ident| $open:expr, |$taken:ident| $discard:expr) => {
+        impl<C> Sealed for $pool<C>
+        where
+            C: PoolableConnection + 'static,
+            for<'a> select<AsExprOf<i32, Integer>>: LoadQuery<'a, C, i32>,
+            SqlQuery: QueryFragment<C::Backend>,
+        {
+        }
+
+        impl<DB, C> ConnectionPool<DB> for $pool<C>
+        where
+            DB: Dialect,
+            C: PoolableConnection + AsyncConnection<Backend = DB> + 'static,
+            for<'a> select<AsExprOf<i32, Integer>>: LoadQuery<'a, C, i32>,
+            SqlQuery: QueryFragment<DB>,
+        {
+            type Session = Pooled<$handle>;
+
+            async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
+                // Not these pools' own time-outs, which need a runtime named at their making: the caller drops this.
+                let $this = self;
+                Ok(Pooled::new($open.await?))
+            }
+        }
+
+        impl<C> Handle for $handle
+        where
+            C: PoolableConnection + 'static,
+            for<'a> select<AsExprOf<i32, Integer>>: LoadQuery<'a, C, i32>,
+            SqlQuery: QueryFragment<C::Backend>,
+        {
+            type Connection = C;
+
+            fn connection(&mut self) -> &mut C {
+                &mut *self
+            }
+
+            fn discard(self) {
+                let $taken = self;
+                $discard
+            }
+        }
+    };
+}
+
+#[cfg(feature = "deadpool")]
+mod deadpool {
+    use diesel_async::pooled_connection::deadpool::{Object, Pool};
+
+    use super::*;
+
+    connection_pool!(Pool, Object<C>, |pool| pool.get(), |object| drop(Object::take(object)));
+}
+
+#[cfg(feature = "bb8")]
+mod bb8 {
+    use diesel_async::TransactionManager as _;
+    use diesel_async::pooled_connection::bb8::{Pool, PooledConnection};
+
+    use super::*;
+
+    connection_pool!(Pool, PooledConnection<'static, C>, |pool| pool.get_owned(), |connection| {
+        let mut connection = connection;
+        // bb8 gives no connection away, but closes at once one that says it is broken.
+        C::TransactionManager::transaction_manager_status_mut(&mut *connection).set_in_error();
+    });
+}
+
+#[cfg(feature = "mobc")]
+mod mobc {
+    use diesel_async::pooled_connection::mobc::{Pool, PooledConnection};
+
+    use super::*;
+
+    connection_pool!(Pool, PooledConnection<C>, |pool| pool.get(), |connection| drop(connection.into_inner()));
+}

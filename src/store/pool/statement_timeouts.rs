@@ -1,0 +1,90 @@
+//! When single statements get time-outs of the server's.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::limits::STATEMENT_TIMEOUT_CAUTION;
+use crate::store::StoreError;
+
+/// Whether a statement was given up not long ago, and how a statement begins then.
+#[derive(Debug)]
+pub(super) struct TimeoutGuard {
+    begin: Arc<str>,
+    is_always_on: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Nothing was answered yet. A process that is restarted again and again while a table is locked leaves each time what it has begun.
+    Untested,
+    Healthy,
+    GuardedUntil(Instant),
+}
+
+impl TimeoutGuard {
+    pub(super) fn new(begin: Arc<str>, is_always_on: bool) -> Self {
+        Self { begin, is_always_on, state: Mutex::new(State::Untested) }
+    }
+
+    /// The text that a statement's transaction begins with; `None` where it needs none.
+    pub(super) fn begin(&self) -> Option<Arc<str>> {
+        let is_due = self.is_always_on
+            || match *self.state() {
+                State::Untested => true,
+                State::Healthy => false,
+                State::GuardedUntil(end) => Instant::now() < end,
+            };
+        is_due.then(|| Arc::clone(&self.begin))
+    }
+
+    /// Notes how a call went.
+    pub(super) fn record<T>(&self, result: &Result<T, StoreError>) {
+        let is_guarded = self.begin().is_some();
+        let mut state = self.state();
+        match result {
+            // Of another table, perhaps: what was given up may still be locked.
+            Ok(_) if matches!(*state, State::Untested) => *state = State::Healthy,
+            // A conflict by itself is a deadlock, or somebody's open transaction: the server has ended the statement.
+            Err(StoreError::Conflict(_)) if !is_guarded => {}
+            Err(StoreError::TimedOut { .. } | StoreError::Conflict(_)) => {
+                *state = State::GuardedUntil(Instant::now() + STATEMENT_TIMEOUT_CAUTION);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn statements_are_guarded_until_one_succeeds_and_after_a_timeout() {
+        let guard = TimeoutGuard::new("BEGIN".into(), false);
+        assert!(guard.begin().is_some(), "nothing was answered yet");
+        guard.record(&Ok(()));
+        assert!(guard.begin().is_none());
+        guard.record::<()>(&Err(StoreError::Conflict("deadlock detected".into())));
+        assert!(guard.begin().is_none(), "the server has ended it");
+        guard.record::<()>(&Err(StoreError::TimedOut { after: Duration::from_secs(5) }));
+        guard.record(&Ok(()));
+        assert!(guard.begin().is_some(), "an answer from another table is no sign");
+        tokio::time::advance(STATEMENT_TIMEOUT_CAUTION).await;
+        assert!(guard.begin().is_none());
+    }
+
+    #[test]
+    fn it_can_be_always_on() {
+        let guard = TimeoutGuard::new("BEGIN".into(), true);
+        guard.record(&Ok(()));
+        assert!(guard.begin().is_some());
+    }
+}

@@ -1,0 +1,116 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel::deserialize::QueryableByName;
+use futures_util::future::BoxFuture;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::dialect::{Dialect, Statement};
+use crate::store::StoreError;
+use crate::store::pool::{ConnectionPool, Connections, PoolConnection};
+
+/// A connection in use.
+pub(crate) type PoolConnectionOf<DB, P> = PoolConnection<DB, <P as ConnectionPool<DB>>::Session>;
+
+/// Runs calls, and waits for them no longer than the deadline.
+pub(crate) struct Executor<DB: Dialect, P: ConnectionPool<DB>> {
+    pub(crate) connections: Arc<Connections<DB, P>>,
+    /// Of a call in a task of its own. Any other has that of the connections.
+    pub(crate) deadline: Duration,
+}
+
+impl<DB: Dialect, P: ConnectionPool<DB>> Clone for Executor<DB, P> {
+    fn clone(&self) -> Self {
+        Self { connections: Arc::clone(&self.connections), deadline: self.deadline }
+    }
+}
+
+impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
+    /// With other connections, before the first call.
+    pub(crate) fn map_connections(self, change: impl FnOnce(Connections<DB, P>) -> Connections<DB, P>) -> Self {
+        let connections = Arc::into_inner(self.connections);
+        let connections = connections.unwrap_or_else(|| unreachable!("no call is under way"));
+        Self { connections: Arc::new(change(connections)), deadline: self.deadline }
+    }
+
+    /// Runs a call on a connection of its own.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        call: impl for<'l> FnOnce(&'l mut PoolConnectionOf<DB, P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if DB::SPAWNS_CALLS {
+            return self.run_spawned(call).await;
+        }
+        let ran = self.connections.within(async {
+            let mut conn = self.connections.acquire().await?;
+            let ran = call(&mut conn).await?;
+            conn.release();
+            Ok(ran)
+        });
+        ran.await
+    }
+
+    /// Runs a call in a task of its own. Dropped in its middle, a call of diesel-async's `SyncConnectionWrapper` waits
+    /// for its statement, in a way that holds up a thread of the runtime and panics where that has only one.
+    async fn run_spawned<T: Send + 'static>(
+        &self,
+        call: impl for<'l> FnOnce(&'l mut PoolConnectionOf<DB, P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (mut answer, answered) = oneshot::channel();
+        let connections = Arc::clone(&self.connections);
+        tokio::spawn(async move {
+            // What nobody waits for any more is not begun.
+            let conn = tokio::select! {
+                biased;
+                () = answer.closed() => return,
+                conn = connections.acquire() => conn,
+            };
+            let result = match conn {
+                Ok(mut conn) => {
+                    let result = call(&mut conn).await;
+                    if result.is_ok() {
+                        conn.release();
+                    }
+                    result
+                }
+                Err(error) => Err(error),
+            };
+            // An error means that the caller gave up.
+            let _ = answer.send(result);
+        });
+        let timed_out = |_| StoreError::TimedOut { after: self.deadline };
+        let task_ended = |error| Err(StoreError::Unreachable(Box::new(error)));
+        timeout(self.deadline, answered).await.map_err(timed_out)?.unwrap_or_else(task_ended)
+    }
+
+    /// Runs one statement that is its own transaction, and reads its rows.
+    pub(crate) async fn load<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<DB> + Send + 'static,
+    {
+        match DB::SPAWNS_CALLS {
+            true => self.run_spawned(|conn| Box::pin(conn.load(statement))).await,
+            false => self.connections.load(statement).await,
+        }
+    }
+
+    /// Runs one that an idle store asks again and again, and nothing else.
+    pub(crate) async fn poll<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
+    where
+        T: QueryableByName<DB> + Send + 'static,
+    {
+        match DB::SPAWNS_CALLS {
+            true => self.load(statement).await,
+            false => self.connections.poll(statement).await,
+        }
+    }
+
+    /// Runs one statement that is its own transaction, and counts the rows it changed.
+    pub(crate) async fn execute(&self, statement: Statement<DB>) -> Result<usize, StoreError> {
+        match DB::SPAWNS_CALLS {
+            true => self.run_spawned(|conn| Box::pin(conn.execute(statement))).await,
+            false => self.connections.execute(statement).await,
+        }
+    }
+}

@@ -1,0 +1,179 @@
+use std::iter;
+use std::sync::Arc;
+
+use diesel::deserialize::{QueryableByName, Result as RowResult};
+use diesel::row::NamedRow;
+use diesel::sqlite::Sqlite;
+
+use super::bind::poll_binds;
+use super::{BEGIN, SET_UP, SqliteStore};
+use crate::limits::PRUNE_BYTES_MAX;
+use crate::message::MessageId;
+use crate::store::pool::ConnectionPool;
+use crate::store::sql::binds::Binds as _;
+use crate::store::sql::columns::Columns;
+use crate::store::sql::database::{Database, VoidMarkSql, WriteOutcome};
+use crate::store::sql::dialect::{Bind, BindOf, Statement, count};
+use crate::store::sql::group::RowBatch;
+use crate::store::sql::rows::Read;
+use crate::store::sql::statements::Sql;
+use crate::store::sql::text::StatementSql;
+use crate::store::{
+    Claim, ClaimSpec, HistoryRow, PollResult, PollSpec, ProcessedOutcome, Pruned, RowKey, StoreError, StoreWarning,
+    TopicBacklog, overdue,
+};
+
+type Binds = Vec<BindOf<Sqlite>>;
+
+// SQLite's DELETE feeds no INSERT: what moves rows are writes and a statement more that returns them.
+impl Database for Sqlite {
+    fn begin<P: ConnectionPool<Self>>(_store: &SqliteStore<P>) -> Arc<str> {
+        BEGIN.into()
+    }
+
+    /// Whoever writes has the one lock, perhaps for a long transaction that has marked: so long it is waited for. The answer is
+    /// "open" then, also where that is some other transaction, and a broker asks again in seconds.
+    fn void_mark_sql<P: ConnectionPool<Self>>(_store: &SqliteStore<P>) -> VoidMarkSql {
+        let around = Some(["PRAGMA busy_timeout = 200", SET_UP]);
+        VoidMarkSql { reads_first: true, around, begin: BEGIN.into(), commit: Self::COMMIT.into() }
+    }
+
+    async fn check<P: ConnectionPool<Self>>(store: &SqliteStore<P>) -> Result<Vec<StoreWarning>, StoreError> {
+        store.check_database().await
+    }
+
+    async fn check_tables<P: ConnectionPool<Self>>(store: &SqliteStore<P>, tables: &[&str]) -> Result<(), StoreError> {
+        store.check_named(tables).await
+    }
+
+    async fn claim<P: ConnectionPool<Self>>(store: &SqliteStore<P>, spec: &ClaimSpec) -> Result<Claim, StoreError> {
+        store.open_claim(spec).await
+    }
+
+    async fn poll<P: ConnectionPool<Self>>(
+        store: &SqliteStore<P>,
+        spec: &PollSpec,
+        has_pauses: bool,
+    ) -> Result<PollResult, StoreError> {
+        store.poll_topics(spec, has_pauses, poll_binds(spec)).await
+    }
+
+    async fn backlog<P: ConnectionPool<Self>>(
+        store: &SqliteStore<P>,
+        count_max: usize,
+    ) -> Result<Vec<TopicBacklog>, StoreError> {
+        let statement = Statement::new(&store.sql.due.backlog, [Bind::limit(count_max)]);
+        let topics: Vec<BacklogRow> = store.executor.load(statement).await?;
+        Ok(topics.into_iter().map(|row| row.0).collect())
+    }
+
+    /// What is there only in the second statement was committed between the two: it is taken for a message in hand, and a second
+    /// call writes it.
+    async fn write_one<P: ConnectionPool<Self>>(
+        store: &SqliteStore<P>,
+        text: &StatementSql,
+        binds: Binds,
+    ) -> Result<WriteOutcome, StoreError> {
+        let written: Vec<String> = store.read(text, binds.clone()).await?;
+        if let Some(topic) = written.into_iter().next() {
+            return Ok(WriteOutcome::Written(topic.into()));
+        }
+        let there: Vec<Read<String>> = store.executor.load(Statement::step(text, 1, binds)).await?;
+        Ok(if there.is_empty() { WriteOutcome::NotFound } else { WriteOutcome::Skipped })
+    }
+
+    async fn replace<P: ConnectionPool<Self>>(
+        store: &SqliteStore<P>,
+        letter: MessageId,
+        by: Binds,
+    ) -> Result<bool, StoreError> {
+        let binds: Binds = iter::once(Self::id(letter.as_uuid())).chain(by).collect();
+        let [remove, write] = [0, 1].map(|at| Statement::step(&store.sql.dead_letters.replace, at, binds.clone()));
+        let replaced = store.transaction(|conn| {
+            Box::pin(async move {
+                let removed = conn.execute(remove).await?;
+                if removed > 0 {
+                    conn.execute(write).await?;
+                }
+                Ok(removed > 0)
+            })
+        });
+        replaced.await
+    }
+
+    async fn settle_into_history<P: ConnectionPool<Self>>(
+        store: &SqliteStore<P>,
+        text: &StatementSql,
+        rows: Vec<HistoryRow>,
+    ) -> Result<Vec<RowKey>, StoreError> {
+        let mut statements = history_inserts(&store.sql, text, &rows);
+        statements.push(Statement::step(text, 1, Self::row_batch(&RowBatch::history(&rows), &text.steps()[1])));
+        store.load_last(statements).await
+    }
+
+    async fn prune<P: ConnectionPool<Self>>(store: &SqliteStore<P>, rows_max: usize) -> Result<Pruned, StoreError> {
+        let sql = &store.sql.retention;
+        let bounds = [Bind::limit(rows_max), Bind::limit(PRUNE_BYTES_MAX)];
+        let expired: Vec<ExpiredRows> = store.executor.load(Statement::new(&sql.expired, bounds)).await?;
+        let Some(ExpiredRows { found, fitting }) = expired.into_iter().next().filter(|expired| expired.found > 0)
+        else {
+            return Ok(Pruned::default());
+        };
+        let rows = store.execute(&sql.prune, [Bind::limit(fitting)]).await?;
+        Ok(Pruned { rows, more: found == rows_max || fitting < found })
+    }
+
+    async fn mark_processed<P: ConnectionPool<Self>>(
+        store: &SqliteStore<P>,
+        messages: &[MessageId],
+    ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
+        let step = |at| Statement::step(&store.sql.sent.mark, at, [Self::messages(messages)]);
+        let [look, mark, ahead] = [0, 1, 2].map(step);
+        let marked = store.transaction(|conn| {
+            Box::pin(async move {
+                let found: Vec<Read<(MessageId, ProcessedOutcome)>> = conn.load(look).await?;
+                conn.execute(mark).await?;
+                conn.execute(ahead).await?;
+                Ok(found)
+            })
+        });
+        Ok(marked.await?.into_iter().map(|row| row.0).collect())
+    }
+}
+
+/// The writes that put rows into the history, from where they still are.
+pub(super) fn history_inserts(sql: &Sql, text: &StatementSql, rows: &[HistoryRow]) -> Vec<Statement<Sqlite>> {
+    let mut writes = vec![Statement::new(text, Sqlite::row_batch(&RowBatch::history(rows), text.first()))];
+    if rows.iter().any(|row| row.keep.awaits_processing) {
+        let messages: Vec<MessageId> = rows.iter().map(|row| row.key.message_id).collect();
+        writes.push(Statement::new(&sql.history.remove_applied_marks, [Sqlite::messages(&messages)]));
+    }
+    writes
+}
+
+/// What of a topic is in the tables.
+struct BacklogRow(TopicBacklog);
+
+impl QueryableByName<Sqlite> for BacklogRow {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
+        Ok(Self(TopicBacklog {
+            topic: Sqlite::text(row, 0)?.into(),
+            live: count(Sqlite::number(row, 1)?),
+            due: count(Sqlite::number(row, 2)?),
+            overdue_by: overdue(Sqlite::left(row, 3)?),
+            dead: count(Sqlite::number(row, 4)?),
+        }))
+    }
+}
+
+/// What is to be removed for its age: of the rows that were looked at, how many there are, and how many fit into one step.
+struct ExpiredRows {
+    found: usize,
+    fitting: usize,
+}
+
+impl QueryableByName<Sqlite> for ExpiredRows {
+    fn build<'a>(row: &impl NamedRow<'a, Sqlite>) -> RowResult<Self> {
+        Ok(Self { found: count(Sqlite::number(row, 0)?), fitting: count(Sqlite::number(row, 1)?) })
+    }
+}

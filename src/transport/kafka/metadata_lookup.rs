@@ -1,0 +1,79 @@
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::limits::KAFKA_LOOKUP_INTERVAL_MIN;
+
+/// What the [reader](super::reader) is asked to look at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum LookupRequest {
+    /// Which partitions the topic has. The client's own view of the topic is refreshed by it, too.
+    Topic(Arc<str>),
+    /// Whether a broker is there again.
+    Reachability,
+}
+
+/// Asks for metadata without waiting for it. Each thing is asked for once at a time, so what waits is bounded by the
+/// number of topics.
+#[derive(Debug, Clone)]
+pub(super) struct MetadataLookups {
+    requests: Sender<LookupRequest>,
+    /// When each was last looked at; `None` while it waits for that.
+    requested_at: Arc<Mutex<HashMap<LookupRequest, Option<Instant>>>>,
+}
+
+impl MetadataLookups {
+    pub(super) fn new() -> (Self, Receiver<LookupRequest>) {
+        let (requests, asked) = channel();
+        (Self { requests, requested_at: Arc::default() }, asked)
+    }
+
+    /// Asks, unless it is asked already, or is a topic that was looked at a moment ago: its next message asks again.
+    pub(super) fn ask(&self, ask: LookupRequest) {
+        let rest = if ask == LookupRequest::Reachability { Duration::ZERO } else { KAFKA_LOOKUP_INTERVAL_MIN };
+        let is_due = |at: &Option<Instant>| at.is_some_and(|at| at.elapsed() >= rest);
+        let mut requested_at = self.requested_at();
+        if requested_at.get(&ask).is_none_or(is_due) {
+            requested_at.insert(ask.clone(), None);
+            // The reader is gone only when the transport is.
+            let _ = self.requests.send(ask);
+        }
+    }
+
+    /// It was looked at.
+    pub(super) fn done(&self, ask: LookupRequest) {
+        self.requested_at().insert(ask, Some(Instant::now()));
+    }
+
+    fn requested_at(&self) -> MutexGuard<'_, HashMap<LookupRequest, Option<Instant>>> {
+        self.requested_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn lookups_of_a_topic_are_rate_limited() {
+        let (lookups, asked) = MetadataLookups::new();
+        let requests = |ask: fn() -> LookupRequest| {
+            (0..1_000).for_each(|_| lookups.ask(ask()));
+            asked.try_iter().count()
+        };
+        let orders: fn() -> LookupRequest = || LookupRequest::Topic("orders".into());
+        assert_eq!(requests(orders), 1, "it waits for that one");
+        lookups.done(orders());
+        assert_eq!(requests(orders), 0);
+        tokio::time::advance(KAFKA_LOOKUP_INTERVAL_MIN - Duration::from_millis(1)).await;
+        assert_eq!(requests(orders), 0);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(requests(orders), 1);
+        assert_eq!(requests(|| LookupRequest::Reachability), 1);
+        lookups.done(LookupRequest::Reachability);
+        assert_eq!(requests(|| LookupRequest::Reachability), 1, "a broker is looked for at once");
+    }
+}

@@ -1,0 +1,115 @@
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rocketmq_client_rust::SendStatus;
+use rocketmq_model::common::message::message_single::Message;
+use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
+use tokio::time::timeout;
+
+use super::batch::Content;
+use super::classify::CallError;
+use super::queues::Queue;
+
+/// One life of the client library, as the transport needs it. A trait object, so that the library's types, which are nested
+/// beyond the compiler's usual limit, end here; and so that tests can have a life that goes wrong.
+#[async_trait]
+pub(super) trait Connection: Send + Sync {
+    /// Makes one request of messages of one topic.
+    async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, CallError>;
+
+    /// Sends a half message; the broker shows it to nobody until it is told to.
+    async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<StoredHalf, CallError>;
+
+    /// Where a topic is; `None` where the name servers know no such topic.
+    async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, CallError>;
+
+    /// Asks the node at `address`; the answer's body, `None` where it answers that there is no such topic.
+    async fn ask(
+        &self,
+        address: &str,
+        code: i32,
+        fields: Fields<'_>,
+        body: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, CallError>;
+
+    async fn close(&self);
+}
+
+/// Where a broker keeps a half message, as it wants to be told.
+#[derive(Debug, Clone)]
+pub(super) struct StoredHalf {
+    pub(super) status: SendStatus,
+    pub(super) queue_offset: u64,
+    pub(super) log_offset: u64,
+    pub(super) client_id: String,
+    pub(super) transaction_id: String,
+}
+
+/// Names and values of a request.
+pub(super) type Fields<'a> = &'a [(&'a str, String)];
+
+/// Begins a life of the library.
+pub(super) type Connect = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Connection>, CallError>> + Send + Sync>;
+
+/// A life whose own time-outs are not relied on: neither an answer that it forgets nor a panic may keep a message.
+pub(super) struct GuardedConnection {
+    inner: Arc<dyn Connection>,
+    call_timeout: Duration,
+}
+
+impl GuardedConnection {
+    /// Opens a life, and guards it by giving each call as long as `call_timeout`.
+    pub(super) async fn open(open: &Connect, call_timeout: Duration) -> Result<Self, CallError> {
+        Ok(Self { inner: call_guarded(open(), call_timeout).await?, call_timeout })
+    }
+}
+
+#[async_trait]
+impl Connection for GuardedConnection {
+    async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, CallError> {
+        call_guarded(self.inner.send(content, topic, queue), self.call_timeout).await
+    }
+
+    async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<StoredHalf, CallError> {
+        call_guarded(self.inner.send_half(message, topic, queue), self.call_timeout).await
+    }
+
+    async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, CallError> {
+        call_guarded(self.inner.route(topic), self.call_timeout).await
+    }
+
+    async fn ask(
+        &self,
+        address: &str,
+        code: i32,
+        fields: Fields<'_>,
+        body: Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, CallError> {
+        call_guarded(self.inner.ask(address, code, fields, body), self.call_timeout).await
+    }
+
+    async fn close(&self) {
+        let closed = async {
+            self.inner.close().await;
+            Ok(())
+        };
+        // It is given up either way; what it leaves behind ends with the runtime that it runs on.
+        let _ = call_guarded(Box::pin(closed), self.call_timeout).await;
+    }
+}
+
+/// Calls the library: a panic, or no end within this time, is what went wrong with it.
+pub(super) async fn call_guarded<T>(
+    call: BoxFuture<'_, Result<T, CallError>>,
+    within: Duration,
+) -> Result<T, CallError> {
+    match timeout(within, AssertUnwindSafe(call).catch_unwind()).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(_panic)) => Err(CallError::panicked()),
+        Err(_elapsed) => Err(CallError::request_timed_out(within)),
+    }
+}

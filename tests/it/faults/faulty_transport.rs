@@ -1,0 +1,97 @@
+//! Kafka with the troubles that a real broker makes too seldom for a test.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel_outbox::store::RowKey;
+use diesel_outbox::transport::{
+    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, ReceiptSink, Transport, TransportError,
+};
+use diesel_outbox::{Envelope, Topic};
+
+#[derive(Debug)]
+pub(super) struct FaultyKafka {
+    kafka: KafkaTransport,
+    /// So many messages are refused before Kafka gets one.
+    pub(super) refusals: AtomicUsize,
+    /// Acknowledgements come this much later.
+    pub(super) acknowledged_after: Duration,
+}
+
+impl FaultyKafka {
+    pub(super) fn new(kafka: KafkaTransport, refusals: usize, acknowledged_after: Duration) -> Self {
+        Self { kafka, refusals: AtomicUsize::new(refusals), acknowledged_after }
+    }
+}
+
+#[async_trait]
+impl Transport for FaultyKafka {
+    fn delivery_timeout(&self) -> Duration {
+        self.kafka.delivery_timeout()
+    }
+
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        self.kafka.prepare(topics).await
+    }
+
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        let refused = self.refusals.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        if refused.is_ok() {
+            let error = TransportError::new(FailureClass::Record, std::io::Error::other("as the test says"));
+            return receipt.complete(Outcome::Failed(error));
+        }
+        if self.acknowledged_after.is_zero() {
+            return self.kafka.send(envelope, receipt);
+        }
+        let late = DelayedReceipt { receipt: std::sync::Mutex::new(Some(receipt)), by: self.acknowledged_after };
+        let row = RowKey { id: 0, message_id: envelope.message_id };
+        self.kafka.send(envelope, Receipt::new(row, Arc::new(late)));
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.kafka.probe().await
+    }
+
+    fn outage(&self) -> Option<FailureClass> {
+        self.kafka.outage()
+    }
+
+    fn supports_fencing(&self) -> bool {
+        self.kafka.supports_fencing()
+    }
+
+    /// What leaves by a fenced lane has no troubles.
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        self.kafka.fence(lane).await
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.kafka.flush(within).await
+    }
+}
+
+/// Passes an outcome on after a while.
+struct DelayedReceipt {
+    receipt: std::sync::Mutex<Option<Receipt>>,
+    by: Duration,
+}
+
+impl ReceiptSink for DelayedReceipt {
+    fn complete(&self, _row: RowKey, outcome: Outcome) {
+        let Some(receipt) = self.receipt.lock().unwrap().take() else { return };
+        let by = self.by;
+        std::thread::spawn(move || {
+            std::thread::park_timeout(by);
+            receipt.complete(outcome);
+        });
+    }
+}
+
+impl fmt::Debug for DelayedReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayedReceipt").field("by", &self.by).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,320 @@
+//! Who may import whom: a file imports from lower layers, and within its layer from files listed before it.
+
+use super::adapters::ADAPTERS;
+use super::engine::ENGINE;
+use super::module_tree::{Modules, module_of};
+use super::{Source, used_paths};
+
+/// A name, and the modules of its files in the order in which they may import each other.
+pub(super) type Layer = (&'static str, &'static [&'static str]);
+
+/// The layers of the library, lowest first. `src/lib.rs` is the map of them all and stands outside.
+pub(super) const LAYERS: &[Layer] = &[
+    (
+        "values",
+        &[
+            "lane",
+            "clock",
+            "limits::http",
+            "limits::kafka",
+            "limits::lanes",
+            "limits::messages",
+            "limits::notices",
+            "limits::relay",
+            "limits::retention",
+            "limits::rocketmq",
+            "limits::stores",
+            "limits",
+            "naming",
+            "metrics",
+            "panic_guard",
+            "crash_points",
+            "injected_bugs",
+            "codec",
+            "message::headers",
+            "message::id",
+            "message::envelope",
+            "message::delivery",
+            "message",
+            "message::delayed",
+            "message::builder",
+            "retry",
+            "retention",
+            "topic",
+        ],
+    ),
+    (
+        "ports",
+        &[
+            "store::error",
+            "store::row",
+            "store::half",
+            "store::horizon",
+            "store::requeue",
+            "store::history",
+            "store::lanes",
+            "store::poll",
+            "store::lane_check",
+            "store::notices",
+            "store::dead_letter",
+            "store::admin",
+            "store",
+            "transport::outcome",
+            "transport",
+            "transport::in_flight",
+            "transport::receipt",
+            "transport::fence",
+        ],
+    ),
+    ("adapters", ADAPTERS),
+    ("engine", ENGINE),
+    (
+        "facade",
+        &[
+            "enqueue",
+            "enqueue::error",
+            "enqueue::encode",
+            "enqueue::statement",
+            "enqueue::statement::mysql",
+            "enqueue::statement::postgres",
+            "enqueue::statement::sqlite",
+            "enqueue::backend_async",
+            "enqueue::backend_sync",
+            "enqueue::mark",
+            "hook::pending",
+            "hook::buffer",
+            "hook",
+            "hook::connection",
+            "outbox",
+            "outbox::write",
+            "outbox::relay",
+            "outbox::pending_commit",
+            "outbox::commit_async",
+            "outbox::probe",
+            "outbox::enqueue_async",
+            "outbox::enqueue_sync",
+            "outbox::testing",
+            "outbox::transaction",
+            "outbox::transaction::buffered",
+            "outbox::transaction::connection_sync",
+            "outbox::transaction::connection_async",
+            "outbox::transaction::inner_connection",
+            "outbox::transaction::begin",
+            "outbox::transaction::begin_async",
+            "outbox::transaction::pipeline",
+            "outbox::transaction::run_sync",
+            "outbox::transaction::run_async",
+            "outbox::half::error",
+            "outbox::half::resolver",
+            "outbox::half::shared",
+            "outbox::half::message",
+            "outbox::half",
+            "outbox::test_hook",
+            "outbox::builder",
+        ],
+    ),
+    (
+        "edges",
+        &[
+            "admin::error",
+            "admin",
+            "admin::redrive_pace",
+            "admin::lanes",
+            "admin::pauses",
+            "admin::retry",
+            "admin::payload",
+            "admin::dead_letters",
+            "admin::history",
+            "admin::blocking",
+            "testing",
+            "testing::store",
+            "testing::store::cases",
+            "testing::store::support",
+            "testing::store::cases::backlog",
+            "testing::store::cases::cancel",
+            "testing::store::cases::claim",
+            "testing::store::cases::close",
+            "testing::store::cases::confirm",
+            "testing::store::cases::content",
+            "testing::store::cases::dead",
+            "testing::store::cases::due",
+            "testing::store::cases::edits",
+            "testing::store::cases::fail",
+            "testing::store::cases::groups",
+            "testing::store::cases::halves",
+            "testing::store::cases::history",
+            "testing::store::cases::hold",
+            "testing::store::cases::horizon",
+            "testing::store::cases::lanes",
+            "testing::store::cases::dead_letters",
+            "testing::store::cases::polls",
+            "testing::store::cases::pauses",
+            "testing::store::cases::send_now",
+            "testing::store::cases::processed",
+            "testing::store::cases::retention",
+            "testing::store::cases::returns",
+            "testing::store::cases::settle",
+            "testing::store::list",
+            "testing::store::memory",
+            "testing::transport::under_test",
+            "testing::transport::outcomes",
+            "testing::transport",
+            "testing::transport::cases",
+            "testing::transport::cases::delivery",
+            "testing::transport::cases::refusals",
+            "testing::transport::cases::fences",
+            "testing::transport::cases::broker",
+            "testing::transport::list",
+            "guide",
+        ],
+    ),
+];
+
+/// Complains about files that are in no layer, about imports that go up, and about a list that is not that of the files.
+pub(super) fn check(sources: &[Source], layers: &[Layer]) -> Vec<String> {
+    let order: Vec<(&str, &str)> =
+        layers.iter().flat_map(|(layer, modules)| modules.iter().map(|module| (*layer, *module))).collect();
+    let place = |module: &str| order.iter().position(|(_, listed)| *listed == module);
+    let modules = Modules::of(sources);
+    let mut violations = check_list(sources, &order);
+    for source in sources {
+        let Some(module) = module_of(&source.path).filter(|module| !module.is_empty()) else { continue };
+        if modules.is_test(&module) {
+            continue;
+        }
+        let name = module.join("::");
+        let Some(own) = place(&name) else {
+            violations.push(format!("{} ({name}) is in no layer: list it in tests/it/tidy/layers.rs", source.path));
+            continue;
+        };
+        for used in used_paths::of(&source.parse(), &module) {
+            let Some(target) = modules.file_of(&used.module, &used.path) else { continue };
+            // A parent shows its children's items as its own; it does not use them by that.
+            let is_reexport = used.reexported && target.len() > module.len() && target.starts_with(&module);
+            let target = target.join("::");
+            if is_reexport || target == name {
+                continue;
+            }
+            let position = format!("{}:{}", source.path, used.line);
+            let path = used.path.join("::");
+            match place(&target) {
+                Some(at) if at < own => {}
+                Some(at) => violations.push(format!(
+                    "{position}: {} `{name}` uses `{path}`, which is {} `{target}`, listed after it",
+                    order[own].0, order[at].0
+                )),
+                None if target.is_empty() => violations.push(format!(
+                    "{position}: `{name}` uses `{path}`, which stands in the root; the root is only a map"
+                )),
+                None => {} // it has its own violation
+            }
+        }
+    }
+    violations.sort();
+    violations.dedup();
+    violations
+}
+
+/// A name that is listed twice would hide an import between its places, and one without a file hides a misspelt one.
+fn check_list(sources: &[Source], order: &[(&str, &str)]) -> Vec<String> {
+    let files: Vec<_> = sources.iter().filter_map(|source| Some(module_of(&source.path)?.join("::"))).collect();
+    let mut violations = Vec::new();
+    for (at, (_, listed)) in order.iter().enumerate() {
+        if order[..at].iter().any(|(_, earlier)| earlier == listed) {
+            violations.push(format!("{listed} is listed twice"));
+        }
+        if !files.iter().any(|file| file == listed) {
+            violations.push(format!("{listed} is listed and has no file"));
+        }
+    }
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{assert_one_violation, file};
+    use super::*;
+
+    const TABLE: &[Layer] =
+        &[("values", &["error", "topic"]), ("ports", &["store"]), ("adapters", &["store::pg"]), ("engine", &["relay"])];
+
+    /// A library in which everything is right, plus one more line in one file.
+    fn violations(path: &str, line: &str) -> Vec<String> {
+        let files = [
+            ("src/lib.rs", "pub mod store; mod error; pub use store::Pg; pub struct Rooted;"),
+            ("src/error.rs", "pub struct Error; #[macro_export] macro_rules! exported { () => {} }"),
+            ("src/topic.rs", "use crate::error::Error; pub struct Topic; pub const MAX: u32 = 1;"),
+            ("src/store/mod.rs", "pub mod pg; pub use pg::Pg; use crate::topic::Topic; pub trait Store {}"),
+            ("src/store/pg.rs", "use super::Store; pub struct Pg; pub mod inner { pub struct In; }"),
+            ("src/relay.rs", "use crate::{error::Error, store::{self, Store}}; #[cfg(test)] mod tests;"),
+            ("src/relay/tests.rs", "use crate::store::Pg;"),
+            ("tests/it/main.rs", "use crate::anything;"),
+        ];
+        let add = |(at, text): &(&str, &str)| file(at, &format!("{text}\n{}", if *at == path { line } else { "" }));
+        check(&files.iter().map(add).collect::<Vec<_>>(), TABLE)
+    }
+
+    #[test]
+    fn imports_down_the_layers_are_fine() {
+        assert_eq!(violations("src/relay.rs", "use crate::store::pg::{self, Pg as Other};"), [""; 0]);
+        assert_eq!(violations("src/relay.rs", "use crate::Pg; fn f() { crate::exported!() }"), [""; 0]);
+        assert_eq!(violations("src/topic.rs", "#[cfg(test)] mod tests { use crate::relay::Relay; }"), [""; 0]);
+        assert_eq!(violations("src/topic.rs", "use std::sync::Arc; fn f() { tokio::spawn(g()); self::f(); }"), [""; 0]);
+    }
+
+    #[test]
+    fn every_import_of_a_higher_layer_is_found() {
+        let upward_imports = [
+            ("src/error.rs", "use crate::relay::Relay;"),
+            ("src/error.rs", "use crate::{topic::Topic as T};"),
+            ("src/error.rs", "use super::topic;"),
+            ("src/error.rs", "use super::topic::*;"),
+            ("src/error.rs", "fn f() -> crate::topic::Topic { todo!() }"),
+            ("src/error.rs", "fn f() { use crate::topic::Topic; }"),
+            ("src/error.rs", "fn f() { info!(max = { crate::topic::MAX }); }"),
+            ("src/error.rs", "#[diesel(table = crate::topic::MAX)] struct S;"),
+            ("src/error.rs", "mod inner { use super::super::topic::Topic; }"),
+            ("src/error.rs", "macro_rules! m { () => { $crate::topic::MAX } }"),
+        ];
+        for (path, line) in upward_imports {
+            assert_one_violation(&violations(path, line), "listed after it");
+        }
+    }
+
+    #[test]
+    fn an_adapter_is_found_behind_reexports() {
+        for line in ["use crate::store::Pg;", "use crate::Pg;", "use crate::store; fn f(_: store::Pg) {}"] {
+            let found = violations("src/topic.rs", line);
+            assert!(found.iter().any(|violation| violation.contains("adapters `store::pg`")), "{line}: {found:?}");
+        }
+        assert_one_violation(&violations("src/store/mod.rs", "use pg::inner::In;"), "adapters `store::pg`");
+        assert_one_violation(&violations("src/store/mod.rs", "fn f() { pg::run() }"), "adapters `store::pg`");
+    }
+
+    #[test]
+    fn the_root_only_declares_modules() {
+        assert_one_violation(&violations("src/relay.rs", "use crate::Rooted;"), "only a map");
+    }
+
+    #[test]
+    fn a_file_that_is_not_listed_is_one_complaint() {
+        assert_one_violation(
+            &check(&[file("src/new.rs", "use crate::other;")], &[]),
+            "src/new.rs (new) is in no layer",
+        );
+    }
+
+    #[test]
+    fn the_list_is_that_of_the_files() {
+        let files = [file("src/error.rs", ""), file("src/topic.rs", "")];
+        assert_eq!(check(&files, &[("values", &["error", "topic"])]), [""; 0]);
+        assert_one_violation(
+            &check(&files, &[("values", &["error", "topic"]), ("ports", &["error"])]),
+            "error is listed twice",
+        );
+        assert_one_violation(
+            &check(&files, &[("values", &["error", "topic", "topics"])]),
+            "topics is listed and has no file",
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! Kafka, with a mark of who sent a copy, messages that are refused for good, and acknowledgements that get lost.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use diesel_outbox::store::RowKey;
+use diesel_outbox::transport::{
+    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, ReceiptSink, Transport,
+    TransportError,
+};
+use diesel_outbox::{Envelope, Topic};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep};
+
+use super::now_ms;
+use crate::truth::{MessageName, REFUSED_AT_FIRST};
+
+/// The header that says which process sent a copy.
+pub(crate) const SENT_BY: &str = "sent-by";
+/// For how long the broker refuses what it takes afterwards, counted from the enqueue.
+const ACCEPTED_AFTER: Duration = Duration::from_secs(4);
+
+#[derive(Debug, Clone)]
+pub(super) struct FaultyKafka {
+    kafka: Arc<KafkaTransport>,
+    runtime: Handle,
+    process: u32,
+    fault: Arc<Mutex<Option<(TransportFault, Instant)>>>,
+    /// What the client itself said of failures, since somebody asked.
+    failures: Arc<AtomicU64>,
+}
+
+/// What the way to the broker does to messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TransportFault {
+    LoseAcks,
+    LateAcks {
+        by_ms: u64,
+    },
+    /// Every other message.
+    FailSends,
+}
+
+impl FaultyKafka {
+    pub(super) fn new(kafka: KafkaTransport, process: u32) -> Self {
+        Self {
+            kafka: Arc::new(kafka),
+            runtime: Handle::current(),
+            process,
+            fault: Arc::default(),
+            failures: Arc::default(),
+        }
+    }
+
+    pub(super) fn inject(&self, fault: TransportFault, for_ms: u64) {
+        let until = Instant::now() + Duration::from_millis(for_ms);
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some((fault, until));
+    }
+
+    pub(super) fn take_failures(&self) -> u64 {
+        self.failures.swap(0, Ordering::AcqRel)
+    }
+
+    fn now(&self) -> Option<TransportFault> {
+        let fault = *self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.filter(|(_, until)| Instant::now() < *until).map(|(fault, _)| fault)
+    }
+
+    /// Marks a copy, or refuses it.
+    fn prepared(&self, envelope: Envelope, receipt: Receipt) -> Option<(Envelope, Receipt)> {
+        let name = envelope.payload.as_deref().and_then(MessageName::of_payload);
+        let is_always_refused = envelope.kind == "plain" && name.is_some_and(MessageName::is_always_refused);
+        if is_always_refused || (envelope.kind == REFUSED_AT_FIRST && !is_accepted_by_now(&envelope)) {
+            let error = TransportError::new(FailureClass::Record, std::io::Error::other("the broker refuses it"));
+            receipt.complete(Outcome::Failed(error));
+            return None;
+        }
+        if self.now() == Some(TransportFault::FailSends)
+            && name.is_some_and(|name| (name.sequence + u64::from(envelope.attempt)) % 2 == 0)
+        {
+            receipt.complete(timed_out());
+            return None;
+        }
+        Some(self.marked(envelope, receipt, false))
+    }
+
+    fn marked(&self, mut envelope: Envelope, receipt: Receipt, is_fenced: bool) -> (Envelope, Receipt) {
+        envelope.headers.push(SENT_BY, self.process.to_string());
+        let row = RowKey { id: 0, message_id: envelope.message_id };
+        let sink = FaultyReceipt { receipt: Mutex::new(Some(receipt)), is_fenced, of: self.clone() };
+        (envelope, Receipt::new(row, Arc::new(sink)))
+    }
+}
+
+/// Whether the broker takes by now what it refused.
+fn is_accepted_by_now(envelope: &Envelope) -> bool {
+    let since = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Duration::from_millis(now_ms()) > since + ACCEPTED_AFTER
+}
+
+#[async_trait]
+impl Transport for FaultyKafka {
+    fn delivery_timeout(&self) -> Duration {
+        self.kafka.delivery_timeout()
+    }
+
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        self.kafka.prepare(topics).await
+    }
+
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        self.send_all(vec![(envelope, receipt)]);
+    }
+
+    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+        let prepared = messages.into_iter().filter_map(|(envelope, receipt)| self.prepared(envelope, receipt));
+        self.kafka.send_all(prepared.collect());
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.kafka.probe().await
+    }
+
+    fn outage(&self) -> Option<FailureClass> {
+        self.kafka.outage()
+    }
+
+    fn supports_fencing(&self) -> bool {
+        self.kafka.supports_fencing()
+    }
+
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let lane = self.kafka.fence(lane).await?;
+        Ok(Arc::new(FaultyLane { lane, of: self.clone() }))
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.kafka.flush(within).await
+    }
+}
+
+/// A fenced lane with a mark of who sent a copy. What it says of messages may be late, and nothing else: a lane has to end a run before
+/// it says that one of it failed.
+#[derive(Debug)]
+struct FaultyLane {
+    lane: Arc<dyn FencedLane>,
+    of: FaultyKafka,
+}
+
+impl FencedLane for FaultyLane {
+    fn send_all(&self, messages: Vec<FencedMessage>) {
+        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence: run }| {
+            let (envelope, receipt) = self.of.marked(envelope, receipt, true);
+            FencedMessage { envelope, receipt, sequence: run }
+        });
+        self.lane.send_all(marked.collect());
+    }
+
+    fn is_open(&self) -> bool {
+        self.lane.is_open()
+    }
+}
+
+fn timed_out() -> Outcome {
+    Outcome::Failed(TransportError::new(FailureClass::Temporary, std::io::Error::other("nothing came back in time")))
+}
+
+/// Passes an outcome on, but for an acknowledgement that is to be lost or late.
+struct FaultyReceipt {
+    receipt: Mutex<Option<Receipt>>,
+    is_fenced: bool,
+    of: FaultyKafka,
+}
+
+impl ReceiptSink for FaultyReceipt {
+    fn complete(&self, _row: RowKey, outcome: Outcome) {
+        let Some(receipt) = self.receipt.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        // What a fence refused was not stored, and comes twice by nothing.
+        if matches!(&outcome, Outcome::Failed(error) if error.class() != FailureClass::Fenced) {
+            self.of.failures.fetch_add(1, Ordering::AcqRel);
+        }
+        match self.of.now().filter(|_| matches!(outcome, Outcome::Delivered)) {
+            Some(TransportFault::LoseAcks) if !self.is_fenced => receipt.complete(timed_out()),
+            Some(TransportFault::LateAcks { by_ms }) => {
+                // On a thread of the client's, where no runtime is known.
+                self.of.runtime.spawn(async move {
+                    sleep(Duration::from_millis(by_ms)).await;
+                    receipt.complete(outcome);
+                });
+            }
+            Some(TransportFault::LoseAcks | TransportFault::FailSends) | None => receipt.complete(outcome),
+        }
+    }
+}
+
+impl fmt::Debug for FaultyReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyReceipt").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,318 @@
+//! Compares what was committed with what arrived. Knows nothing of the library: only the truth, the records and the faults.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use crate::connection_monitor::PoolOverrun;
+use crate::consumer::Record;
+use crate::fault_log::FaultWindow;
+use crate::steady_state::SteadyState;
+use crate::truth::{Committed, DeadLetter, MessageName};
+use crate::wire::{AGED, FENCED, PLAIN};
+
+mod steady_state;
+
+/// Examples kept of each finding.
+const EXAMPLES_MAX: usize = 8;
+/// What a delayed message may be early, in milliseconds: all clocks are the machine's, and may be set by it.
+const EARLY_MAX_MS: u64 = 20;
+/// A message is delayed by less than this.
+const DELAY_MAX_MS: u64 = 4_000;
+/// How long behind the end of every fault that explains it, at most, a further copy may come: a sender that dies at the end of a fault
+/// leaves rows to the sweeper, or to a lane's next owner, which may die, too, and meet a paused topic. While the broker or the database is
+/// down nothing can come, and that time does not count: either takes 3 to 17 s to be back.
+const LAG_MAX_MS: u64 = 20_000;
+/// How long after a copy, at most, a fault that explains the next one begins: by then the row is settled, unless another fault keeps it
+/// from that, which is the explanation then. An acknowledgement may be late by a second, and a settle wait for a slow way.
+const SETTLED_MAX_MS: u64 = 3_000;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Audit {
+    pub(crate) committed: usize,
+    /// The same by topic.
+    pub(crate) committed_to: BTreeMap<i16, usize>,
+    pub(crate) consumed: usize,
+    pub(crate) dead: usize,
+    /// Dead letters of which nobody could see whether they would be dead still, had they been redriven.
+    pub(crate) unjudged: usize,
+    /// Delayed messages that came, none before its time.
+    pub(crate) in_time: usize,
+    /// Messages in the history.
+    pub(crate) kept: usize,
+    /// Further copies, by what explains them.
+    pub(crate) duplicates: BTreeMap<&'static str, usize>,
+    /// The longest that one of them came behind the last fault that explains it, in milliseconds.
+    pub(crate) lag_ms: u64,
+    /// Messages of a steady state: by whether a snapshot was held, how many were judged, and the longest that one took, in milliseconds.
+    pub(crate) steady_state: BTreeMap<bool, (usize, u64)>,
+    /// What must not be: by kind, how often, and examples.
+    pub(crate) findings: BTreeMap<Finding, (usize, Vec<String>)>,
+}
+
+/// What must not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Finding {
+    /// Committed, and neither in its topic nor among the dead letters.
+    Lost,
+    /// Never committed.
+    Phantom,
+    /// Another id, other bytes or another topic than were committed.
+    Changed,
+    /// Twice, and no fault explains it.
+    Duplicate,
+    /// Behind a later message of its key.
+    Inverted,
+    /// Delayed, and there before its time.
+    Early,
+    /// Given up although nobody refused it, or not although somebody did.
+    WronglyDead,
+    /// Sent, and not in the history of a topic that has one; or there, and not sent.
+    WronglyKept,
+    /// In a steady state, and later than it ever need be.
+    Late,
+    /// Rows that are dead were read again and again.
+    DeadRowsRead,
+    /// A relay had more connections in the database than its pool may have.
+    TooManyConnections,
+    /// Something did not end in time.
+    Stuck,
+}
+
+impl Finding {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Phantom => "never committed",
+            Self::Changed => "changed",
+            Self::Duplicate => "doubled without a reason",
+            Self::Inverted => "inverted",
+            Self::Early => "before its time",
+            Self::WronglyDead => "wrongly dead or alive",
+            Self::WronglyKept => "wrongly in the history or not",
+            Self::Late => "late in a steady state",
+            Self::DeadRowsRead => "dead rows read again",
+            Self::TooManyConnections => "more connections than a pool",
+            Self::Stuck => "stuck",
+        }
+    }
+}
+
+/// Everything that an audit looks at.
+#[derive(Debug)]
+pub(crate) struct Evidence<'a> {
+    pub(crate) committed: &'a [Committed],
+    pub(crate) dead: &'a [DeadLetter],
+    /// Whether what the broker took again was redriven to the end.
+    pub(crate) is_all_redriven: bool,
+    /// The history, where the plain topic has one.
+    pub(crate) kept: Option<&'a [Uuid]>,
+    /// Those of a partition in its order.
+    pub(crate) records: &'a [Record],
+    pub(crate) windows: &'a [FaultWindow],
+    pub(crate) steady_states: &'a [SteadyState],
+    pub(crate) pool_overruns: &'a [PoolOverrun],
+    /// Which application a process was a life of.
+    pub(crate) applications: &'a HashMap<u32, usize>,
+}
+
+impl Audit {
+    pub(crate) fn of(evidence: &Evidence<'_>) -> Self {
+        let mut audit = Self {
+            committed: evidence.committed.len(),
+            consumed: evidence.records.len(),
+            dead: evidence.dead.len(),
+            kept: evidence.kept.map_or(0, <[Uuid]>::len),
+            ..Self::default()
+        };
+        for row in evidence.committed {
+            *audit.committed_to.entry(row.topic).or_default() += 1;
+        }
+        let truth: HashMap<MessageName, &Committed> = evidence.committed.iter().map(|row| (row.name(), row)).collect();
+        let mut copies: HashMap<MessageName, Vec<&Record>> = HashMap::new();
+        for record in evidence.records {
+            match record.name.and_then(|name| Some((name, truth.get(&name)?))) {
+                Some((name, row)) => {
+                    let earlier = copies.entry(name).or_default();
+                    let is_same = earlier.first().is_none_or(|first| first.message_id == record.message_id);
+                    earlier.push(record);
+                    if !record.is_of(row) || !is_same {
+                        audit.find(Finding::Changed, || format!("{record:?} is not {row:?}"));
+                    }
+                }
+                None => audit.find(Finding::Phantom, || format!("{record:?}")),
+            }
+        }
+        audit.check_losses(evidence, &copies);
+        audit.check_early(&copies, &truth, evidence.windows);
+        audit.check_history(evidence, &copies, &truth);
+        audit.check_late(evidence, &copies);
+        audit.check_dead_row_reads(evidence);
+        audit.check_connections(evidence);
+        // Of the aged topic nobody knows when a copy was written.
+        let is_timed = |records: &&mut Vec<&Record>| records.len() > 1 && records[0].topic != AGED;
+        for records in copies.values_mut().filter(is_timed) {
+            audit.explain(records, evidence);
+        }
+        audit.check_order(evidence, &truth);
+        audit
+    }
+
+    pub(crate) fn find(&mut self, finding: Finding, example: impl FnOnce() -> String) {
+        let (count, examples) = self.findings.entry(finding).or_default();
+        *count += 1;
+        if examples.len() < EXAMPLES_MAX {
+            examples.push(example());
+        }
+    }
+
+    pub(crate) fn count(&self, finding: Finding) -> usize {
+        self.findings.get(&finding).map_or(0, |(count, _)| *count)
+    }
+
+    fn check_losses(&mut self, evidence: &Evidence<'_>, copies: &HashMap<MessageName, Vec<&Record>>) {
+        let dead: HashMap<Uuid, &DeadLetter> = evidence.dead.iter().map(|letter| (letter.message_id, letter)).collect();
+        let named: HashMap<MessageName, &DeadLetter> =
+            evidence.dead.iter().filter_map(|of| Some((of.name?, of))).collect();
+        let committed: HashSet<Uuid> = evidence.committed.iter().filter_map(|row| row.message_id).collect();
+        let without_id = evidence.committed.iter().filter(|row| row.message_id.is_none()).map(Committed::name);
+        let without_id: HashSet<MessageName> = without_id.collect();
+        for row in evidence.committed {
+            let letter = row.message_id.map_or_else(|| named.get(&row.name()), |id| dead.get(&id));
+            let (is_dead, is_always_refused) = (letter.is_some(), row.is_always_refused());
+            if letter.is_some_and(|letter| letter.is_refused_at_first && !evidence.is_all_redriven) {
+                self.unjudged += 1;
+            } else if !is_dead && !copies.contains_key(&row.name()) {
+                self.find(Finding::Lost, || format!("{row:?}"));
+            } else if is_dead != is_always_refused {
+                self.find(Finding::WronglyDead, || format!("dead: {is_dead}, refused: {is_always_refused}, {row:?}"));
+            }
+        }
+        let is_known = |letter: &&DeadLetter| {
+            committed.contains(&letter.message_id) || letter.name.is_some_and(|name| without_id.contains(&name))
+        };
+        for letter in evidence.dead.iter().filter(|letter| !is_known(letter)) {
+            self.find(Finding::Phantom, || format!("{letter:?}"));
+        }
+    }
+
+    /// No copy of a delayed message comes before it is due.
+    fn check_early(
+        &mut self,
+        copies: &HashMap<MessageName, Vec<&Record>>,
+        truth: &HashMap<MessageName, &Committed>,
+        windows: &[FaultWindow],
+    ) {
+        for (name, records) in copies {
+            let Some(not_before_ms) = truth.get(name).and_then(|row| row.not_before_ms()) else { continue };
+            let last_ms = records.iter().map(|record| record.at_ms).max().unwrap_or_default();
+            if windows.iter().any(|window| window.skews(not_before_ms.saturating_sub(DELAY_MAX_MS), last_ms)) {
+                // It is due by a clock that was not right.
+                continue;
+            }
+            match records.iter().find(|record| record.at_ms + EARLY_MAX_MS < not_before_ms) {
+                Some(record) => self.find(Finding::Early, || format!("due at {not_before_ms}: {record:?}")),
+                None => self.in_time += 1,
+            }
+        }
+    }
+
+    /// Of the plain topic: what was sent is in the history once, and nothing else is. Everything is settled by now.
+    fn check_history(
+        &mut self,
+        evidence: &Evidence<'_>,
+        copies: &HashMap<MessageName, Vec<&Record>>,
+        truth: &HashMap<MessageName, &Committed>,
+    ) {
+        let Some(ids) = evidence.kept else { return };
+        let mut kept: HashMap<Uuid, usize> = HashMap::new();
+        for id in ids {
+            *kept.entry(*id).or_default() += 1;
+        }
+        let is_plain = |name: MessageName| truth.get(&name).is_some_and(|row| row.topic == PLAIN);
+        for record in copies.iter().filter(|(name, _)| is_plain(**name)).filter_map(|(_, records)| records.first()) {
+            let times = kept.remove(&record.message_id).unwrap_or(0);
+            if times != 1 {
+                self.find(Finding::WronglyKept, || format!("{times} times in the history: {record:?}"));
+            }
+        }
+        for id in kept.keys() {
+            self.find(Finding::WronglyKept, || format!("in the history, and not sent: {id}"));
+        }
+    }
+
+    /// Names the fault for each further copy: one that concerned a sender of the copies, or all, between the copy before and it, and from
+    /// which nothing had recovered yet. It began before the row can have been settled.
+    ///
+    /// On a fenced topic it has to have concerned the sender of the copy before: whoever sent that one has fenced everybody else, and what
+    /// an earlier owner still sends is refused, whatever happened to it.
+    fn explain(&mut self, copies: &mut [&Record], evidence: &Evidence<'_>) {
+        copies.sort_by_key(|record| record.at_ms);
+        for place in 1..copies.len() {
+            let (before, copy) = (copies[place - 1], copies[place]);
+            let concerned = if copy.topic == FENCED { &copies[place - 1..place] } else { &copies[..=place] };
+            let senders = concerned.iter().filter_map(|record| evidence.applications.get(&record.sent_by?).copied());
+            let senders: Vec<usize> = senders.collect();
+            let concerns = |window: &&FaultWindow| {
+                window.application.is_none_or(|application| senders.contains(&application))
+                    && window.from_ms <= before.at_ms + SETTLED_MAX_MS
+                    && window.explains(before.at_ms, copy.at_ms)
+            };
+            let reasons: Vec<&FaultWindow> = evidence.windows.iter().filter(concerns).collect();
+            let lag_ms = reasons.iter().map(|window| lag_ms(window, copy.at_ms, evidence.windows)).min();
+            match (reasons.iter().min_by_key(|window| window.rank()), lag_ms) {
+                (Some(window), Some(lag_ms)) if lag_ms <= LAG_MAX_MS => {
+                    *self.duplicates.entry(window.name).or_default() += 1;
+                    self.lag_ms = self.lag_ms.max(lag_ms);
+                }
+                _ => self
+                    .find(Finding::Duplicate, || format!("{before:?} again as {copy:?}, {lag_ms:?} ms behind a fault")),
+            }
+        }
+    }
+
+    /// The first copies of a key's messages are in the order of its commits. A later copy of an older one is a duplicate.
+    fn check_order(&mut self, evidence: &Evidence<'_>, truth: &HashMap<MessageName, &Committed>) {
+        let (mut seen, mut last) = (HashSet::new(), HashMap::<(i16, &str), (i64, &Record)>::new());
+        for record in evidence.records.iter().filter(|record| record.topic != PLAIN) {
+            let Some(row) = record.name.and_then(|name| truth.get(&name)) else { continue };
+            let (Some(key), true) = (row.key.as_deref(), seen.insert(row.name())) else { continue };
+            match last.insert((row.topic, key), (row.number, record)) {
+                Some((before, earlier)) if before > row.number => {
+                    self.find(Finding::Inverted, || inversion(evidence.records, key, [record, earlier]));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How long after a fault a copy came, without the time in which a server was down.
+fn lag_ms(fault: &FaultWindow, copy_ms: u64, windows: &[FaultWindow]) -> u64 {
+    let from_ms = fault.until_ms.min(copy_ms);
+    let mut downs: Vec<(u64, u64)> = windows
+        .iter()
+        .filter(|window| window.is_of_server())
+        .map(|window| (window.from_ms.max(from_ms), window.until_ms.min(copy_ms)))
+        .collect();
+    downs.sort_unstable();
+    let (mut lag_ms, mut counted_to_ms) = (copy_ms - from_ms, from_ms);
+    for (down_ms, up_ms) in downs {
+        lag_ms -= up_ms.saturating_sub(down_ms.max(counted_to_ms));
+        counted_to_ms = counted_to_ms.max(up_ms);
+    }
+    lag_ms
+}
+
+/// What there is to say of a record behind a later one of its key: where all copies of both are.
+fn inversion(records: &[Record], key: &str, [record, earlier]: [&Record; 2]) -> String {
+    let copies = |of: &Record| -> Vec<(i32, i64, u64)> {
+        let copies = records.iter().filter(|copy| copy.name == of.name);
+        copies.map(|copy| (copy.partition, copy.offset, copy.at_ms)).collect()
+    };
+    format!("{key}: {record:?}, of {:?}, behind {earlier:?}, of {:?}", copies(record), copies(earlier))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! An independent consumer: reads topics to their end, straight from the broker; the one with a short retention all the time.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::KafkaError;
+use rdkafka::message::{BorrowedMessage, Headers as _, Message as _};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+use tokio::task::{JoinHandle, spawn_blocking};
+use uuid::Uuid;
+
+use crate::app::SENT_BY;
+use crate::truth::{Committed, MessageName};
+use crate::wire::{AGED, Topics};
+
+/// The longest that nothing may come.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest one request may take.
+const REQUEST: Duration = Duration::from_secs(15);
+
+/// How long the aged topic is left alone between two looks: below its retention, and long enough that what is past it when it comes is
+/// gone before it is read.
+const POLL_INTERVAL: Duration = Duration::from_secs(4);
+
+/// A record of a topic, as far as the audit looks at it.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) name: Option<MessageName>,
+    pub(crate) message_id: Uuid,
+    /// When the broker wrote it: milliseconds since 1970. Of the aged topic, what its sender gave as its time.
+    pub(crate) at_ms: u64,
+    pub(crate) sent_by: Option<u32>,
+    /// By its place in [`Topics::all`].
+    pub(crate) topic: i16,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) key: Option<String>,
+    /// Whether its bytes are those that follow from its name.
+    pub(crate) is_whole: bool,
+}
+
+impl Record {
+    /// Whether it is what was committed.
+    pub(crate) fn is_of(&self, row: &Committed) -> bool {
+        let is_its = row.message_id.is_none_or(|message_id| message_id == self.message_id);
+        self.is_whole && is_its && self.topic == row.topic && self.key == row.key
+    }
+}
+
+/// Every record of all topics that is committed, but of the aged one; those of a partition in its order.
+pub(crate) fn read(bootstrap: &str, topics: &Topics) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for (place, name) in topics.all().into_iter().filter(|(place, _)| *place != AGED) {
+        let mut topic = TopicReader::new(place, name);
+        topic.read(bootstrap).with_context(|| format!("read {name}"))?;
+        records.append(&mut topic.records);
+    }
+    Ok(records)
+}
+
+/// Reads the aged topic again and again, each time from where it was to the end: what is past its retention by then is gone.
+#[derive(Debug)]
+pub(crate) struct AgedTopicReader {
+    /// Dropped, it reads once more and ends.
+    goes_on: Sender<()>,
+    task: JoinHandle<Result<Vec<Record>>>,
+}
+
+impl AgedTopicReader {
+    pub(crate) fn start(bootstrap: String, topics: &Topics) -> Self {
+        let mut topic = TopicReader::new(AGED, topics.name(AGED));
+        let (goes_on, ends) = channel();
+        let task = spawn_blocking(move || {
+            // While the broker is down nothing can be read, and nothing is deleted.
+            while ends.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if let Err(error) = topic.read(&bootstrap) {
+                    eprintln!("the consumer reads again in {POLL_INTERVAL:?}: {error:#}");
+                }
+            }
+            topic.read(&bootstrap).with_context(|| format!("read {}", topic.name))?;
+            Ok(topic.records)
+        });
+        Self { goes_on, task }
+    }
+
+    /// What it has read, the rest included.
+    pub(crate) async fn end(self) -> Result<Vec<Record>> {
+        drop(self.goes_on);
+        self.task.await?
+    }
+}
+
+/// What was read of a topic so far.
+#[derive(Debug)]
+struct TopicReader {
+    place: i16,
+    name: String,
+    /// The next offset of each partition.
+    next: HashMap<i32, i64>,
+    records: Vec<Record>,
+}
+
+impl TopicReader {
+    fn new(place: i16, name: &str) -> Self {
+        Self { place, name: name.to_owned(), next: HashMap::new(), records: Vec::new() }
+    }
+
+    /// Reads from where it is to the end.
+    fn read(&mut self, bootstrap: &str) -> Result<()> {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", bootstrap)
+            .set("group.id", "audit")
+            .set("isolation.level", "read_committed")
+            .set("enable.partition.eof", "true")
+            // What is gone is gone.
+            .set("auto.offset.reset", "earliest")
+            .create()
+            .context("make a consumer")?;
+        let metadata = consumer.fetch_metadata(Some(&self.name), REQUEST).context("look for the topic")?;
+        let (mut assignment, mut left) = (TopicPartitionList::new(), HashSet::new());
+        for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
+            left.insert(partition.id());
+            let from = self.next.get(&partition.id()).map_or(Offset::Beginning, |next| Offset::Offset(*next));
+            assignment.add_partition_offset(&self.name, partition.id(), from)?;
+        }
+        ensure!(!left.is_empty(), "the topic has no partition");
+        consumer.assign(&assignment)?;
+        let mut end = Instant::now() + TIMEOUT;
+        while !left.is_empty() {
+            ensure!(Instant::now() < end, "partitions {left:?} are still unread after {TIMEOUT:?}");
+            let message = match consumer.poll(Duration::from_millis(200)) {
+                Some(Ok(message)) => message,
+                // The marks of transactions have offsets, too: the end is where the broker says so.
+                Some(Err(KafkaError::PartitionEOF(partition))) => {
+                    left.remove(&partition);
+                    continue;
+                }
+                Some(Err(_)) | None => continue,
+            };
+            end = Instant::now() + TIMEOUT;
+            let next = self.next.entry(message.partition()).or_default();
+            if message.offset() >= *next {
+                *next = message.offset() + 1;
+                self.records.push(record(&message, self.place)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn record(message: &BorrowedMessage<'_>, topic: i16) -> Result<Record> {
+    let payload = message.payload().unwrap_or_default();
+    let name = MessageName::of_payload(payload);
+    let header = |name: &str| {
+        let found = message.headers()?.iter().find(|header| header.key == name)?;
+        std::str::from_utf8(found.value?).ok().map(str::to_owned)
+    };
+    let at_ms = message.timestamp().to_millis().and_then(|millis| u64::try_from(millis).ok());
+    Ok(Record {
+        name,
+        message_id: header("outbox-message-id").and_then(|id| id.parse().ok()).unwrap_or_default(),
+        at_ms: at_ms.context("a record without a time")?,
+        sent_by: header(SENT_BY).and_then(|process| process.parse().ok()),
+        topic,
+        partition: message.partition(),
+        offset: message.offset(),
+        key: message.key().map(|key| String::from_utf8_lossy(key).into_owned()),
+        is_whole: name.is_some_and(|name| name.payload() == payload),
+    })
+}

@@ -1,0 +1,224 @@
+//! What happened when, and to whom.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+
+use crate::app::now_ms;
+use crate::schedule::{Fault, Kind};
+
+/// A fault as it happened.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FaultWindow {
+    pub(crate) name: &'static str,
+    /// Whom it concerned; all where it names none.
+    pub(crate) application: Option<usize>,
+    /// Milliseconds since 1970.
+    pub(crate) from_ms: u64,
+    pub(crate) until_ms: u64,
+    /// For how long behind its end a message may still be sent that comes twice by it.
+    pub(crate) lasts_ms: u64,
+    /// The last moment of a copy that it explains: by then nothing of its time was left. Far away until that is known.
+    pub(crate) explains_until_ms: u64,
+    /// Whether a message may come twice by it.
+    pub(crate) may_duplicate: bool,
+    /// Which explanation is the better one, where there are two.
+    kind: Option<Kind>,
+}
+
+impl FaultWindow {
+    /// A broker that is down.
+    #[cfg(test)]
+    pub(crate) fn down(from_ms: u64, until_ms: u64) -> Self {
+        Self::of(Kind::KillBroker, None, [from_ms, until_ms])
+    }
+
+    /// A fault of a kind between two moments.
+    #[cfg(test)]
+    pub(crate) fn of(kind: Kind, application: Option<usize>, [from_ms, until_ms]: [u64; 2]) -> Self {
+        Self { application, kind: Some(kind), ..Self::unplanned(kind.name(), 0, [from_ms, until_ms], 0) }
+    }
+
+    /// A moment of a fault that doubles.
+    #[cfg(test)]
+    pub(crate) fn at(name: &'static str, application: usize, at_ms: u64) -> Self {
+        Self { may_duplicate: true, ..Self::unplanned(name, application, [at_ms, at_ms], 0) }
+    }
+
+    /// What happened to an application although nobody planned it; explains nothing by itself.
+    fn unplanned(name: &'static str, application: usize, [from_ms, until_ms]: [u64; 2], lasts_ms: u64) -> Self {
+        let (application, explains_until_ms) = (Some(application), NEVER);
+        Self { name, application, from_ms, until_ms, lasts_ms, explains_until_ms, may_duplicate: false, kind: None }
+    }
+
+    /// Whether a copy at `copy_ms` of a message that was there before at `before_ms` may come of it, if it concerned a sender.
+    pub(crate) fn explains(&self, before_ms: u64, copy_ms: u64) -> bool {
+        let is_between = self.from_ms <= copy_ms && self.until_ms + self.lasts_ms >= before_ms;
+        self.may_duplicate && is_between && copy_ms <= self.explains_until_ms
+    }
+
+    /// Whether a server was down.
+    pub(crate) fn is_of_server(&self) -> bool {
+        self.kind.is_some_and(Kind::is_of_server)
+    }
+
+    /// Whether the database's clock was not the machine's between these moments, or came back to it just before.
+    pub(crate) fn skews(&self, from_ms: u64, until_ms: u64) -> bool {
+        self.kind.is_some_and(Kind::is_of_clock) && self.from_ms <= until_ms && self.until_ms + self.lasts_ms >= from_ms
+    }
+
+    /// Whether it held anybody up between these moments. A snapshot that is held is to hold nobody up.
+    pub(crate) fn holds_up(&self, from_ms: u64, until_ms: u64) -> bool {
+        self.kind != Some(Kind::HoldSnapshot) && self.from_ms <= until_ms && self.until_ms + self.lasts_ms >= from_ms
+    }
+
+    /// Whether its application's connections to the database were cut between these moments, so that the database does not know yet
+    /// that some are no more.
+    pub(crate) fn cuts_database(&self, application: Option<usize>, from_ms: u64, until_ms: u64) -> bool {
+        self.kind == Some(Kind::CutDatabase)
+            && self.application == application
+            && self.from_ms <= until_ms
+            && self.until_ms + CUT_LASTS_MS >= from_ms
+    }
+
+    /// Whether a snapshot was held all the time between these moments.
+    pub(crate) fn holds_snapshot(&self, from_ms: u64, until_ms: u64) -> bool {
+        self.kind == Some(Kind::HoldSnapshot) && self.from_ms <= from_ms && self.until_ms >= until_ms
+    }
+
+    pub(crate) fn rank(&self) -> (bool, Option<Kind>) {
+        // What nobody planned explains last.
+        (self.kind.is_none(), self.kind)
+    }
+}
+
+/// For how long behind a cut the database may have connections that are gone: a statement of theirs has to end first.
+const CUT_LASTS_MS: u64 = 15_000;
+
+/// Later than everything.
+const NEVER: u64 = u64::MAX / 2;
+
+/// Every fault so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FaultLog {
+    windows: Arc<Mutex<Vec<FaultWindow>>>,
+}
+
+impl FaultLog {
+    /// Notes that a fault begins; returns its place.
+    pub(crate) fn begin(&self, fault: Fault, delivery_ms: u64) -> usize {
+        // A message that timed out at the end of an outage is sent again, and with it whatever the client had beside it.
+        let lasts_ms = match fault.kind {
+            Kind::KillBroker | Kind::CutBroker | Kind::Pause => delivery_ms + 1_000,
+            // What was due by another clock is under way when the clock is right again.
+            // And what waited for the lock.
+            Kind::DatabaseAhead | Kind::DatabaseBehind | Kind::LockTable => delivery_ms + 1_000,
+            _ => 500,
+        };
+        let now = now_ms();
+        let mut windows = self.lock();
+        windows.push(FaultWindow {
+            name: fault.kind.name(),
+            application: fault.application,
+            from_ms: now,
+            until_ms: NEVER,
+            lasts_ms,
+            explains_until_ms: NEVER,
+            may_duplicate: fault.kind.may_duplicate(),
+            kind: Some(fault.kind),
+        });
+        windows.len() - 1
+    }
+
+    pub(crate) fn end(&self, place: usize) {
+        if let Some(window) = self.lock().get_mut(place) {
+            window.until_ms = now_ms();
+        }
+    }
+
+    /// Whether a fault of this application has begun and not ended.
+    pub(crate) fn has_fault(&self, application: usize) -> bool {
+        self.lock().iter().any(|window| window.application == Some(application) && window.until_ms == NEVER)
+    }
+
+    /// Nothing is left of what was there by now, but for what clients have under way: for so much longer.
+    pub(crate) fn recovered(&self, delivery_ms: u64) {
+        let now = now_ms();
+        let open = |window: &&mut FaultWindow| window.explains_until_ms == NEVER && window.until_ms <= now;
+        self.lock().iter_mut().filter(open).for_each(|window| window.explains_until_ms = now + delivery_ms + 1_000);
+    }
+
+    /// A process did not run, and nobody had stopped it.
+    pub(crate) fn stalled(&self, application: usize, from_ms: u64, until_ms: u64) {
+        let mut windows = self.lock();
+        // Being stopped by us is a stall, too.
+        let is_known = windows.iter().any(|window| {
+            window.kind == Some(Kind::Pause)
+                && window.application == Some(application)
+                && window.from_ms <= until_ms
+                && window.until_ms >= from_ms
+        });
+        if !is_known {
+            // As long as behind a stop by us: what the client had is sent when it runs again. It is no word of the library's: a
+            // thread that has nothing to do with it did not run either.
+            let stall = FaultWindow::unplanned("machine too busy", application, [from_ms, until_ms], 3_000);
+            windows.push(FaultWindow { may_duplicate: true, ..stall });
+        }
+    }
+
+    /// A client said that messages failed. It is part of what is tested, and so no reason for a second copy: there is a fault behind it.
+    pub(crate) fn failed(&self, application: usize, from_ms: u64, until_ms: u64) {
+        self.lock().push(FaultWindow::unplanned("client gave up", application, [from_ms, until_ms], 3_000));
+    }
+
+    pub(crate) fn windows(&self) -> Vec<FaultWindow> {
+        self.lock().clone()
+    }
+
+    /// How many faults of a kind lasted for so long, and how many there were in all.
+    pub(crate) fn shares(windows: &[FaultWindow], kinds: &[Kind], lasting_ms: u64) -> (usize, usize) {
+        let is_one = |window: &&FaultWindow| {
+            window.kind.is_some_and(|kind| kinds.contains(&kind))
+                && window.until_ms.saturating_sub(window.from_ms) >= lasting_ms
+        };
+        let planned = windows.iter().filter(|window| window.kind.is_some()).count();
+        (windows.iter().filter(is_one).count(), planned)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<FaultWindow>> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_has_a_fault_from_its_beginning_to_its_end() {
+        let fault_log = FaultLog::default();
+        let fault = |application| Fault { kind: Kind::CutBroker, application, for_ms: 0, amount: 0 };
+        fault_log.begin(fault(None), 0);
+        fault_log.failed(1, 0, 0);
+        assert!(!fault_log.has_fault(1), "a server's is nobody's, and what a client said is none");
+        let place = fault_log.begin(fault(Some(1)), 0);
+        assert!(fault_log.has_fault(1) && !fault_log.has_fault(0));
+        fault_log.end(place);
+        assert!(!fault_log.has_fault(1));
+    }
+
+    #[test]
+    fn a_fault_explains_what_comes_between_it_and_the_recovery() {
+        let (fault_log, fault) =
+            (FaultLog::default(), Fault { kind: Kind::LoseAcks, application: Some(1), for_ms: 0, amount: 0 });
+        let place = fault_log.begin(fault, 2_000);
+        fault_log.recovered(2_000);
+        fault_log.end(place);
+        let ended = fault_log.windows()[0].until_ms;
+        assert!(fault_log.windows()[0].explains(ended, ended + 60_000), "it went on while something else recovered");
+        fault_log.recovered(2_000);
+        let window = &fault_log.windows()[0];
+        assert!(window.explains(window.from_ms, ended + 2_500) && !window.explains(window.from_ms, ended + 60_000));
+        assert!(!window.explains(ended + 5_000, ended + 5_100), "the first copy came long behind it");
+    }
+}

@@ -1,0 +1,242 @@
+//! The applications as processes: started, told, stopped, killed, and ended by their ids.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin};
+use tokio::time::{Instant, sleep};
+
+use crate::fault_log::FaultLog;
+use crate::wire::{CONFIG, Command, Config, Report};
+use xtask::stop::Stop;
+
+/// The longest that an application may take for its orderly end: its transactions, its relay's grace, and some.
+pub(crate) const END_MAX: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether everything still runs.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Counts by name, as each process told them last.
+type Counts = HashMap<u32, Vec<(String, u64)>>;
+
+/// What processes told.
+#[derive(Debug, Default)]
+struct ReceivedReports {
+    /// Those that said they run.
+    running: HashSet<u32>,
+    transactions: Counts,
+    metrics: Counts,
+}
+
+#[derive(Debug)]
+struct Running {
+    process: u32,
+    child: Child,
+    orders: ChildStdin,
+    /// It was told to end.
+    ends: bool,
+}
+
+/// The applications of a run; killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    configs: Vec<Config>,
+    running: Vec<Option<Running>>,
+    lives: u32,
+    /// Which application a process was a life of.
+    pub(crate) applications: HashMap<u32, usize>,
+    received: Arc<Mutex<ReceivedReports>>,
+    fault_log: FaultLog,
+    log: File,
+}
+
+impl Fleet {
+    /// Applications with these configurations, not started yet. Their logs go to `log`.
+    pub(crate) fn new(configs: Vec<Config>, fault_log: FaultLog, log: &Path) -> Result<Self> {
+        let running = configs.iter().map(|_| None).collect();
+        let log = File::create(log).with_context(|| format!("make {}", log.display()))?;
+        let (applications, received) = (HashMap::new(), Arc::default());
+        Ok(Self { configs, running, lives: 0, applications, received, fault_log, log })
+    }
+
+    /// Starts an application as a new process. On the driver's first thread: the kernel ends a child with the thread that
+    /// started it.
+    pub(crate) fn start(&mut self, application: usize) -> Result<()> {
+        if self.running[application].is_some() {
+            return Ok(());
+        }
+        self.lives += 1;
+        self.applications.insert(self.lives, application);
+        let config = Config { process: self.lives, ..self.configs[application].clone() };
+        let mut command = tokio::process::Command::new(std::env::current_exe()?);
+        command.env(CONFIG, serde_json::to_string(&config)?).kill_on_drop(true);
+        // A group of its own keeps a Ctrl-C meant for the driver from it.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(self.log.try_clone()?);
+        let mut child = command.spawn().context("start an application")?;
+        let orders = child.stdin.take().context("its input is piped")?;
+        let lines = BufReader::new(child.stdout.take().context("its output is piped")?).lines();
+        let (received, fault_log, process) = (Arc::clone(&self.received), self.fault_log.clone(), self.lives);
+        tokio::spawn(async move {
+            let mut lines = lines;
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Ok(report) = serde_json::from_str(&line) {
+                    receive(&received, &fault_log, process, application, report);
+                }
+            }
+        });
+        self.running[application] = Some(Running { process: self.lives, child, orders, ends: false });
+        Ok(())
+    }
+
+    pub(crate) async fn send(&mut self, application: usize, command: Command) -> Result<()> {
+        let Some(running) = &mut self.running[application] else { return Ok(()) };
+        let line = format!("{}\n", serde_json::to_string(&command)?);
+        // One that has just died by itself is noticed elsewhere.
+        let _ = running.orders.write_all(line.as_bytes()).await;
+        Ok(())
+    }
+
+    /// SIGKILL; returns when it is gone.
+    pub(crate) async fn kill(&mut self, application: usize) -> Result<()> {
+        let Some(mut running) = self.running[application].take() else { return Ok(()) };
+        running.child.kill().await.context("kill an application")
+    }
+
+    /// SIGSTOP or SIGCONT.
+    pub(crate) fn signal(&self, application: usize, signal: Signal) -> Result<()> {
+        let Some(running) = &self.running[application] else { return Ok(()) };
+        let Some(pid) = running.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else { return Ok(()) };
+        kill_process(pid, signal).context("signal an application")
+    }
+
+    /// Whether an application's present life has said that it runs.
+    pub(crate) fn runs(&self, application: usize) -> bool {
+        let received = lock(&self.received);
+        self.running[application].as_ref().is_some_and(|running| received.running.contains(&running.process))
+    }
+
+    /// Tells an application to end.
+    pub(crate) async fn request_end(&mut self, application: usize) -> Result<()> {
+        self.send(application, Command::End).await?;
+        if let Some(running) = &mut self.running[application] {
+            running.ends = true;
+        }
+        Ok(())
+    }
+
+    /// Whether one that was told to has ended.
+    ///
+    /// # Errors
+    /// It ended otherwise than in order, or it is there still after `until`.
+    pub(crate) fn has_ended(&mut self, application: usize, until: Instant) -> Result<bool> {
+        let Some(running) = &mut self.running[application] else { return Ok(true) };
+        let Some(status) = running.child.try_wait()? else {
+            ensure!(Instant::now() < until, "an application does not end within {END_MAX:?}");
+            return Ok(false);
+        };
+        self.running[application] = None;
+        ensure!(status.success(), "an application ended with {status}: see its log");
+        Ok(true)
+    }
+
+    /// Tells an application to end and waits for it.
+    pub(crate) async fn end(&mut self, application: usize) -> Result<()> {
+        self.request_end(application).await?;
+        let until = Instant::now() + END_MAX;
+        while !self.has_ended(application, until)? {
+            sleep(POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Fails where an application ended that nobody had ended.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        for running in self.running.iter_mut().flatten().filter(|running| !running.ends) {
+            if let Some(status) = running.child.try_wait()? {
+                anyhow::bail!("an application ended by itself with {status}: see its log");
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits, and looks meanwhile whether everything still runs.
+    pub(crate) async fn watch(&mut self, how_long: Duration, stop: &Stop) -> Result<()> {
+        let end = Instant::now() + how_long;
+        while Instant::now() < end {
+            ensure!(!stop.requested(), "stopped by a signal");
+            self.check()?;
+            sleep(POLL_INTERVAL.min(how_long)).await;
+        }
+        Ok(())
+    }
+
+    /// The applications whose present life has not said yet that it runs.
+    pub(crate) fn starting(&self) -> Vec<usize> {
+        let is_starting = |application: &usize| self.running[*application].is_some() && !self.runs(*application);
+        (0..self.running.len()).filter(is_starting).collect()
+    }
+
+    /// Transactions by kind, as far as the applications came to tell.
+    pub(crate) fn transactions(&self) -> BTreeMap<String, u64> {
+        sums(&lock(&self.received).transactions)
+    }
+
+    /// What the library counted in all of them, by metric.
+    pub(crate) fn metrics(&self) -> BTreeMap<String, u64> {
+        sums(&lock(&self.received).metrics)
+    }
+}
+
+fn lock(received: &Mutex<ReceivedReports>) -> MutexGuard<'_, ReceivedReports> {
+    received.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn sums(counts: &Counts) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (name, count) in counts.values().flatten() {
+        *sums.entry(name.clone()).or_default() += count;
+    }
+    sums
+}
+
+fn receive(received: &Mutex<ReceivedReports>, fault_log: &FaultLog, process: u32, application: usize, report: Report) {
+    match report {
+        Report::Running => {
+            lock(received).running.insert(process);
+        }
+        Report::Counts { transactions, metrics } => {
+            let mut received = lock(received);
+            received.transactions.insert(process, transactions);
+            received.metrics.insert(process, metrics);
+        }
+        Report::Failed { from_ms, until_ms } => fault_log.failed(application, from_ms, until_ms),
+        Report::Stalled { from_ms, until_ms } => fault_log.stalled(application, from_ms, until_ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_counts_of_each_process_are_summed_and_each_reports_that_it_runs() {
+        let (received, fault_log) = (Mutex::new(ReceivedReports::default()), FaultLog::default());
+        for (process, count) in [(1, 3), (1, 5), (2, 7)] {
+            let counts = |name: &str, count| vec![(name.to_owned(), count)];
+            let report = Report::Counts { transactions: counts("long", count), metrics: counts("late", 2 * count) };
+            receive(&received, &fault_log, process, 0, report);
+        }
+        receive(&received, &fault_log, 2, 0, Report::Running);
+        let received = lock(&received);
+        assert_eq!(sums(&received.transactions), BTreeMap::from([("long".to_owned(), 12)]));
+        assert_eq!(sums(&received.metrics), BTreeMap::from([("late".to_owned(), 24)]));
+        assert_eq!(received.running, HashSet::from([2]));
+    }
+}

@@ -1,0 +1,167 @@
+//! Real applications with relays on a real PostgreSQL and a real Kafka, killed, stopped and cut off by a seeded schedule; then
+//! an audit of what arrived. `cargo xtask faults` builds and runs it; `docs/internals/faults.md` says what it covers.
+
+#![expect(clippy::print_stdout, reason = "a command line program reports on its standard output")]
+
+mod app;
+mod audit;
+mod backlog;
+mod connection_monitor;
+mod consumer;
+mod environment;
+mod fault_log;
+mod fleet;
+mod injector;
+mod other_sessions;
+mod plans;
+mod proxy;
+mod recovery;
+mod report;
+mod run;
+mod schedule;
+mod steady_state;
+mod truth;
+mod wire;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+use xtask::FaultArgs;
+use xtask::stop::Stop;
+
+use self::environment::Environment;
+use crate::plans::{BUG_CASES, BugCase, Plan};
+use crate::run::Outcome;
+
+/// Fewer messages than these say nothing.
+const CONSUMED_MIN: usize = 100_000;
+/// What a run of a minute or two comes to on a slow machine.
+const SMOKE_CONSUMED_MIN: usize = 10_000;
+
+/// Kills, stops and cuts off real applications, and audits what arrived
+#[derive(Debug, Parser)]
+#[command(name = "faults")]
+struct Arguments {
+    #[command(flatten)]
+    run: FaultArgs,
+    /// Where reports and logs go
+    #[arg(long, default_value = "target/faults")]
+    results: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let ended = match std::env::var(wire::CONFIG) {
+        Ok(config) => run_application(&config).await,
+        Err(_) => drive(&Arguments::parse()).await,
+    };
+    ended.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+async fn run_application(config: &str) -> Result<ExitCode> {
+    // Unless asked for more: much of what a relay warns of is what was done to it.
+    let filter = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into());
+    let filter = filter.from_env().context("read RUST_LOG")?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    app::run(serde_json::from_str(config)?).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn drive(arguments: &Arguments) -> Result<ExitCode> {
+    let plan = plan(arguments)?;
+    if !arguments.run.inject_all_bugs {
+        show(&plan);
+    }
+    if arguments.run.dry {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let stop = Stop::on_signals()?;
+    fs::create_dir_all(&arguments.results).context("make the folder of the results")?;
+    let environment = Environment::start(plan.is_skewed).await?;
+    if arguments.run.inject_all_bugs {
+        return check_injected_bugs(&environment, arguments, &stop).await;
+    }
+    let outcome = one(&environment, &plan, "run", arguments, &stop).await?;
+    print!("{}", report::table(&outcome, &plan));
+    println!("\nreport: {}", arguments.results.join("run.json").display());
+    Ok(ExitCode::from(u8::from(!report::failures(&outcome, &plan).is_empty())))
+}
+
+fn plan(arguments: &Arguments) -> Result<Plan> {
+    let of = |name: &String, with_bug| {
+        let known: Vec<_> = BUG_CASES.iter().map(|bug_case| bug_case.bug).collect();
+        let bug_case = BugCase::of(name).with_context(|| format!("no bug is called {name}: {}", known.join(", ")))?;
+        Ok(bug_case.plan(arguments.run.seed, with_bug))
+    };
+    match (&arguments.run.inject_bug, &arguments.run.control) {
+        (Some(bug), _) => of(bug, true),
+        (None, Some(bug)) => of(bug, false),
+        (None, None) => {
+            let run = &arguments.run;
+            let consumed_min = if run.smoke { SMOKE_CONSUMED_MIN } else { CONSUMED_MIN };
+            Ok(plans::long(run.seed, run.minutes, run.skew, consumed_min))
+        }
+    }
+}
+
+fn show(plan: &Plan) {
+    println!("{} faults of seed {}", plan.phases.iter().map(Vec::len).sum::<usize>(), plan.seed);
+    for (number, phase) in plan.phases.iter().enumerate() {
+        println!("phase {}", number + 1);
+        phase.iter().for_each(|step| println!("{step}"));
+    }
+}
+
+async fn one(
+    environment: &Environment,
+    plan: &Plan,
+    name: &str,
+    arguments: &Arguments,
+    stop: &Stop,
+) -> Result<Outcome> {
+    let outcome = run::run(environment, plan, name, &arguments.results, stop).await?;
+    report::write(&outcome, plan, &arguments.results.join(name).with_extension("json"))?;
+    Ok(outcome)
+}
+
+/// Each planted mistake has to be found, and its schedule has to pass without it.
+async fn check_injected_bugs(environment: &Environment, arguments: &Arguments, stop: &Stop) -> Result<ExitCode> {
+    ensure!(cfg!(feature = "_injected_bugs"), "injected bugs need the feature _injected_bugs");
+    let mut failed = 0;
+    println!("{:<24} {:<28} without it", "bug", "found as");
+    for (number, bug_case) in BUG_CASES.iter().enumerate() {
+        let (control, injected) = (bug_case.plan(arguments.run.seed, false), bug_case.plan(arguments.run.seed, true));
+        let runs = async {
+            let without = one(environment, &control, &format!("control_{number}"), arguments, stop).await?;
+            anyhow::Ok((without, one(environment, &injected, &format!("bug_{number}"), arguments, stop).await?))
+        };
+        let (without, with) = match runs.await {
+            Ok(outcomes) => outcomes,
+            Err(error) if stop.requested() => return Err(error),
+            // The others are to be seen all the same.
+            Err(error) => {
+                failed += 1;
+                println!("{:<24} NOT RUN: {error:#}", bug_case.bug);
+                continue;
+            }
+        };
+        let found: Vec<_> = bug_case.found_as.iter().filter(|finding| with.audit.count(**finding) > 0).collect();
+        let names: Vec<_> = found.iter().map(|of| format!("{} {}", with.audit.count(**of), of.name())).collect();
+        let excess = report::failures(&without, &control);
+        let (is_found, passes) = (!found.is_empty(), excess.is_empty());
+        failed += usize::from(!is_found) + usize::from(!passes);
+        let found = if is_found { names.join(", ") } else { "NOT FOUND".to_owned() };
+        println!("{:<24} {found:<28} {}", bug_case.bug, if passes { "passes" } else { "FAILS" });
+        excess.iter().for_each(|failure| println!("    {failure}"));
+    }
+    println!("{failed} failed");
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}

@@ -1,0 +1,253 @@
+//! What a run is: the long schedule, or the one that shows a planted mistake.
+
+use crate::audit::Finding;
+use crate::schedule::{self, APPLICATIONS, Fault, Kind, Phase, Step};
+use crate::wire::{Load, Times};
+
+/// As many phases as have every fault against every application, about.
+const LONG_PHASES: usize = 5;
+
+/// Everything that decides a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) times: Times,
+    pub(crate) load: Load,
+    pub(crate) bug: Option<String>,
+    /// Whether everything that the load can do is in it, so that each has to have been done.
+    pub(crate) is_whole: bool,
+    /// Whether the database has a clock of its own, which is not always right.
+    pub(crate) is_skewed: bool,
+    /// An audit that consumed fewer fails.
+    pub(crate) consumed_min: usize,
+}
+
+impl Plan {
+    /// Whether it has every fault often enough for each to show.
+    pub(crate) fn is_long(&self) -> bool {
+        self.is_whole && self.phases.len() >= LONG_PHASES
+    }
+}
+
+/// A planted mistake, what shows it, and as what.
+pub(crate) struct BugCase {
+    /// As the library names it.
+    pub(crate) bug: &'static str,
+    pub(crate) found_as: &'static [Finding],
+    scenario: fn() -> Scenario,
+}
+
+/// What is special about the schedule of a bug case.
+struct Scenario {
+    phases: Vec<Vec<Batch>>,
+    times: Times,
+    ordered: bool,
+    all_features: bool,
+}
+
+/// A fault, how often it comes, to one application after the other or to all at once.
+struct Batch {
+    kind: Kind,
+    times: usize,
+    for_ms: u64,
+    amount: u64,
+    at_once: bool,
+}
+
+/// The schedule of a run for its own sake.
+pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, consumed_min: usize) -> Plan {
+    let times = Times::default();
+    let mix = if is_skewed { schedule::CLOCK_SKEW_MIX } else { schedule::FAULT_MIX };
+    Plan {
+        seed,
+        phases: schedule::of(mix, seed, minutes, times.lease_ms),
+        times,
+        load: Load { pause_ms: 40, ordered: true, all_features: true },
+        bug: None,
+        is_whole: true,
+        is_skewed,
+        consumed_min,
+    }
+}
+
+impl BugCase {
+    pub(crate) fn of(bug: &str) -> Option<&'static Self> {
+        BUG_CASES.iter().find(|bug_case| bug_case.bug == bug)
+    }
+
+    /// The schedule that shows the mistake, with it or, as a control, without.
+    pub(crate) fn plan(&self, seed: u64, with_bug: bool) -> Plan {
+        let Scenario { phases, times, ordered, all_features } = (self.scenario)();
+        let mut random = fastrand::Rng::with_seed(seed);
+        Plan {
+            seed,
+            phases: phases.iter().map(|batches| phase(batches, &mut random)).collect(),
+            times,
+            load: Load { pause_ms: 40, ordered, all_features },
+            bug: with_bug.then(|| self.bug.to_owned()),
+            is_whole: false,
+            is_skewed: false,
+            consumed_min: 500,
+        }
+    }
+}
+
+fn phase(batches: &[Batch], random: &mut fastrand::Rng) -> Phase {
+    let mut phase = Phase::new();
+    let mut now = 0;
+    for batch in batches {
+        for turn in 0..batch.times {
+            now += random.u64(300..900);
+            let victims = if batch.at_once { 0..APPLICATIONS } else { turn % APPLICATIONS..turn % APPLICATIONS + 1 };
+            for application in victims {
+                let Batch { kind, for_ms, amount, .. } = *batch;
+                let application = (!kind.is_of_other_session()).then_some(application);
+                let fault = Fault { kind, application, for_ms, amount };
+                phase.push(Step { at_ms: now, fault });
+            }
+            // A fault that is only slow goes on beside the next.
+            now += if matches!(batch.kind, Kind::LateAcks | Kind::DelayBroker) { 0 } else { batch.for_ms };
+        }
+    }
+    phase
+}
+
+const fn one_by_one(kind: Kind, times: usize, for_ms: u64, amount: u64) -> Batch {
+    Batch { kind, times, for_ms, amount, at_once: false }
+}
+
+const fn at_once(kind: Kind, times: usize, for_ms: u64, amount: u64) -> Batch {
+    Batch { kind, times, for_ms, amount, at_once: true }
+}
+
+fn scenario(phases: Vec<Vec<Batch>>) -> Scenario {
+    Scenario { phases, times: Times::default(), ordered: true, all_features: false }
+}
+
+/// Messages that wait in the client until they time out.
+fn cut_off() -> Scenario {
+    scenario(vec![vec![one_by_one(Kind::CutBroker, 3, 4_000, 0), at_once(Kind::CutBroker, 2, 3_500, 0)]])
+}
+
+/// Messages that fail before the broker has them.
+fn failing() -> Scenario {
+    scenario(vec![vec![at_once(Kind::FailSends, 4, 2_500, 0), at_once(Kind::CutBroker, 1, 3_500, 0)]])
+}
+
+/// Nothing is lost and nobody dies: whatever comes twice is a mistake.
+fn slow_broker() -> Scenario {
+    let burst = || one_by_one(Kind::Burst, 3, 1_500, 1_500);
+    scenario(vec![vec![at_once(Kind::LateAcks, 1, 9_000, 700), burst(), burst()]])
+}
+
+/// Nothing but what people do.
+fn admin_actions_only() -> Scenario {
+    let phase = vec![one_by_one(Kind::Redrive, 6, 1_500, 0), one_by_one(Kind::Burst, 2, 1_000, 300)];
+    Scenario { all_features: true, ..scenario(vec![phase]) }
+}
+
+/// By name of the mistake.
+pub(crate) const BUG_CASES: &[BugCase] = &[
+    BugCase {
+        bug: "commit-believed",
+        found_as: &[Finding::Phantom],
+        scenario: || scenario(vec![vec![one_by_one(Kind::Burst, 6, 1_000, 500)]]),
+    },
+    BugCase {
+        bug: "settle-by-id",
+        found_as: &[Finding::Lost],
+        scenario: || Scenario { ordered: false, ..scenario(vec![vec![one_by_one(Kind::ReuseIds, 3, 14_000, 0)]]) },
+    },
+    BugCase { bug: "settle-on-send", found_as: &[Finding::Lost], scenario: cut_off },
+    BugCase { bug: "lost-ack-is-sent", found_as: &[Finding::Lost], scenario: failing },
+    BugCase {
+        bug: "lease-not-extended",
+        found_as: &[Finding::Duplicate],
+        scenario: || Scenario {
+            // A message is under way for longer than its born lease, and in time all the same.
+            times: Times { delivery_ms: 8_000, lease_ms: 12_000, ..Times::default() },
+            ..scenario(vec![vec![at_once(Kind::LateAcks, 1, 12_000, 4_000), one_by_one(Kind::Burst, 6, 2_000, 400)]])
+        },
+    },
+    BugCase { bug: "attempt-in-outage", found_as: &[Finding::WronglyDead], scenario: failing },
+    BugCase { bug: "claim-gives-back", found_as: &[Finding::Duplicate], scenario: slow_broker },
+    BugCase {
+        bug: "claim-unlocked",
+        found_as: &[Finding::Duplicate],
+        scenario: || scenario(vec![vec![at_once(Kind::Burst, 6, 2_000, 1_500)]]),
+    },
+    BugCase {
+        bug: "dead-letter-not-kept",
+        found_as: &[Finding::Lost],
+        scenario: || scenario(vec![vec![one_by_one(Kind::Burst, 6, 1_000, 1_000)]]),
+    },
+    BugCase {
+        bug: "lane-never-lost",
+        found_as: &[Finding::Duplicate, Finding::Inverted],
+        scenario: || {
+            scenario(vec![vec![one_by_one(Kind::Pause, 2, 6_500, 0)], vec![one_by_one(Kind::Burst, 6, 1_000, 100)]])
+        },
+    },
+    BugCase {
+        bug: "lane-left-in-flight",
+        found_as: &[Finding::Duplicate, Finding::Inverted],
+        scenario: || {
+            scenario(vec![vec![at_once(Kind::LateAcks, 1, 14_000, 700), one_by_one(Kind::Restart, 3, 1_500, 0)]])
+        },
+    },
+    BugCase {
+        bug: "fence-skipped",
+        found_as: &[Finding::Duplicate, Finding::Inverted],
+        // A transaction takes so long that most owners are stopped in the middle of one.
+        scenario: || Scenario {
+            all_features: true,
+            ..scenario(vec![vec![at_once(Kind::DelayBroker, 1, 60_000, 150), one_by_one(Kind::Pause, 8, 6_500, 0)]])
+        },
+    },
+    BugCase { bug: "failed-key-goes-on", found_as: &[Finding::Inverted], scenario: failing },
+    BugCase { bug: "delay-forgotten", found_as: &[Finding::Early], scenario: admin_actions_only },
+    BugCase { bug: "redrive-loses-row", found_as: &[Finding::Lost], scenario: admin_actions_only },
+    BugCase {
+        bug: "record-time-is-creation",
+        found_as: &[Finding::Lost],
+        scenario: || Scenario { all_features: true, ..scenario(vec![vec![one_by_one(Kind::Burst, 6, 4_000, 100)]]) },
+    },
+    BugCase {
+        bug: "policy-unguarded",
+        found_as: &[Finding::Stuck],
+        scenario: || scenario(vec![vec![one_by_one(Kind::PanicPolicies, 4, 2_000, 0)]]),
+    },
+    BugCase {
+        bug: "statement-left-behind",
+        found_as: &[Finding::TooManyConnections],
+        scenario: || scenario(vec![vec![one_by_one(Kind::LockTable, 1, 40_000, 0)]]),
+    },
+    BugCase {
+        bug: "poll-reads-dead-rows",
+        found_as: &[Finding::DeadRowsRead],
+        // Nothing ends in it but the snapshot, so that the steady state comes soon.
+        scenario: || {
+            scenario(vec![vec![one_by_one(Kind::HoldSnapshot, 1, 0, 600_000), one_by_one(Kind::Burst, 2, 1_000, 200)]])
+        },
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bug_case_is_the_same_for_the_same_seed() {
+        for bug_case in BUG_CASES {
+            assert_eq!(bug_case.plan(5, true).phases, bug_case.plan(5, false).phases, "{}", bug_case.bug);
+        }
+    }
+
+    #[cfg(feature = "_injected_bugs")]
+    #[test]
+    fn each_injected_bug_has_a_case() {
+        let known = diesel_outbox::planted::InjectedBug::ALL.iter().map(|bug| bug.name());
+        assert!(known.eq(BUG_CASES.iter().map(|bug_case| bug_case.bug)));
+    }
+}

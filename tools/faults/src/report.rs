@@ -1,0 +1,228 @@
+//! What a run came to: a table for people, JSON for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use diesel_outbox::metrics::{HOOK_LOST, LANE_LOST, RESENT};
+use serde_json::{Value, json};
+
+use crate::app::{ADMIN_ACTIONS, POLICIES, TRANSACTIONS};
+use crate::audit::{Audit, Finding};
+use crate::fault_log::FaultLog;
+use crate::plans::Plan;
+use crate::run::{Outcome, PhaseOutcome};
+use crate::schedule::{Kind, PAUSES_MIN, SERVER_KILLS_MIN};
+use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
+
+/// What the faults of a long run cannot but cause: a queue that overflows or a broker that is away, lanes whose owner stood still, and
+/// messages that have to be sent again.
+const COUNTED_BY_EVERY_LONG_RUN: [&str; 3] = [HOOK_LOST, LANE_LOST, RESENT];
+
+/// Why a run fails; nothing where it passes.
+pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+    let audit = &outcome.audit;
+    let mut failures = Vec::new();
+    for (finding, (count, examples)) in &audit.findings {
+        failures.push(format!("{count} {}, for example {}", finding.name(), examples.join("\n    ")));
+    }
+    if audit.consumed < plan.consumed_min {
+        failures.push(format!("only {} messages were consumed, of at least {}", audit.consumed, plan.consumed_min));
+    }
+    if plan.is_whole {
+        failures.extend(not_exercised(outcome, plan));
+    }
+    if plan.is_long() {
+        failures.extend(not_reached(outcome, plan));
+    }
+    failures
+}
+
+/// What the load was to do and did not: a topic that nothing was committed to has nothing lost.
+fn not_exercised(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+    let mut not_exercised = Vec::new();
+    let committed_min = plan.consumed_min / 20;
+    // Of the aged topic is one message in forty.
+    let mins = [committed_min, committed_min, committed_min, committed_min / 10];
+    let names = [(PLAIN, "plain"), (ORDERED, "ordered"), (FENCED, "fenced"), (AGED, "aged")];
+    for ((topic, name), committed_min) in names.into_iter().zip(mins) {
+        let committed = outcome.audit.committed_to.get(&topic).copied().unwrap_or(0);
+        if committed < committed_min {
+            not_exercised.push(format!("only {committed} messages of the {name} topic, of at least {committed_min}"));
+        }
+    }
+    let is_done = |name: &&str| outcome.transactions.get(*name).is_some_and(|count| *count > 0);
+    for name in TRANSACTIONS.iter().filter(|name| !is_done(name)) {
+        not_exercised.push(format!("no transaction of the kind {name} came to its end"));
+    }
+    // In a minute there may be no letter to redrive yet.
+    for name in ADMIN_ACTIONS.iter().chain(&[POLICIES]).filter(|name| plan.is_long() && !is_done(name)) {
+        not_exercised.push(format!("none of these: {name}"));
+    }
+    for (what, count) in
+        [("delayed message was judged", outcome.audit.in_time), ("message is kept", outcome.audit.kept)]
+    {
+        // Next to a clock that is wrong most delayed messages are not.
+        if count == 0 && !plan.is_skewed {
+            not_exercised.push(format!("no {what}"));
+        }
+    }
+    not_exercised
+}
+
+/// What the faults were to do and did not.
+fn not_reached(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+    let mut not_reached = Vec::new();
+    let is_counted = |metric: &&str| outcome.metrics.get(*metric).is_some_and(|count| *count > 0);
+    for metric in COUNTED_BY_EVERY_LONG_RUN.iter().filter(|metric| !is_counted(metric)) {
+        not_reached.push(format!(
+            "{metric} is 0: the faults that it counts did not reach the library, and the run says nothing of them"
+        ));
+    }
+    let shares: [(&[Kind], u64, usize); 2] =
+        [(&Kind::OF_SERVERS, 0, SERVER_KILLS_MIN), (&[Kind::Pause], plan.times.lease_ms, PAUSES_MIN)];
+    for (kinds, lasting_ms, percent_min) in shares {
+        let (happened, all) = FaultLog::shares(&outcome.windows, kinds, lasting_ms);
+        if happened * 100 < all * percent_min {
+            not_reached.push(format!("{kinds:?} were {happened} of {all} faults, of at least {percent_min} %"));
+        }
+    }
+    not_reached
+}
+
+fn by_kind(outcome: &Outcome) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for window in &outcome.windows {
+        *counts.entry(window.name).or_default() += 1;
+    }
+    counts
+}
+
+/// The median and the longest.
+fn extremes(durations: impl Iterator<Item = Duration>) -> (Duration, Duration) {
+    let mut sorted: Vec<Duration> = durations.collect();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+    (median, sorted.last().copied().unwrap_or_default())
+}
+
+/// The longest that a message took in a steady state, by whether a snapshot was held.
+fn in_steady_state(audit: &Audit, is_held: bool) -> Duration {
+    Duration::from_millis(audit.steady_state.get(&is_held).map_or(0, |(_, longest_ms)| *longest_ms))
+}
+
+fn recovery(outcome: &Outcome) -> (Duration, Duration) {
+    extremes(outcome.phases.iter().filter_map(|phase| phase.recovery))
+}
+
+fn phase(phase: &PhaseOutcome) -> Value {
+    json!({
+        "rows": phase.rows,
+        "running_seconds": phase.running.map(|took| took.as_secs_f64()),
+        "recovery_seconds": phase.recovery.map(|took| took.as_secs_f64()),
+        "committed": phase.committed,
+        "committed_per_second": phase.committed_per_second(),
+        "seconds": phase.took.as_secs_f64(),
+    })
+}
+
+/// The closing table.
+pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
+    let mut text = String::new();
+    let mut section = |title: &str, rows: Vec<(String, String)>| {
+        let _ = writeln!(text, "\n{title}");
+        for (name, figure) in rows {
+            let _ = writeln!(text, "  {name:<40} {figure:>10}");
+        }
+    };
+    let audit = &outcome.audit;
+    let counted = |counts: &BTreeMap<&'static str, usize>| {
+        counts.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())).collect::<Vec<_>>()
+    };
+    section("faults", counted(&by_kind(outcome)));
+    let lines = |counts: &BTreeMap<String, u64>| {
+        counts.iter().map(|(name, count)| (name.clone(), count.to_string())).collect::<Vec<_>>()
+    };
+    section("transactions", lines(&outcome.transactions));
+    section("what the library counted", lines(&outcome.metrics));
+    section("copies beyond the first, by what explains them", counted(&audit.duplicates));
+    let mut rows = vec![
+        ("committed".to_owned(), audit.committed.to_string()),
+        ("consumed".to_owned(), audit.consumed.to_string()),
+        ("dead letters".to_owned(), audit.dead.to_string()),
+        ("of these not redriven, and not judged".to_owned(), audit.unjudged.to_string()),
+        ("delayed, and not before their time".to_owned(), audit.in_time.to_string()),
+        ("in the history".to_owned(), audit.kept.to_string()),
+        ("connections of a relay, at most".to_owned(), outcome.connections.to_string()),
+    ];
+    let all = [
+        Finding::Lost,
+        Finding::Phantom,
+        Finding::Changed,
+        Finding::Duplicate,
+        Finding::Inverted,
+        Finding::Early,
+        Finding::WronglyDead,
+        Finding::WronglyKept,
+        Finding::Late,
+        Finding::DeadRowsRead,
+        Finding::TooManyConnections,
+        Finding::Stuck,
+    ];
+    rows.extend(all.map(|finding| (finding.name().to_owned(), audit.count(finding).to_string())));
+    section("audit", rows);
+    let (median, longest) = recovery(outcome);
+    let seconds = |duration: Duration| format!("{:.1} s", duration.as_secs_f64());
+    let (_, running) = extremes(outcome.phases.iter().filter_map(|phase| phase.running));
+    let time = [
+        ("from a fault to a copy it explains, longest", Duration::from_millis(audit.lag_ms)),
+        ("until all ran again, longest", running),
+        ("to recover, median", median),
+        ("to recover, longest", longest),
+        ("in a steady state from row to broker, longest", in_steady_state(audit, false)),
+        ("the same with a snapshot held", in_steady_state(audit, true)),
+        ("in all", outcome.took),
+    ];
+    section("time", time.map(|(name, duration)| (name.to_owned(), seconds(duration))).to_vec());
+    for failure in failures(outcome, plan) {
+        let _ = writeln!(text, "\nFAILED: {failure}");
+    }
+    text
+}
+
+/// Leaves the figures of a run, its schedule included, in a file.
+pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
+    let audit = &outcome.audit;
+    let (median, longest) = recovery(outcome);
+    let of_steady_state = |is_held| audit.steady_state.get(&is_held).copied().unwrap_or_default();
+    let (in_steady_state, held) = (of_steady_state(false), of_steady_state(true));
+    let findings: BTreeMap<_, _> = audit.findings.iter().map(|(of, found)| (of.name(), found)).collect();
+    let report = json!({
+        "seed": plan.seed,
+        "bug": plan.bug,
+        "schedule": plan.phases,
+        "faults": by_kind(outcome),
+        "windows": outcome.windows,
+        "transactions": outcome.transactions,
+        "metrics": outcome.metrics,
+        "phases": outcome.phases.iter().map(phase).collect::<Vec<_>>(),
+        "committed": audit.committed,
+        "consumed": audit.consumed,
+        "dead": audit.dead,
+        "unjudged": audit.unjudged,
+        "in_time": audit.in_time,
+        "kept": audit.kept,
+        "relay_connections_max": outcome.connections,
+        "steady_state": { "judged": in_steady_state.0, "longest_ms": in_steady_state.1, "with_snapshot": { "judged": held.0, "longest_ms": held.1 } },
+        "duplicates": audit.duplicates,
+        "lag_seconds": audit.lag_ms as f64 / 1e3,
+        "findings": findings,
+        "recovery_seconds": { "median": median.as_secs_f64(), "longest": longest.as_secs_f64() },
+        "seconds": outcome.took.as_secs_f64(),
+        "failures": failures(outcome, plan),
+    });
+    fs::write(file, serde_json::to_string_pretty(&report)?).with_context(|| format!("write {}", file.display()))
+}

@@ -1,0 +1,262 @@
+//! One run: applications under load, the phases of a schedule, a steady state after each, and the audit.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use crate::audit::{Audit, Evidence, Finding};
+use crate::connection_monitor::ConnectionMonitor;
+use crate::consumer::{self, AgedTopicReader};
+use crate::environment::Environment;
+use crate::fault_log::{FaultLog, FaultWindow};
+use crate::fleet::Fleet;
+use crate::injector::FaultInjector;
+use crate::plans::Plan;
+use crate::recovery::{QUIESCE_DURATION, RunContext, STEADY_STATE};
+use crate::schedule::APPLICATIONS;
+use crate::steady_state::SteadyState;
+use crate::truth;
+use crate::wire::{Command, Config, Topics};
+use xtask::stop::Stop;
+
+/// Rows of the history that fall during the first phase were kept until then; each later phase has the next year.
+const YEAR: usize = 1900;
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) audit: Audit,
+    pub(crate) windows: Vec<FaultWindow>,
+    pub(crate) transactions: BTreeMap<String, u64>,
+    /// What the library counted in all applications, by metric.
+    pub(crate) metrics: BTreeMap<String, u64>,
+    pub(crate) phases: Vec<PhaseOutcome>,
+    /// The most connections that a relay had at once.
+    pub(crate) connections: i64,
+    pub(crate) took: Duration,
+}
+
+/// What a phase came to.
+#[derive(Debug, Clone)]
+pub(crate) struct PhaseOutcome {
+    /// Not settled when everything healed.
+    pub(crate) rows: i64,
+    /// From then on until every application ran; none where one did not.
+    pub(crate) running: Option<Duration>,
+    /// From then on until what waited was sent; none where it was not.
+    pub(crate) recovery: Option<Duration>,
+    /// Since the phase before recovered, and how long ago that was.
+    pub(crate) committed: i64,
+    pub(crate) took: Duration,
+}
+
+impl PhaseOutcome {
+    pub(crate) fn committed_per_second(&self) -> f64 {
+        self.committed as f64 / self.took.as_secs_f64().max(0.001)
+    }
+}
+
+impl fmt::Display for PhaseOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows at its end, ", self.rows)?;
+        match (self.running, self.recovery) {
+            (Some(running), Some(recovery)) => {
+                let (running, recovery) = (running.as_secs_f64(), recovery.as_secs_f64());
+                write!(f, "all ran after {running:.1} s and recovered in {recovery:.1} s")?;
+            }
+            (Some(running), None) => write!(f, "all ran after {:.1} s and are stuck", running.as_secs_f64())?,
+            (None, _) => write!(f, "not all run")?,
+        }
+        write!(f, ", {:.0} committed per second", self.committed_per_second())
+    }
+}
+
+/// Runs a plan in a database and topics of its own. What is found is in the outcome.
+///
+/// # Errors
+///
+/// Something of the harness itself failed, or a signal asked for the end.
+pub(crate) async fn run(
+    environment: &Environment,
+    plan: &Plan,
+    name: &str,
+    results: &Path,
+    stop: &Stop,
+) -> Result<Outcome> {
+    let started = Instant::now();
+    environment.heal();
+    environment.new_database(name).await?;
+    let topics = Topics::of_run(name);
+    let fault_log = FaultLog::default();
+    let configs = environment.proxies.iter().map(|proxies| {
+        Ok(Config {
+            process: 0,
+            seed: plan.seed,
+            database_url: environment.url_by(proxies, name)?,
+            bootstrap: format!("127.0.0.1:{}", proxies.broker.port()),
+            topics: topics.clone(),
+            times: plan.times,
+            load: plan.load,
+            bug: plan.bug.clone(),
+        })
+    });
+    let configs = configs.collect::<Result<Vec<Config>>>()?;
+    let log = results.join(format!("{name}.log"));
+    let connections = ConnectionMonitor::count(environment.url(name));
+    let follower = AgedTopicReader::start(environment.bootstrap(), &topics);
+    let mut fleet = Fleet::new(configs, fault_log.clone(), &log)?;
+    (0..APPLICATIONS).try_for_each(|application| fleet.start(application))?;
+    fleet.watch(QUIESCE_DURATION, stop).await?;
+    let context = RunContext { environment, database: name, stop };
+    let PhaseResults { phases, steady_states, stuck } = run_phases(&context, plan, &fault_log, &mut fleet).await?;
+    for application in 0..APPLICATIONS {
+        fleet.send(application, Command::StopLoad).await?;
+    }
+    // The longest transaction ends, and with it the last row is there.
+    fleet.watch(QUIESCE_DURATION, stop).await?;
+    // Also behind a phase that was stuck: this tells what is only late from what stays, and has dead letters redriven that would
+    // look wrongly dead.
+    let redriven = context.redriven(&mut fleet).await?;
+    // One that never ran would not hear that it is to end.
+    for application in fleet.starting() {
+        fleet.kill(application).await?;
+    }
+    for application in 0..APPLICATIONS {
+        fleet.end(application).await?;
+    }
+    let read = Read { steady_states, aged: follower.end().await?, is_all_redriven: redriven.is_ok() };
+    let mut audit = audited(&context, plan, &topics, &fault_log, &fleet, &connections, read).await?;
+    let at_the_end = redriven.err().map(|what| format!("at the end: {what}"));
+    for what in stuck.into_iter().chain(at_the_end) {
+        audit.find(Finding::Stuck, || what);
+    }
+    let (windows, transactions, metrics) = (fault_log.windows(), fleet.transactions(), fleet.metrics());
+    let connections = connections.most();
+    Ok(Outcome { audit, windows, transactions, metrics, phases, connections, took: started.elapsed() })
+}
+
+/// What the phases of a plan came to.
+#[derive(Debug, Default)]
+struct PhaseResults {
+    phases: Vec<PhaseOutcome>,
+    steady_states: Vec<SteadyState>,
+    /// What was stuck behind the last of them.
+    stuck: Option<String>,
+}
+
+/// What was read while the run went on.
+struct Read {
+    steady_states: Vec<SteadyState>,
+    aged: Vec<consumer::Record>,
+    is_all_redriven: bool,
+}
+
+/// Goes through the phases of a plan.
+async fn run_phases(
+    context: &RunContext<'_>,
+    plan: &Plan,
+    fault_log: &FaultLog,
+    fleet: &mut Fleet,
+) -> Result<PhaseResults> {
+    let mut phase_results = PhaseResults::default();
+    let mut injector = FaultInjector::new(context.environment, context.database, fault_log, plan.times);
+    let (mut committed, mut since) = (truth::count(&mut context.connect().await?).await?, Instant::now());
+    for (number, phase) in plan.phases.iter().enumerate() {
+        if plan.load.all_features {
+            truth::insert_expired_history(&mut context.connect().await?, YEAR + number).await?;
+        }
+        injector.run_phase(phase, fleet, context.stop).await?;
+        let rows = context.waiting().await?;
+        let running = context.running(fleet).await?;
+        let recovered = match &running {
+            Ok(_) => context.recovered(fleet).await?,
+            Err(what) => Err(what.clone()),
+        };
+        let (before, begin) = (committed, since);
+        (committed, since) = (truth::count(&mut context.connect().await?).await?, Instant::now());
+        let one = PhaseOutcome {
+            rows,
+            running: running.ok(),
+            recovery: recovered.as_ref().ok().copied(),
+            committed: committed - before,
+            took: since - begin,
+        };
+        eprintln!("phase {} of {}: {one}", number + 1, plan.phases.len());
+        phase_results.phases.push(one);
+        if recovered.is_ok() {
+            fault_log.recovered(plan.times.delivery_ms);
+        }
+        if let Err(what) = recovered {
+            phase_results.stuck = Some(format!("behind phase {}: {what}", number + 1));
+            break;
+        }
+        let steady_state = SteadyState::begin(&mut context.connect().await?, injector.held()).await?;
+        fleet.watch(STEADY_STATE, context.stop).await?;
+        let steady_state = steady_state.end(&mut context.connect().await?).await?;
+        println!("read in the steady state: {:?}, of what is dead: {:?}", steady_state.rows_read, steady_state.dead);
+        phase_results.steady_states.push(steady_state);
+    }
+    injector.release();
+    Ok(phase_results)
+}
+
+async fn audited(
+    context: &RunContext<'_>,
+    plan: &Plan,
+    topics: &Topics,
+    fault_log: &FaultLog,
+    fleet: &Fleet,
+    connections: &ConnectionMonitor,
+    read: Read,
+) -> Result<Audit> {
+    let (bootstrap, topics) = (context.environment.bootstrap(), topics.clone());
+    let mut records = spawn_blocking(move || consumer::read(&bootstrap, &topics)).await?.context("read the topics")?;
+    records.extend(read.aged);
+    let mut connection = context.connect().await?;
+    let committed = truth::committed(&mut connection).await?;
+    let dead = truth::dead(&mut connection).await?;
+    let kept = truth::kept(&mut connection).await?;
+    if committed.is_empty() {
+        bail!("nothing was committed");
+    }
+    let evidence = Evidence {
+        committed: &committed,
+        dead: &dead,
+        is_all_redriven: read.is_all_redriven,
+        kept: plan.load.all_features.then_some(kept.as_slice()),
+        records: &records,
+        windows: &fault_log.windows(),
+        steady_states: &read.steady_states,
+        pool_overruns: &connections.pool_overruns(),
+        applications: &fleet.applications,
+    };
+    Ok(Audit::of(&evidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_says_how_it_ended() {
+        let mut passed = PhaseOutcome {
+            rows: 120,
+            running: Some(Duration::from_millis(2_140)),
+            recovery: Some(Duration::from_secs(5)),
+            committed: 3_000,
+            took: Duration::from_secs(60),
+        };
+        let whole = "120 rows at its end, all ran after 2.1 s and recovered in 5.0 s, 50 committed per second";
+        assert_eq!(passed.to_string(), whole);
+        passed.recovery = None;
+        let stuck = "120 rows at its end, all ran after 2.1 s and are stuck, 50 committed per second";
+        assert_eq!(passed.to_string(), stuck);
+        passed.running = None;
+        assert_eq!(passed.to_string(), "120 rows at its end, not all run, 50 committed per second");
+    }
+}

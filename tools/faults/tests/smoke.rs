@@ -1,0 +1,44 @@
+//! The harness for a minute, against servers of its own: `cargo xtask test --only faults`.
+
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use tempfile::TempDir;
+use xtask::servers::{ServerClock, ServerKind};
+use xtask::test_servers;
+
+#[test]
+fn faults_on_postgres_and_kafka_lose_duplicate_and_reorder_nothing() {
+    run(&["--minutes", "1.7"]);
+}
+
+#[test]
+fn a_skewed_database_clock_loses_and_reorders_nothing() {
+    let Some(()) = test_servers::own_or_skip(ServerClock::check().map_err(anyhow::Error::new)) else { return };
+    run(&["--minutes", "0.7", "--skew"]);
+}
+
+/// One after the other: two harnesses on two processors starve each other's applications.
+fn run(arguments: &[&str]) {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    // It starts them itself; this says whether they can be had.
+    for kind in [ServerKind::Postgres, ServerKind::Kafka] {
+        let Some(()) = test_servers::own_or_skip(kind.check().map_err(anyhow::Error::new)) else { return };
+    }
+    let _alone = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let results = TempDir::new().expect("a folder");
+    let mut harness = Command::new(env!("CARGO_BIN_EXE_faults"));
+    harness.args(["--smoke", "--seed", "1", "--results"]).arg(results.path()).args(arguments);
+    assert!(harness.status().expect("it runs").success(), "see its table");
+}
+
+#[test]
+fn the_same_seed_prints_the_same_schedule() {
+    let printed = |seed: &str| {
+        let mut harness = Command::new(env!("CARGO_BIN_EXE_faults"));
+        harness.args(["--dry", "--minutes", "5", "--seed", seed]).output().expect("it runs").stdout
+    };
+    assert!(!printed("7").is_empty());
+    assert_eq!(printed("7"), printed("7"));
+    assert_ne!(printed("7"), printed("8"));
+}

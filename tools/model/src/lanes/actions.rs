@@ -1,0 +1,118 @@
+//! Every step of the model, and the source it mirrors: whoever changes the one changes the other.
+
+use crate::relay::RelayId;
+
+/// A step. `message` is its place in [`State::messages`](super::state::State::messages), which is its `id`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "`relay` and `message` say the same everywhere")]
+pub enum Action {
+    /// An application writes the row of the next id, in a transaction of its own.
+    Enqueue { message: usize },
+    /// The transaction takes longer than the slack of the front.
+    ExceedSlack { message: usize },
+    /// The row becomes visible. Nobody is woken: a wake is a read that comes sooner.
+    Commit { message: usize },
+    /// The transaction is rolled back.
+    Rollback { message: usize },
+
+    /// A node takes a lane that nobody owns, whose lease is over, or which a lost answer left to it.
+    Take { relay: RelayId },
+    /// The same, and the answer is lost.
+    TakeUnanswered { relay: RelayId },
+    /// The lane is beyond the node's share now: another joined, or this one shuts down, or its broker is down.
+    BeginHandover { relay: RelayId },
+    /// The other has left again: the lane is kept.
+    CancelHandover { relay: RelayId },
+    /// A lane that was given up is handed over, drained.
+    Release { relay: RelayId },
+    /// The node forgets it, and the database does not hear of it.
+    ReleaseFails { relay: RelayId },
+    /// The keeper cannot renew the lease, and the node forgets the lane in time.
+    LeaseEnds,
+    /// A lease ends of which nobody knows any more.
+    LeaseRunsOut,
+    /// What the last owner had in flight has arrived, or never will.
+    QuietEnds,
+
+    /// The reader reads the lane, from behind what it has read, less the slack.
+    ReadFront { relay: RelayId },
+    /// The reader reads the lane from its beginning.
+    ReadLate { relay: RelayId },
+    /// What the next row of a key carries is read by primary key.
+    Load { relay: RelayId, message: usize },
+    /// It is handed to the client, where the lane is still owned.
+    Send { relay: RelayId, message: usize },
+    /// A blocked key tries again.
+    Unblock { relay: RelayId, message: usize },
+
+    /// The broker stores a copy.
+    Store { relay: RelayId, message: usize },
+    /// Its acknowledgement arrives.
+    Acknowledge { relay: RelayId, message: usize },
+    /// Its acknowledgement gets lost: the client reports a time-out.
+    LoseAcknowledgement { relay: RelayId, message: usize },
+    /// The client gives up a message that is still on its way.
+    TimeOut { relay: RelayId, message: usize },
+    /// The broker refuses the record.
+    Refuse { relay: RelayId, message: usize },
+    /// The client reports a message that an outage has caught.
+    Disconnect { relay: RelayId, message: usize },
+    /// A record that nobody waits for is stored after all.
+    StoreStray { message: usize },
+    /// It is lost.
+    LoseStray { message: usize },
+    /// The broker is gone.
+    GoDown,
+    /// The broker is back.
+    ComeBack,
+
+    /// The settler removes a delivered row, whoever owns its lane.
+    Settle { relay: RelayId, message: usize },
+    /// The settler writes a failure, or gives the message up, where the node owns the lane.
+    RecordFailure { relay: RelayId, message: usize },
+    /// The statement fails.
+    RecordFailureFails { relay: RelayId, message: usize },
+
+    /// A process stands still past its lease. With a message `in_send`, between the look at the lease and the call into the
+    /// client.
+    Pause { relay: RelayId, in_send: Option<usize> },
+    /// A process dies, and starts again as another node.
+    Crash { relay: RelayId },
+}
+
+impl Action {
+    /// The files that do in the library what this step does in the model.
+    pub fn mirrors(&self) -> &'static [&'static str] {
+        match self {
+            Self::Enqueue { .. } | Self::ExceedSlack { .. } | Self::Commit { .. } | Self::Rollback { .. } => {
+                &["src/outbox/write.rs", "src/enqueue/statement/postgres.rs", "src/lane.rs"]
+            }
+            Self::Take { .. } | Self::TakeUnanswered { .. } => {
+                &["src/store/lanes.rs", "src/store/sql/lanes.rs", "src/relay/lanes/balancer.rs"]
+            }
+            Self::BeginHandover { .. } | Self::CancelHandover { .. } => {
+                &["src/relay/lanes/balancer.rs", "src/store/lanes.rs"]
+            }
+            Self::Release { .. } | Self::ReleaseFails { .. } => &["src/relay/lanes/balancer.rs", "src/store/lanes.rs"],
+            Self::LeaseEnds | Self::LeaseRunsOut | Self::QuietEnds => &["src/relay/lanes/balancer.rs", "src/clock.rs"],
+            Self::ReadFront { .. } | Self::ReadLate { .. } => {
+                &["src/relay/lanes/lane.rs", "src/relay/lanes/topic.rs", "src/store/sql/statements/lane_rows.rs"]
+            }
+            Self::Load { .. } | Self::Send { .. } => &["src/relay/lanes/reader.rs", "src/relay/engine/outgoing.rs"],
+            Self::Unblock { .. } => &["src/relay/lanes/lane.rs"],
+            Self::Store { .. } | Self::StoreStray { .. } | Self::LoseStray { .. } => &["src/transport/mod.rs"],
+            Self::Acknowledge { .. }
+            | Self::LoseAcknowledgement { .. }
+            | Self::TimeOut { .. }
+            | Self::Refuse { .. }
+            | Self::Disconnect { .. } => &["src/relay/engine/mod.rs", "src/relay/lanes/failures.rs"],
+            Self::GoDown | Self::ComeBack => &["src/relay/health/breaker.rs", "src/relay/lanes/reader.rs"],
+            Self::Settle { .. } => &["src/relay/settle/settler.rs"],
+            Self::RecordFailure { .. } | Self::RecordFailureFails { .. } => {
+                &["src/relay/lanes/failures.rs", "src/store/memory/state/lanes.rs"]
+            }
+            Self::Pause { .. } => &["src/clock.rs", "src/relay/engine/outgoing.rs"],
+            Self::Crash { .. } => &["src/relay/api/shutdown.rs"],
+        }
+    }
+}

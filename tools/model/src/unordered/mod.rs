@@ -1,0 +1,170 @@
+//! Messages of unordered topics: two relays on one table, one broker.
+//!
+//! | file | what happens there |
+//! |---|---|
+//! | `application` | transactions: enqueue, commit, rollback |
+//! | `dispatcher` | confirm, and the send of what was confirmed |
+//! | `claim`, `close` | the sweeper |
+//! | `settler` | settle, failures, the keeper |
+//! | `broker` | the broker, its answers, the breaker |
+//! | `people` | dead letters that are sent again |
+//! | `time` | leases that end, processes that stand still or die, connections that break |
+//! | `audit` | what a write may do, held to each step |
+//! | `normal` | which states are the same |
+//!
+//! # Faults
+//!
+//! What has to go wrong for a step to happen is counted, and a run has so many of them: a crash, a pause, a broken
+//! connection, a close without an answer, a lost acknowledgement, a refusal, an outage, a keeper that cannot extend, a
+//! failure that cannot be written, a transaction longer than the watermark's slack, an id given twice. What belongs to
+//! everyday life is free: a rollback, a ref that gets lost, a born lease that ends before its message was looked at.
+//!
+//! Delayed messages and redrives are counted by themselves: there are none but where the scope says so.
+//!
+//! # What ends
+//!
+//! A step leads nowhere that was there before, so each run ends, and "everything ends" means what it says: with no more
+//! faults, whatever happened before, every committed message is settled or dead. A test holds the model to that.
+
+pub mod actions;
+mod admin;
+mod application;
+mod audit;
+mod broker;
+pub mod bugs;
+mod canonical;
+mod claim;
+mod close;
+mod dispatcher;
+pub mod goals;
+pub mod message;
+pub mod properties;
+pub mod relay_view;
+mod settler;
+pub mod state;
+mod time;
+
+use stateright::{Model, Property};
+
+use self::actions::Action;
+use self::bugs::Bug;
+use self::message::Message;
+use self::state::{MESSAGES_MAX, Relay, State};
+
+/// How a claim holds its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Term {
+    /// By row locks: PostgreSQL, MySQL and MariaDB.
+    Locked,
+    /// By a lease that it writes: SQLite.
+    Leased,
+}
+
+/// The protocol, how much of it to explore, and what is wrong with it.
+#[derive(Debug, Clone, Copy)]
+pub struct Unordered {
+    /// How a claim holds its rows.
+    pub term: Term,
+    /// How many messages there are, at most [`MESSAGES_MAX`].
+    pub messages: usize,
+    /// How many faults may happen in one run.
+    pub faults: u8,
+    /// How many messages may be delayed.
+    pub delays: u8,
+    /// How many times a dead letter is sent again. While there is one, and a redrive left, a run has not ended.
+    pub redrives: u8,
+    /// The planted mistake.
+    pub bug: Option<Bug>,
+    /// Whether to look for what some run has to reach, in place of what has to hold. The checker stores a path for each
+    /// state that reaches a goal, which in a large scope takes most of its time; what a small scope reaches, a larger one
+    /// reaches too.
+    pub goals: bool,
+}
+
+impl Unordered {
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    fn step(&self, state: &mut State, action: Action) {
+        match action {
+            Action::Enqueue { message, by, reused } => application::enqueue(state, message, by, reused),
+            Action::EnqueueDelayed { message, by } => application::enqueue_delayed(state, message, by),
+            Action::ExceedSlack { message } => application::exceed_slack(state, message),
+            Action::Commit { message } => application::commit(state, message, false),
+            Action::CommitVerified { message } => application::commit(state, message, true),
+            Action::Rollback { message } => application::roll_back(state, message),
+            Action::Confirm { relay, message } => dispatcher::confirm(self, state, relay, message),
+            Action::SendRead { relay, message } => dispatcher::send_read(self, state, relay, message),
+            Action::Claim { relay, only } => claim::claim(self, state, relay, only),
+            Action::FullScan { relay } => claim::full_scan(state, relay),
+            Action::SendClaimed { relay } => claim::send_claimed(self, state, relay),
+            Action::Close { relay } => close::close(self, state, relay),
+            Action::CloseFails { relay, applied } => close::close_fails(self, state, relay, applied),
+            Action::Settle { relay, message } => settler::settle(self, state, relay, message),
+            Action::RecordFailure { relay, message } => settler::record_failure(self, state, relay, message),
+            Action::RecordFailureFails { relay, message } => settler::record_failure_fails(state, relay, message),
+            Action::AbandonLease { relay, message } => settler::abandon_lease(state, relay, message),
+            Action::Extend { relay, message } => settler::extend(state, relay, message),
+            Action::Redrive { message } => admin::redrive(self, state, message),
+            Action::Store { relay, message } => broker::store(state, relay, message),
+            Action::Acknowledge { relay, message } => broker::acknowledge(state, relay, message),
+            Action::LoseAcknowledgement { relay, message } => broker::lose_acknowledgement(state, relay, message),
+            Action::Refuse { relay, message } => broker::refuse(state, relay, message),
+            Action::Disconnect { relay, message } => broker::disconnect(self, state, relay, message),
+            Action::GoDown => broker::go_down(state),
+            Action::ComeBack => broker::come_back(state),
+            Action::LeaseEnds { message } => time::lease_ends(self, state, message),
+            Action::Pause { relay, long } => time::pause(self, state, relay, long),
+            Action::CutClaim { relay } => time::cut_claim(state, relay),
+            Action::Crash { relay } => time::crash(state, relay),
+        }
+    }
+}
+
+impl Model for Unordered {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            relays: [Relay::IDLE; 2],
+            messages: [Message::UNWRITTEN; MESSAGES_MAX],
+            broker_up: true,
+            faults_left: self.faults,
+            delays_left: self.delays,
+            redrives_left: self.redrives,
+            breach: None,
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        application::enabled(self, state, actions);
+        dispatcher::enabled(state, actions);
+        claim::enabled(self, state, actions);
+        close::enabled(state, actions);
+        settler::enabled(self, state, actions);
+        admin::enabled(state, actions);
+        broker::enabled(state, actions);
+        time::enabled(self, state, actions);
+    }
+
+    fn next_state(&self, before: &State, action: Action) -> Option<State> {
+        let mut after = *before;
+        self.step(&mut after, action);
+        audit::audit(before, &mut after, &action);
+        canonical::forget(self, &mut after);
+        (after != *before).then_some(after)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        if self.goals { goals::of(self) } else { properties::all() }
+    }
+}
+
+impl State {
+    /// The state that stands for all those that differ in names only.
+    pub fn representative(&self) -> Self {
+        canonical::representative(self)
+    }
+}

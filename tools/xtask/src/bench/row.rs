@@ -1,0 +1,160 @@
+//! The rows of the table, and what each runs on.
+
+use std::process::Command;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use xtask::servers::{Postgres, postgres};
+
+use crate::commands::cargo;
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Row {
+    /// Business transactions a second, with and without outbox
+    Business,
+    /// The same where what was sent is kept, against where it is deleted
+    History,
+    /// The same with a message table written by hand, and with a hundred messages in each transaction
+    ByHand,
+    /// The same with 1 ms more of round trip to the database
+    Network,
+    /// A backlog into Kafka, against bare rdkafka
+    Drain,
+    /// A backlog of a million into Kafka, against bare rdkafka; takes four minutes and some GB
+    DrainMillion,
+    /// The same backlog from one server into one broker by Debezium and by a relay, in turns
+    Debezium,
+    /// Several relays on one table: a backlog, and the business beside them
+    Relays,
+    /// A backlog of an ordered topic, against one that is not
+    Ordered,
+    /// A backlog of an ordered topic while every tenth key is blocked
+    Blocked,
+    /// From COMMIT to the broker's acknowledgement, against bare rdkafka
+    Latency,
+    /// The same on an ordered topic, against one that is not
+    OrderedLatency,
+    /// How late delayed messages are, beyond plain ones
+    Delayed,
+    /// The lanes of a killed relay, until another one sends; the same where they are fenced
+    Takeover,
+    /// A minute without a broker, and the backlog behind it
+    Recovery,
+    /// Pages that one claim touches beside delayed messages, a history and a held transaction; takes ten minutes and some GB
+    Claim,
+    /// Statements of a message, and bytes of the database's log
+    Cost,
+    /// The relay's memory during a drain
+    Memory,
+    /// Statements of a relay without work
+    Idle,
+    /// Business transactions on MariaDB, with and without outbox
+    Mariadb,
+    /// Business transactions on SQLite, with and without outbox
+    Sqlite,
+    /// A backlog and single messages into RocketMQ, against its bare client; builds two hundred crates more
+    Rocketmq,
+    /// Messages by HTTP, 64 at once, against bare reqwest
+    Http,
+}
+
+impl Row {
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// What it measures, in a line.
+    pub(crate) fn about(self) -> String {
+        let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
+        help.unwrap_or_default()
+    }
+
+    /// The bench's program with these arguments.
+    pub(crate) fn program(self, arguments: &[&str]) -> Command {
+        let mut command = cargo(&["bench", "--quiet", "--package", "diesel-outbox"]);
+        match self {
+            Self::Rocketmq => command.args(["--bench", "rocketmq", "--features", "rocketmq"]),
+            Self::Http => command.args(["--bench", "http"]),
+            _ => command.args(["--bench", "outbox"]),
+        };
+        command.args(arguments);
+        command
+    }
+
+    /// Whether its legs are as long as `--seconds` says: others end when something has happened.
+    pub(crate) fn is_timed(self) -> bool {
+        let untimed = [
+            Self::Drain,
+            Self::DrainMillion,
+            Self::Debezium,
+            Self::Ordered,
+            Self::Blocked,
+            Self::Takeover,
+            Self::Memory,
+            Self::Rocketmq,
+            Self::Http,
+        ];
+        !untimed.contains(&self)
+    }
+
+    /// Whether it is measured as often as `--rounds` says.
+    pub(crate) fn has_rounds(self) -> bool {
+        !matches!(self, Self::Rocketmq | Self::Http)
+    }
+
+    /// Whether it has a backlog of as many messages as `--messages` says.
+    pub(crate) fn has_backlog(self) -> bool {
+        let with =
+            [Self::Drain, Self::DrainMillion, Self::Debezium, Self::Relays, Self::Ordered, Self::Blocked, Self::Claim];
+        with.contains(&self)
+    }
+
+    /// Whether it needs the Kafka that all rows share.
+    pub(crate) fn needs_kafka(self) -> bool {
+        let without = [
+            Self::Recovery, // kills one of its own
+            Self::Claim,
+            Self::Cost,
+            Self::Idle,
+            Self::Mariadb,
+            Self::Sqlite,
+            Self::Rocketmq,
+            Self::Http,
+        ];
+        !without.contains(&self)
+    }
+
+    fn counts_statements(self) -> bool {
+        matches!(self, Self::Idle | Self::Cost)
+    }
+
+    fn database(self) -> postgres::Options {
+        let mut settings = vec![
+            // One checkpoint before each leg, none of the server's own in the middle of one.
+            ("max_wal_size", "16GB"),
+            ("checkpoint_timeout", "1d"),
+        ];
+        if self.counts_statements() {
+            settings.push(("shared_preload_libraries", "pg_stat_statements"));
+        }
+        if self == Self::Debezium {
+            settings.push(("wal_level", "logical"));
+        }
+        let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        postgres::Options { fsync: true, settings, ..postgres::Options::default() }
+    }
+
+    /// A new server for each row: nothing of an earlier one, neither bloat nor full logs, is left to the next.
+    pub(crate) fn start_database(self) -> Result<Postgres> {
+        let mut options = self.database();
+        match Postgres::start(&options) {
+            // Not every distribution has the extension in the server's package; the row then counts transactions.
+            Err(_) if self.counts_statements() => {
+                options.settings.retain(|(name, _)| name != "shared_preload_libraries");
+                Postgres::start(&options)
+            }
+            started => started,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Running Cargo and other programs where everybody can watch.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::process::{Pid, Signal, kill_process_group};
+use xtask::stop::Stop;
+
+/// How long a program may take to end once it was asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The root of the workspace.
+pub(crate) fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"))
+}
+
+/// The Cargo that started us, in the root of the workspace.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(workspace());
+    command
+}
+
+/// Runs `command` to its end and shows each line of its output as it comes; returns whether it succeeded.
+///
+/// # Errors
+///
+/// It cannot be started, or a signal asked us to stop: then it has ended too.
+pub(crate) fn run(command: &mut Command, stop: &Stop) -> Result<bool> {
+    watch(command, stop, |_| Ok(()))
+}
+
+/// As [`run`]; `see` gets each line too, and `None` now and then while there is none.
+///
+/// # Errors
+///
+/// Also that of `see`: then the command has ended too.
+pub(crate) fn watch(
+    command: &mut Command,
+    stop: &Stop,
+    mut see: impl FnMut(Option<&str>) -> Result<()>,
+) -> Result<bool> {
+    let line: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    println!("\n$ {program} {}", line.join(" "));
+    // A group of its own: stopping it then reaches its compilers and tests as well.
+    let mut child = command
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("start {program}"))?;
+    let output = child.stdout.take().context("the output is piped")?;
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        let mut line = Vec::new();
+        while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+            if sender.send(text).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    loop {
+        let seen = match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => {
+                println!("{line}");
+                see(Some(&line))
+            }
+            Err(RecvTimeoutError::Disconnected) => return Ok(child.wait()?.success()),
+            Err(RecvTimeoutError::Timeout) if stop.requested() => Err(anyhow!("stopped by a signal")),
+            Err(RecvTimeoutError::Timeout) => see(None),
+        };
+        if let Err(error) = seen {
+            end_group(&mut child)?;
+            return Err(error);
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process is watched by polling, with a deadline")]
+fn end_group(child: &mut Child) -> Result<()> {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process has an id")?;
+    kill_process_group(group, Signal::TERM)?;
+    let end = Instant::now() + GRACE;
+    while child.try_wait()?.is_none() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(20));
+    }
+    // Whatever of the group is left; it may be gone already.
+    let _ = kill_process_group(group, Signal::KILL);
+    child.wait()?;
+    Ok(())
+}

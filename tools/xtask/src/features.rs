@@ -1,0 +1,52 @@
+//! The library built as applications build it: with a few of its features.
+
+/// Choices of features: none, each by itself, and those that applications make. Every one of them builds without a
+/// warning; what is unused without its neighbour shows here, and in no build with all of them. `kafka-ssl` stands for
+/// `kafka`, too: it only passes on, and without it librdkafka would be built once more.
+pub(crate) const CHOICES: &[&str] = &[
+    "",
+    "derive",
+    "postgres",
+    "mysql",
+    "sqlite",
+    "r2d2",
+    "async",
+    "kafka-ssl",
+    "rocketmq",
+    "http",
+    "testing",
+    "postgres,r2d2",
+    "libpq",
+    "postgres,deadpool,kafka-ssl",
+    "mysql,bb8",
+    "sqlite,mobc,r2d2",
+];
+
+/// The arguments that check one choice. Clippy, because its `-D warnings` reaches the library alone; by `RUSTFLAGS` it would
+/// build every dependency anew.
+pub(crate) fn check(choice: &str) -> Vec<&str> {
+    let package = ["clippy", "--quiet", "--package", "diesel-outbox", "--lib", "--no-default-features"];
+    [package.as_slice(), &["--features", choice, "--", "-D", "warnings"]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+    use crate::commands::workspace;
+
+    #[test]
+    fn every_public_feature_is_in_a_choice() {
+        let manifest = fs::read_to_string(workspace().join("Cargo.toml")).expect("the root's Cargo.toml");
+        let features = manifest.split_once("\n[features]\n").expect("its features").1;
+        let features = features.split("\n\n").next().expect("the first paragraph");
+        let lines = features.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+        let public: BTreeSet<_> =
+            lines.filter(|name| *name != "default" && !name.starts_with('_') && *name != "kafka").collect();
+        let chosen: BTreeSet<_> =
+            CHOICES.iter().flat_map(|choice| choice.split(',')).filter(|name| !name.is_empty()).collect();
+        assert_eq!(chosen, public);
+    }
+}

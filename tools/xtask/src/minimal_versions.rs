@@ -1,0 +1,57 @@
+//! The lowest versions that the manifests allow: of the dependencies, and of Rust.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use xtask::cache;
+use xtask::stop::Stop;
+
+use crate::commands::{cargo, run};
+use crate::commit::FreshClone;
+use crate::report::Report;
+
+/// Builds the libraries with the lowest version of each direct dependency: a lower bound that is too low shows here, and in no build with
+/// a lock file. In a clone, because it writes another lock file.
+pub(crate) fn check(stop: &Stop) -> Result<Report> {
+    let (clone, start) = (FreshClone::new()?, Instant::now());
+    // Not the lowest of everything (`-Z minimal-versions`): the bounds of other people's crates are not ours to mend. The variable lets a
+    // stable Cargo do what only a nightly one may; the build that follows is without it.
+    let mut update = cargo(&["update", "-Z", "direct-minimal-versions"]);
+    ensure!(run(update.env("RUSTC_BOOTSTRAP", "1").current_dir(clone.path()), stop)?, "no versions fit");
+    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
+    let mut check = cargo(&[["check", "--locked", "--lib", "--all-features"].as_slice(), &packages].concat());
+    check.env("CARGO_TARGET_DIR", cache::place("minimal-versions")).current_dir(clone.path());
+    let passed = run(&mut check, stop)?;
+    let mut report = Report::default();
+    report.check("minimal versions", passed, start.elapsed());
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Cargo's resolver chooses versions that an older Rust builds, where it may choose. Where we pin one, it may not: those say how low the
+    /// MSRV can be. At the moment RocketMQ's client does; without it, Diesel would.
+    #[test]
+    fn the_rust_version_is_the_lowest_that_pinned_dependencies_allow() {
+        let platform = "--filter-platform=x86_64-unknown-linux-gnu";
+        let metadata = cargo(&["metadata", "--format-version=1", "--all-features", "--locked", platform]).output();
+        let metadata: Value = serde_json::from_slice(&metadata.expect("run cargo").stdout).expect("metadata");
+        let packages = metadata["packages"].as_array().expect("packages");
+        let named = |name: &str| packages.iter().find(|package| package["name"] == name).expect("a package");
+        let ours = named("diesel-outbox");
+        let dependencies = ours["dependencies"].as_array().expect("dependencies").iter();
+        let pinned = dependencies.filter(|of| of["req"].as_str().is_some_and(|req| req.starts_with('=')));
+        let version = |package: &Value| {
+            let text = package["rust_version"].as_str().unwrap_or("0").to_owned();
+            let mut numbers: Vec<u32> = text.split('.').map(|number| number.parse().expect("a number")).collect();
+            numbers.resize(3, 0);
+            numbers
+        };
+        let lowest = pinned.map(|of| version(named(of["name"].as_str().expect("a name")))).max();
+        assert_eq!(lowest, Some(version(ours)), "rust-version in Cargo.toml");
+    }
+}

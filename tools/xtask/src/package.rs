@@ -1,0 +1,89 @@
+//! What is to be published, packed as it would be published.
+
+use std::process::{Command, Stdio};
+
+use crate::commands::cargo;
+
+/// Everything up to the upload, of every crate without `publish = false`. A clean tree is not asked for: the release has its own step
+/// for that.
+pub(crate) fn dry_run() -> Command {
+    cargo(&["publish", "--workspace", "--dry-run", "--allow-dirty"])
+}
+
+/// The same packages where the registry cannot be asked, and unbuilt.
+pub(crate) fn offline() -> Command {
+    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
+    cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], packages.as_slice()].concat())
+}
+
+/// Whether the registry answers: without it a dry run fails, and says nothing of the packages.
+pub(crate) fn has_registry() -> bool {
+    // Not `cargo search`, which mirrors do not have. The name of a crate of ours would be answered from here.
+    let mut ask = cargo(&["info", "diesel_derives@2.3"]);
+    ask.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    ask.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn files(package: &str) -> Vec<String> {
+        let listed = cargo(&["package", "--list", "--offline", "--allow-dirty", "--package", package]).output();
+        let listed = listed.expect("run cargo");
+        assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+        String::from_utf8(listed.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+    }
+
+    /// How many files there are of each folder and ending.
+    fn kinds(files: &[String]) -> BTreeMap<(&str, &str), usize> {
+        let mut kinds = BTreeMap::new();
+        for file in files {
+            let folder = file.split_once('/').map_or("", |(folder, _)| folder);
+            let ending = file.rsplit_once('.').map_or("", |(_, ending)| ending);
+            *kinds.entry((folder, ending)).or_insert(0) += 1;
+        }
+        kinds
+    }
+
+    fn has(files: &[String], wanted: &[&str]) {
+        for wanted in wanted {
+            assert!(files.iter().any(|file| file == wanted), "{wanted} is not among {files:?}");
+        }
+    }
+
+    #[test]
+    fn the_library_is_packed_with_what_users_need_and_nothing_else() {
+        let files = files("diesel-outbox");
+        let kinds = kinds(&files);
+        let kept = |(folder, ending): (&str, &str)| match folder {
+            "src" | "examples" => ending == "rs",
+            "migrations" => ending == "sql",
+            "docs" => ending == "md",
+            // Cargo's own files, the licences, README and CHANGELOG.
+            "" => true,
+            _ => false,
+        };
+        let strange: Vec<_> = kinds.keys().filter(|kind| !kept(**kind)).collect();
+        assert!(strange.is_empty(), "{strange:?}");
+        let count =
+            |folder: &str| kinds.iter().filter(|((of, _), _)| *of == folder).map(|(_, count)| count).sum::<usize>();
+        // Ten at the top: four of Cargo's, two licences, README and CHANGELOG, and two to spare.
+        assert!(count("") <= 10 && count("examples") <= 20 && count("docs") <= 40, "{kinds:?}");
+        assert!((300..700).contains(&count("src")), "{kinds:?}");
+        let is_test = |file: &&String| file.ends_with("/tests.rs") || file.contains("/tests/");
+        assert_eq!(files.iter().find(is_test), None);
+        has(&files, &["src/guide.rs", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]);
+        has(&files, &["docs/guarantees.md", "migrations/postgres/0000outbox01_messages/up.sql"]);
+    }
+
+    #[test]
+    fn the_derive_macro_is_packed_without_its_tests() {
+        let files = files("diesel-outbox-derive");
+        let folders: BTreeMap<_, _> = kinds(&files);
+        assert!(folders.keys().all(|(folder, _)| ["", "src"].contains(folder)), "{folders:?}");
+        has(&files, &["src/lib.rs", "LICENSE-MIT", "LICENSE-APACHE"]);
+    }
+}

@@ -1,0 +1,87 @@
+//! Debezium: a Kafka Connect worker in a process of its own, with the connector for PostgreSQL on its class path.
+
+use anyhow::{Context, Result};
+
+use super::account::Account;
+use super::connect_api;
+pub use super::debezium_connector::{Connector, PUBLICATION, SLOT};
+use super::folder::Folder;
+use super::install;
+use super::port::{free_port, on_free_ports};
+use super::process::Server;
+
+/// A worker of our own, at first without a connector. Dropping it kills it and removes its data.
+#[derive(Debug)]
+pub struct Debezium {
+    server: Option<Server>,
+    port: u16,
+    /// Last, so that it goes after the process that lives in it.
+    _folder: Folder,
+}
+
+impl Debezium {
+    /// Starts a worker whose connectors write to the Kafka at `bootstrap`; returns when it answers a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
+    /// Debezium's jars nor a way to them; anything else is a worker that does not start, with the end of its log.
+    pub fn start(bootstrap: &str) -> Result<Self> {
+        on_free_ports(|| Self::start_once(bootstrap))
+    }
+
+    fn start_once(bootstrap: &str) -> Result<Self> {
+        let jars = install::debezium_jars()?;
+        let java = install::kafka_tools()?;
+        let account = Account::current();
+        let folder = Folder::new(None, "debezium", account)?;
+        let port = free_port()?;
+        let home = folder.path().display();
+        let own = [
+            ("bootstrap.servers", bootstrap.to_owned()),
+            ("listeners", format!("http://127.0.0.1:{port}")),
+            ("offset.storage.file.filename", format!("{home}/offsets")),
+        ];
+        let mut properties = include_str!("../../debezium/worker.properties").to_owned();
+        properties.extend(own.iter().map(|(name, value)| format!("{name}={value}\n")));
+        let properties = folder.write("worker.properties", &properties, account)?;
+        let log_config = folder.write("log4j2.properties", include_str!("../../kafka/log4j2.properties"), account)?;
+        let args = [
+            // The young part holds more than what is under way, so that hardly anything is copied; and the collector with the
+            // fewest threads, whose pauses are a tenth of the connector's time.
+            "-Xms512m".to_owned(),
+            "-Xmx1024m".to_owned(),
+            "-XX:+UseSerialGC".to_owned(),
+            "-XX:-UsePerfData".to_owned(), // a file outside our folder
+            format!("-Djava.io.tmpdir={home}"),
+            format!("-Dlog4j2.configurationFile={}", log_config.display()),
+            "-cp".to_owned(),
+            jars.join("*").display().to_string(),
+            "org.apache.kafka.connect.cli.ConnectStandalone".to_owned(),
+            properties.display().to_string(),
+        ];
+        let server = Server::spawn(&java, &args, account, &folder)?;
+        let mut this = Self { server: Some(server), port, _folder: folder };
+        let address = this.address();
+        let answers = || connect_api::request(&address, "GET", "/connectors", "").is_ok();
+        this.server.iter_mut().try_for_each(|server| server.wait_ready(answers)).context("Debezium does not start")?;
+        Ok(this)
+    }
+
+    /// Where it takes requests: what a [`Connector`] is made with.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The id of its process; `None` once it is killed.
+    pub fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(Server::id)
+    }
+}
+
+impl Drop for Debezium {
+    fn drop(&mut self) {
+        // Its offsets go with it, so an orderly end would be for nothing. A failure cannot be returned from here.
+        let _ = self.server.take().map_or(Ok(()), Server::kill9);
+    }
+}

@@ -1,0 +1,170 @@
+//! The one connector of a Debezium worker: made, stopped and resumed by requests.
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::connect_api::request;
+use super::process::{DEADLINE, until};
+
+/// The publication that the connector reads; whoever makes the table makes it.
+pub const PUBLICATION: &str = "debezium";
+
+/// The replication slot, which the connector makes by itself.
+pub const SLOT: &str = "debezium";
+
+const NAME: &str = "outbox";
+const SETTINGS: &str = include_str!("../../debezium/connector.properties");
+
+/// A connector from an outbox table to the topics that its rows name.
+#[derive(Debug)]
+pub struct Connector {
+    address: String,
+}
+
+impl Connector {
+    /// Makes the connector of the worker at `address`; returns when it runs. It sends the rows of `table` (with its schema)
+    /// that are written from then on; of their columns those of our outbox that make a message. `url` is
+    /// `postgres://user:password@host:port/database`, and the user may read the log.
+    ///
+    /// # Errors
+    ///
+    /// The worker refuses the connector, or it fails.
+    pub fn create(address: &str, url: &str, table: &str) -> Result<Self> {
+        let own = [
+            ("slot.name", SLOT.to_owned()),
+            ("publication.name", PUBLICATION.to_owned()),
+            ("table.include.list", table.to_owned()),
+            // Of a table with more columns than a message has, the others are not worth decoding.
+            ("column.include.list", format!("{table}.(id|message_id|topic|key|kind|payload)")),
+        ];
+        let login = login(url).context("the URL names a login, a server and a database")?;
+        let own = login.into_iter().chain(own).map(|(name, value)| (name.to_owned(), value));
+        let config: Map<String, Value> =
+            settings(SETTINGS).chain(own).map(|(name, value)| (name, Value::String(value))).collect();
+        let body = serde_json::json!({ "name": NAME, "config": config }).to_string();
+        request(address, "POST", "/connectors", &body)?;
+        let this = Self { address: address.to_owned() };
+        this.wait_until(Status::is_running)?;
+        Ok(this)
+    }
+
+    /// Ends its task, which notes how far it has read, and leaves the slot where it is; returns when that is done.
+    ///
+    /// # Errors
+    ///
+    /// The worker refuses, or the connector failed.
+    pub fn stop(&self) -> Result<()> {
+        request(&self.address, "PUT", &format!("/connectors/{NAME}/stop"), "")?;
+        self.wait_until(Status::is_stopped)
+    }
+
+    /// Has it read on from where it stopped; returns at once. Does nothing when it runs.
+    ///
+    /// # Errors
+    ///
+    /// The worker refuses.
+    pub fn resume(&self) -> Result<()> {
+        request(&self.address, "PUT", &format!("/connectors/{NAME}/resume"), "").map(drop)
+    }
+
+    /// That it has not failed.
+    ///
+    /// # Errors
+    ///
+    /// It has; the message holds why.
+    pub fn check(&self) -> Result<()> {
+        self.status().map(drop)
+    }
+
+    fn wait_until(&self, wanted: fn(&Status) -> bool) -> Result<()> {
+        until(DEADLINE, || Ok(self.status()?.is_some_and(|status| wanted(&status)))).context("wait for the connector")
+    }
+
+    /// `None` while the worker knows of none: it accepts a connector before it has one.
+    fn status(&self) -> Result<Option<Status>> {
+        let Ok(answer) = request(&self.address, "GET", &format!("/connectors/{NAME}/status"), "") else {
+            return Ok(None);
+        };
+        let status: Status = serde_json::from_str(&answer).with_context(|| format!("a status of {answer}"))?;
+        ensure!(status.all().all(|of| of.state != "FAILED"), "the connector failed: {answer}");
+        Ok(Some(status))
+    }
+}
+
+/// What the worker says of the connector and its tasks.
+#[derive(Debug, Deserialize)]
+struct Status {
+    connector: State,
+    tasks: Vec<State>,
+}
+
+#[derive(Debug, Deserialize)]
+struct State {
+    state: String,
+}
+
+impl Status {
+    fn all(&self) -> impl Iterator<Item = &State> {
+        std::iter::once(&self.connector).chain(&self.tasks)
+    }
+
+    fn is_running(&self) -> bool {
+        !self.tasks.is_empty() && self.all().all(|of| of.state == "RUNNING")
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.tasks.is_empty() && self.connector.state == "STOPPED"
+    }
+}
+
+/// What the connector calls the parts of a URL.
+fn login(url: &str) -> Option<[(&'static str, String); 5]> {
+    let (login, place) = url.strip_prefix("postgres://")?.rsplit_once('@')?;
+    let (user, password) = login.split_once(':')?;
+    let (server, database) = place.split_once('/')?;
+    let (host, port) = server.rsplit_once(':')?;
+    Some([
+        ("database.user", user.to_owned()),
+        ("database.password", password.to_owned()),
+        ("database.hostname", host.to_owned()),
+        ("database.port", port.to_owned()),
+        ("database.dbname", database.to_owned()),
+    ])
+}
+
+/// Names and values of a file of properties that continues no line.
+fn settings(text: &str) -> impl Iterator<Item = (String, String)> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_are_no_settings() {
+        let found: Vec<_> = settings("# a=b\n\na=b=c\nd=\n").collect();
+        assert_eq!(found, [("a".to_owned(), "b=c".to_owned()), ("d".to_owned(), String::new())]);
+        assert!(settings(SETTINGS).all(|(name, value)| !name.contains(char::is_whitespace) && !value.is_empty()));
+    }
+
+    #[test]
+    fn a_url_has_five_parts() {
+        let values = login("postgres://me:secret@127.0.0.1:5432/shop").expect("a URL").map(|(_, value)| value);
+        assert_eq!(values, ["me", "secret", "127.0.0.1", "5432", "shop"]);
+        assert_eq!(login("postgres://127.0.0.1:5432/shop"), None);
+    }
+
+    #[test]
+    fn a_connector_runs_when_its_tasks_do() {
+        let status = |text: &str| serde_json::from_str::<Status>(text).expect("a status");
+        let running = status(r#"{"name":"a","connector":{"state":"RUNNING"},"tasks":[{"id":0,"state":"RUNNING"}]}"#);
+        assert!(running.is_running() && !running.is_stopped());
+        let starting = status(r#"{"connector":{"state":"RUNNING"},"tasks":[]}"#);
+        assert!(!starting.is_running() && !starting.is_stopped());
+        let stopped = status(r#"{"connector":{"state":"STOPPED"},"tasks":[]}"#);
+        assert!(!stopped.is_running() && stopped.is_stopped());
+    }
+}

@@ -1,0 +1,33 @@
+//! Programs in Java, against the jars of a server: what an application in that language would be.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::account::Account;
+use super::folder::Folder;
+use super::install::{self, ServerKind};
+use super::process::run;
+
+/// Compiles and runs one source file against the jars of `kind`, with `arguments`; returns what it printed.
+///
+/// # Errors
+///
+/// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java or no way to the jars;
+/// anything else is a program that does not compile or fails, with what it said.
+pub fn run_source(kind: ServerKind, source: &Path, arguments: &[&str]) -> Result<String> {
+    let jars = match kind {
+        ServerKind::Rocketmq => install::rocketmq_jars()?,
+        _ => install::kafka_jars()?,
+    };
+    let account = Account::current();
+    let folder = Folder::new(None, "java", account)?;
+    let mut java = Command::new(install::java(kind)?);
+    // Its log files go to its home.
+    java.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData"])
+        .arg(format!("-Duser.home={}", folder.path().display()));
+    java.arg("-cp").arg(jars.join("*")).arg(source).args(arguments);
+    account.apply(&mut java, folder.path());
+    run(&mut java)
+}

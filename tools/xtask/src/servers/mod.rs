@@ -1,0 +1,43 @@
+//! Servers of our own for one test run: loopback only, free ports, throw-away data, ended with their owner.
+//!
+//! Starting and stopping block the thread. Whatever happens to this process, its servers end with it: the kernel kills
+//! them (`setpriv --pdeathsig KILL`).
+//!
+//! ```no_run
+//! use xtask::servers::{Postgres, postgres};
+//!
+//! let mut server = Postgres::start(&postgres::Options::default())?;
+//! println!("{}", server.url());
+//! server.kill9()?;
+//! server.start_again()?; // the same data, the same port
+//! # anyhow::Ok(())
+//! ```
+
+mod account;
+mod connect_api;
+pub mod debezium;
+mod debezium_connector;
+mod folder;
+pub mod install;
+pub mod java;
+pub mod kafka;
+mod kafka_access;
+mod kafka_wire;
+pub mod mariadb;
+pub mod pgbouncer;
+mod port;
+pub mod postgres;
+pub mod postgres_releases;
+mod process;
+pub mod rocketmq;
+mod rocketmq_wire;
+mod server_clock;
+
+pub use debezium::Debezium;
+pub use install::{ServerKind, Unavailable};
+pub use kafka::Kafka;
+pub use mariadb::Mariadb;
+pub use pgbouncer::Pgbouncer;
+pub use postgres::Postgres;
+pub use rocketmq::Rocketmq;
+pub use server_clock::ServerClock;

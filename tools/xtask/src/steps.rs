@@ -1,0 +1,305 @@
+//! `cargo xtask test`, step by step.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use xtask::servers::ServerKind;
+use xtask::stop::Stop;
+
+use crate::checkers::Checker;
+use crate::commands::{cargo, run, watch, workspace};
+use crate::libtest::Output;
+use crate::report::{Report, TestRun};
+use crate::shared_servers::SharedServers;
+use crate::test_args::{Only, TestArgs};
+use crate::{apt, checkers, features, package};
+
+/// Runs what was asked for.
+pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
+    let servers = args.servers();
+    let needs_pip = args.wants(Only::Typos) || args.wants(Only::Deny);
+    install(&servers, if needs_pip { checkers::packages() } else { &[] }, stop)?;
+    let shared = SharedServers::start(&servers)?;
+    let mut steps = Steps::new(&shared, stop);
+    steps.checks(args)?;
+    steps.suites(args)?;
+    let mut report = steps.report;
+    report.set_left_out(args.left_out());
+    if args.keep {
+        shared.wait_for_stop(stop);
+    }
+    Ok(report)
+}
+
+/// Debian's packages for the build, for `servers` and `further` ones, where they are missing.
+pub(crate) fn install(servers: &[ServerKind], further: &[&'static str], stop: &Stop) -> Result<()> {
+    let mut packages = apt::missing(apt::BUILD);
+    packages.extend(apt::missing(further));
+    for kind in servers {
+        if kind.check().is_err() {
+            // Only what is not there: naming the others would upgrade them.
+            packages.extend(apt::missing(kind.packages()));
+        }
+    }
+    packages.sort_unstable();
+    packages.dedup();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    if !apt::can_install() {
+        println!("missing here, and only root can install it: apt-get install {}", packages.join(" "));
+    } else if !apt::install(&packages, stop)? {
+        // Not an end: what stays missing is skipped by name, or fails under CI=true.
+        println!("apt-get failed");
+    }
+    Ok(())
+}
+
+/// So many of the tests with real servers are run once more, alone, where they failed: two busy processors starve one of them beyond its
+/// deadline now and then. The summary names them. More than that is no coincidence.
+const RERUNS_MAX: usize = 3;
+
+/// One run: what it came to, and the servers that it has.
+#[derive(Debug)]
+pub(crate) struct Steps<'a> {
+    pub(crate) report: Report,
+    shared: &'a SharedServers,
+    stop: &'a Stop,
+}
+
+impl<'a> Steps<'a> {
+    /// Notes the servers that did not start.
+    pub(crate) fn new(shared: &'a SharedServers, stop: &'a Stop) -> Self {
+        let mut report = Report::default();
+        for kind in shared.failures() {
+            report.check(&format!("server: {kind}"), false, Duration::ZERO);
+        }
+        Self { report, shared, stop }
+    }
+
+    /// What looks at texts and dependencies and runs no test.
+    fn checks(&mut self, args: &TestArgs) -> Result<()> {
+        if args.wants(Only::Typos) {
+            self.typos()?;
+        }
+        if args.wants(Only::Lint) || args.wants(Only::Tidy) {
+            self.component("fmt", "rustfmt", &["fmt", "--all", "--check"])?;
+        }
+        if args.wants(Only::Lint) {
+            let arguments = ["clippy", "--workspace", "--all-targets", "--features", "_test", "--", "-D", "warnings"];
+            self.component("clippy", "clippy", &arguments)?;
+        }
+        if args.wants(Only::Features) {
+            for choice in features::CHOICES {
+                let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
+                self.component(&suite, "clippy", &features::check(choice))?;
+            }
+        }
+        if args.wants(Only::Deny) {
+            // Hundreds of lines that nobody reads each time; a release does.
+            self.deny(&["--allow", "duplicate"])?;
+        }
+        if args.wants(Only::Package) {
+            match package::has_registry() {
+                true => self.check("package", &mut package::dry_run())?,
+                // Not a failure, in CI neither: nothing of ours is wrong. The packages are made all the same.
+                false => self.check("package: without the registry, unbuilt", &mut package::offline())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn suites(&mut self, args: &TestArgs) -> Result<()> {
+        if args.wants(Only::Unit) {
+            self.tests("unit", &["--lib", "--bins"])?;
+        }
+        if let Some(filter) = args.integration() {
+            self.integration("it", &filter)?;
+        }
+        if args.wants(Only::Model) {
+            self.tests("model", &["--test", "model"])?;
+        }
+        if args.wants(Only::Faults) {
+            self.tests("faults", &["--test", "faults"])?;
+        }
+        if args.wants(Only::Docs) {
+            self.tests("doctests", &["--doc"])?;
+            let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
+            self.check("docs", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+        }
+        if args.wants(Only::Examples) {
+            self.examples()?;
+        }
+        Ok(())
+    }
+
+    /// A command that passes or fails as a whole.
+    pub(crate) fn check(&mut self, suite: &str, command: &mut Command) -> Result<()> {
+        let start = Instant::now();
+        self.shared.set_env(command);
+        let passed = run(command, self.stop)?;
+        self.report.check(suite, passed, start.elapsed());
+        Ok(())
+    }
+
+    /// A check by a component that a toolchain may lack.
+    fn component(&mut self, suite: &str, component: &str, arguments: &[&str]) -> Result<()> {
+        let present = || {
+            let mut version = cargo(&[arguments[0], "--version"]);
+            version.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+        };
+        let mut add = Command::new("rustup");
+        add.args(["component", "add", component]);
+        if !present() && (run(&mut add, self.stop).is_err() || !present()) {
+            self.report.skip(suite, &format!("no {component}: rustup component add {component}"), in_ci());
+            return Ok(());
+        }
+        self.check(suite, &mut cargo(arguments))
+    }
+
+    /// A check by a program that is fetched; returns whether it could be had.
+    pub(crate) fn run_fetched(&mut self, suite: &str, checker: &Checker, arguments: &[&str]) -> Result<bool> {
+        match checker.get(self.stop) {
+            Ok(program) => {
+                self.check(suite, Command::new(program).args(arguments).current_dir(workspace()))?;
+                return Ok(true);
+            }
+            Err(error) if self.stop.requested() => return Err(error),
+            Err(error) => self.report.skip(suite, &format!("{error:#}"), in_ci()),
+        }
+        Ok(false)
+    }
+
+    /// Spelling; `typos.toml` says of what.
+    fn typos(&mut self) -> Result<()> {
+        self.run_fetched("typos", &checkers::TYPOS, &["--format", "brief"]).map(drop)
+    }
+
+    /// What the dependencies are, and what is known against them.
+    pub(crate) fn deny(&mut self, levels: &[&str]) -> Result<()> {
+        let offline = [&["check", "--hide-inclusion-graph"], levels, &["bans", "licenses", "sources"]].concat();
+        if !self.run_fetched("deny", &checkers::DENY, &offline)? {
+            return Ok(());
+        }
+        // A repository of its own, on no registry. It may hang, where a network swallows what it does not let through.
+        let mut database = Command::new("timeout");
+        database.arg("60").arg(checkers::DENY.get(self.stop)?).args(["fetch", "db"]).current_dir(workspace());
+        if run(&mut database, self.stop)? {
+            return self.run_fetched("deny: advisories", &checkers::DENY, &["check", "advisories"]).map(drop);
+        }
+        // In CI neither a failure: nothing of ours is wrong, and nothing of ours can mend it.
+        self.report.skip("deny: advisories", "the database of RustSec cannot be reached from here", false);
+        Ok(())
+    }
+
+    /// The public API, compared with that of the release at `tag`.
+    pub(crate) fn semver(&mut self, tag: &str) -> Result<()> {
+        let arguments = ["semver-checks", "--package", "diesel-outbox", "--baseline-rev", tag];
+        self.run_fetched(&format!("semver: since {tag}"), &checkers::SEMVER, &arguments).map(drop)
+    }
+
+    /// Tests without a server.
+    fn tests(&mut self, suite: &str, targets: &[&str]) -> Result<()> {
+        let start = Instant::now();
+        let (output, succeeded) = self.cargo_test(targets, &[])?;
+        let skips = self.shared.take_skips()?;
+        self.report.tests(suite, false, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
+        Ok(())
+    }
+
+    /// The integration tests that `filter` tells libtest.
+    pub(crate) fn integration(&mut self, suite: &str, filter: &[&str]) -> Result<()> {
+        let (targets, start) = (["--test", "it"], Instant::now());
+        let (mut output, mut succeeded) = self.cargo_test(&targets, filter)?;
+        let skips = self.shared.take_skips()?;
+        let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
+        if let Some(failed) = failed {
+            println!("once more: {}", failed.join(", "));
+            let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
+            let (rerun, has_succeeded) = self.cargo_test(&targets, &exact)?;
+            output.merge_rerun(&rerun);
+            succeeded = has_succeeded;
+            // They are not skipped now that were not skipped before.
+            self.shared.take_skips()?;
+        }
+        self.report.tests(suite, true, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
+        Ok(())
+    }
+
+    /// `cargo test`, always over the whole workspace with the same features: another choice is another build.
+    fn cargo_test(&self, targets: &[&str], filter: &[&str]) -> Result<(Output, bool)> {
+        let arguments =
+            [&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat();
+        let mut command = cargo(&arguments);
+        self.shared.set_env(&mut command);
+        let mut output = Output::default();
+        let watched = watch(&mut command, self.stop, |line| output.watch(line));
+        if output.hangs {
+            println!("ended: nothing was printed for too long{}", output.unfinished());
+            output.fail_unfinished()?;
+            return Ok((output, false));
+        }
+        let succeeded =
+            watched.with_context(|| format!("{} tests had ended{}", output.tests.len(), output.unfinished()))?;
+        Ok((output, succeeded))
+    }
+
+    /// Each example by the command that its text tells the reader. It needs the servers whose variables its text names.
+    fn examples(&mut self) -> Result<()> {
+        let folder = workspace().join("examples");
+        let mut names = Vec::new();
+        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
+            if file.is_file() && file.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                names.push((name, text));
+            }
+        }
+        names.sort();
+        // The README's first command.
+        let quickstart = names.iter().any(|(name, _)| name == "quickstart");
+        if !quickstart {
+            self.report.check("example: quickstart is missing", false, Duration::ZERO);
+        }
+        for (name, text) in names {
+            let suite = format!("example: {name}");
+            let needs = |kind: &ServerKind| text.contains(kind.variable());
+            let lacks =
+                ServerKind::ALL.into_iter().filter(needs).find_map(|kind| Some((kind, self.shared.missing(kind)?)));
+            match lacks {
+                Some((kind, reason)) => self.report.skip(&suite, &format!("no {kind}: {reason}"), in_ci()),
+                None => self.check(&suite, &mut cargo(&example_command(&name, &text)))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The arguments of the command in an example's text: one that needs a C library needs a feature.
+fn example_command<'a>(name: &'a str, text: &'a str) -> Vec<&'a str> {
+    let commands = text.lines().filter_map(|line| line.strip_prefix("//! cargo "));
+    let mut commands = commands.map(|command| command.split_whitespace().collect::<Vec<_>>());
+    let plain = vec!["run", "--example", name];
+    commands.find(|command| command.starts_with(&plain)).unwrap_or(plain)
+}
+
+/// Whether nothing may be skipped.
+pub(crate) fn in_ci() -> bool {
+    std::env::var("CI").as_deref() == Ok("true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_example_is_run_as_its_text_says() {
+        let command = |text| example_command("shop", text).join(" ");
+        assert_eq!(command("//! A shop.\n"), "run --example shop");
+        assert_eq!(command("//! cargo run --example shop --features a/b\n"), "run --example shop --features a/b");
+        assert_eq!(command("//! cargo run --example shops --features a/b\n"), "run --example shop");
+    }
+}
